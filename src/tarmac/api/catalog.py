@@ -1,0 +1,27 @@
+"""The catalogue of everything that is served, and how to look things up in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tarmac.api.resource import Resource
+
+
+class Catalog:
+    """All resources, by the ways the server needs to find them."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._all = tuple(resources)
+        self._by_path = {(r.group, r.version, r.plural): r for r in self._all}
+        self._by_kind = {(r.group, r.version, r.kind): r for r in self._all}
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._all)
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """By URL."""
+        return self._by_path.get((group, version, plural))
+
+    def find_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        """By apiVersion and kind."""
+        return self._by_kind.get((group, version, kind))

@@ -1,0 +1,1 @@
+"""Kubernetes' own kinds: schemas from generated tables, rules and columns written here."""

@@ -1,0 +1,219 @@
+"""API errors: one class per Kubernetes Status reason, made by the server and understood by the client.
+
+ApiError
+├── BadRequest 400        ├── Gone 410 (Expired)          ├── TooManyRequests 429
+├── Unauthorized 401      ├── TooLarge 413                ├── InternalError 500
+├── Forbidden 403         ├── UnsupportedMediaType 415    ├── ServiceUnavailable 503
+├── NotFound 404          ├── Invalid 422                 └── Timeout 504
+├── MethodNotAllowed 405
+├── NotAcceptable 406
+└── Conflict 409 ── AlreadyExists
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from tarmac.base.fielderrors import FieldErrors
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ApiError(Exception):
+    """A refusal that becomes a Status object. `details` follows metav1.StatusDetails."""
+
+    code: ClassVar[int] = 500
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        details: dict[str, Any] | None = None,
+        code: int | None = None,
+        reason: str | None = None,
+        headers: list[tuple[str, str]] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.http_code = code if code is not None else self.code
+        self.status_reason = reason if reason is not None else self.reason
+        self.headers = headers
+
+    def status(self) -> dict[str, Any]:
+        """The Status object as JSON."""
+        body: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.status_reason,
+        }
+        if self.details:
+            body["details"] = self.details
+        body["code"] = self.http_code
+        return body
+
+    def encoded(self) -> bytes:
+        """The Status object as bytes."""
+        return _encode(self.status())
+
+
+class BadRequest(ApiError):
+    """The request makes no sense: malformed body, contradictory parameters."""
+
+    code = 400
+    reason = "BadRequest"
+
+
+class Unauthorized(ApiError):
+    """Nobody we know."""
+
+    code = 401
+    reason = "Unauthorized"
+
+
+class Forbidden(ApiError):
+    """Somebody we know who may not do this, or admission said no."""
+
+    code = 403
+    reason = "Forbidden"
+
+
+class NotFound(ApiError):
+    """No such object, resource or path."""
+
+    code = 404
+    reason = "NotFound"
+
+
+class MethodNotAllowed(ApiError):
+    """The resource does not have this verb."""
+
+    code = 405
+    reason = "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    """No offered content type is one we can send."""
+
+    code = 406
+    reason = "NotAcceptable"
+
+
+class Conflict(ApiError):
+    """The object has changed since it was read, or another manager owns a field."""
+
+    code = 409
+    reason = "Conflict"
+
+
+class AlreadyExists(Conflict):
+    """Create of a name that is taken."""
+
+    reason = "AlreadyExists"
+
+
+class Gone(ApiError):
+    """The history asked for is no longer there."""
+
+    code = 410
+    reason = "Expired"
+
+
+class TooLarge(ApiError):
+    """The body is larger than the limit."""
+
+    code = 413
+    reason = "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    """A body, or a patch, of a type this resource does not take."""
+
+    code = 415
+    reason = "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    """A well-formed object that breaks rules, with every cause."""
+
+    code = 422
+    reason = "Invalid"
+
+
+class TooManyRequests(ApiError):
+    """Ask again later."""
+
+    code = 429
+    reason = "TooManyRequests"
+
+
+class InternalError(ApiError):
+    """Our fault."""
+
+
+class ServiceUnavailable(ApiError):
+    """The store or a peer is not there right now."""
+
+    code = 503
+    reason = "ServiceUnavailable"
+
+
+class Timeout(ApiError):
+    """It took too long; whether it happened is unknown."""
+
+    code = 504
+    reason = "Timeout"
+
+
+def qualified(plural: str, group: str) -> str:
+    """`pods` or `workloads.compute.datumapis.com`, as messages name resources."""
+    return f"{plural}.{group}" if group else plural
+
+
+def _details(name: str, group: str, kind: str) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if group:
+        details["group"] = group
+    details["kind"] = kind
+    return details
+
+
+def not_found(group: str, plural: str, name: str) -> NotFound:
+    """An object that is not there."""
+    return NotFound(f'{qualified(plural, group)} "{name}" not found', details=_details(name, group, plural))
+
+
+def already_exists(group: str, plural: str, name: str) -> AlreadyExists:
+    """A name that is taken."""
+    return AlreadyExists(f'{qualified(plural, group)} "{name}" already exists', details=_details(name, group, plural))
+
+
+def conflict(group: str, plural: str, name: str, why: str) -> Conflict:
+    """A write that lost a race."""
+    message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
+    return Conflict(message, details=_details(name, group, plural))
+
+
+def forbidden(group: str, plural: str, name: str, why: str) -> Forbidden:
+    """A refusal by authorization or admission."""
+    resource = qualified(plural, group)
+    subject = f'{resource} "{name}" is forbidden' if name else f"{resource} is forbidden"
+    return Forbidden(f"{subject}: {why}", details=_details(name, group, plural))
+
+
+def invalid(group: str, kind: str, name: str, errors: FieldErrors) -> Invalid:
+    """An object that breaks rules; details carry one cause per rule."""
+    texts = [str(cause) for cause in errors]
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    subject = f"{kind}.{group}" if group else kind
+    details = _details(name, group, kind)
+    details["causes"] = [{"reason": cause.reason, "message": cause.message, "field": cause.path} for cause in errors]
+    return Invalid(f'{subject} "{name}" is invalid: {text}', details=details)

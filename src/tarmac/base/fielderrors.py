@@ -1,0 +1,122 @@
+"""Field errors, worded as Kubernetes words them.
+
+Validators collect into one `FieldErrors`; nothing stops at the first mistake, so a user sees every cause at once. Paths
+are plain strings (`spec.containers[0].name`, `metadata.labels[app]`), built by the caller.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+# error kind -> (reason in Status.details.causes, text that starts the message)
+KINDS = {
+    "Required": ("FieldValueRequired", "Required value"),
+    "Invalid": ("FieldValueInvalid", "Invalid value"),
+    "NotSupported": ("FieldValueNotSupported", "Unsupported value"),
+    "Forbidden": ("FieldValueForbidden", "Forbidden"),
+    "Duplicate": ("FieldValueDuplicate", "Duplicate value"),
+    "NotFound": ("FieldValueNotFound", "Not found"),
+    "TooLong": ("FieldValueTooLong", "Too long"),
+    "TooMany": ("FieldValueTooMany", "Too many"),
+    "TypeInvalid": ("FieldValueTypeInvalid", "Invalid value"),
+    "InternalError": ("InternalError", "Internal error"),
+}
+_VALUELESS = {"Required", "Forbidden", "InternalError", "TooLong"}
+
+
+class FieldError(NamedTuple):
+    """One cause."""
+
+    kind: str
+    path: str
+    value: Any
+    detail: str
+
+    @property
+    def reason(self) -> str:
+        """The machine-readable reason of the cause."""
+        return KINDS[self.kind][0]
+
+    @property
+    def message(self) -> str:
+        """Kind, value and detail, without the path."""
+        text = KINDS[self.kind][1]
+        if self.kind not in _VALUELESS:
+            text = f"{text}: {_show(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class FieldErrors:
+    """An ordered collection of causes."""
+
+    __slots__ = ("causes",)
+
+    def __init__(self) -> None:
+        self.causes: list[FieldError] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.causes)
+
+    def __iter__(self) -> Iterator[FieldError]:
+        return iter(self.causes)
+
+    def __len__(self) -> int:
+        return len(self.causes)
+
+    def add(self, kind: str, path: str, value: Any = None, detail: str = "") -> None:
+        """Append one cause of any kind."""
+        self.causes.append(FieldError(kind, path, value, detail))
+
+    def required(self, path: str, detail: str = "") -> None:
+        """A value that must be there is not."""
+        self.add("Required", path, None, detail)
+
+    def invalid(self, path: str, value: Any, detail: str) -> None:
+        """A value breaks a rule."""
+        self.add("Invalid", path, value, detail)
+
+    def not_supported(self, path: str, value: Any, supported: Iterable[str]) -> None:
+        """A value is not one of a closed set."""
+        self.add("NotSupported", path, value, "supported values: " + ", ".join(json.dumps(item) for item in supported))
+
+    def forbidden(self, path: str, detail: str) -> None:
+        """A field may not be set, or not be changed, here."""
+        self.add("Forbidden", path, None, detail)
+
+    def duplicate(self, path: str, value: Any) -> None:
+        """A value that must be unique is there twice."""
+        self.add("Duplicate", path, value)
+
+    def not_found(self, path: str, value: Any, detail: str = "") -> None:
+        """A value refers to something that does not exist."""
+        self.add("NotFound", path, value, detail)
+
+    def too_long(self, path: str, value: Any, limit: int) -> None:
+        """A string has more bytes than allowed."""
+        self.add("TooLong", path, value, f"may not be more than {limit} bytes")
+
+    def too_many(self, path: str, count: int, limit: int) -> None:
+        """A list or map has more items than allowed."""
+        noun = "item" if limit == 1 else "items"
+        self.add("TooMany", path, count, f"must have at most {limit} {noun}")
+
+    def type_invalid(self, path: str, value: Any, detail: str) -> None:
+        """A value has the wrong JSON type."""
+        self.add("TypeInvalid", path, value, detail)
+
+    def internal(self, path: str, detail: str) -> None:
+        """The check itself could not be made."""
+        self.add("InternalError", path, None, detail)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if value is None:
+        return "null"
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)

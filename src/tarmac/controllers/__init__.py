@@ -1,0 +1,1 @@
+"""Thin loops that observe, decide, act and explain; one package each, all through the client."""

@@ -1,0 +1,1 @@
+"""The API server: HTTP, authentication, authorization, admission, storage semantics, patch and apply, watch, tables."""

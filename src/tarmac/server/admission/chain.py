@@ -1,0 +1,101 @@
+"""The admission chain: every plugin may change the object, then every plugin may refuse it.
+
+Plugins are synchronous: all they need is in memory. A refusal is an `ApiError`, usually Forbidden, that says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.server.security.users import User
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+class Attributes:
+    """One write on its way in. `obj` is None for deletes; `old` is None for creates."""
+
+    __slots__ = (
+        "dry_run",
+        "name",
+        "namespace",
+        "obj",
+        "old",
+        "operation",
+        "resource",
+        "subresource",
+        "user",
+        "warnings",
+    )
+
+    def __init__(
+        self,
+        operation: Operation,
+        resource: Resource,
+        subresource: str,
+        namespace: str,
+        name: str,
+        obj: JsonObject | None,
+        old: JsonObject | None,
+        user: User,
+        dry_run: bool = False,
+    ) -> None:
+        self.operation: Operation = operation
+        self.resource = resource
+        self.subresource = subresource
+        self.namespace = namespace
+        self.name = name
+        self.obj = obj
+        self.old = old
+        self.user = user
+        self.dry_run = dry_run
+        self.warnings: list[str] = []
+
+
+class Plugin:
+    """One rule. `name` is what refusals and docs call it."""
+
+    name: str = ""
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        """Whether to call the plugin at all; answered once per combination and remembered."""
+        return True
+
+    def admit(self, attributes: Attributes) -> None:
+        """Change `attributes.obj` in place."""
+
+    def validate(self, attributes: Attributes) -> None:
+        """Refuse by raising an ApiError."""
+
+
+class Chain:
+    """Plugins in order, pre-selected for each kind of write."""
+
+    def __init__(self, plugins: Sequence[Plugin]) -> None:
+        self._plugins = tuple(plugins)
+        self._selected: dict[tuple[str, str, str], tuple[Plugin, ...]] = {}
+
+    def _select(self, attributes: Attributes) -> tuple[Plugin, ...]:
+        key = (attributes.resource.bucket, attributes.subresource, attributes.operation)
+        selected = self._selected.get(key)
+        if selected is None:
+            selected = tuple(
+                plugin
+                for plugin in self._plugins
+                if plugin.applies_to(attributes.resource, attributes.subresource, attributes.operation)
+            )
+            self._selected[key] = selected
+        return selected
+
+    def admit(self, attributes: Attributes) -> None:
+        """Run the changing half."""
+        for plugin in self._select(attributes):
+            plugin.admit(attributes)
+
+    def validate(self, attributes: Attributes) -> None:
+        """Run the refusing half, after defaults and validation."""
+        for plugin in self._select(attributes):
+            plugin.validate(attributes)

@@ -1,0 +1,122 @@
+"""What passes between the HTTP layer and the API: a request, and one of three kinds of answer.
+
+A handler is called synchronously as soon as the request is complete. It returns an answer at once (reads), or an
+awaitable of one (anything that must wait for the disk or a peer); only then is a task made. Tests and the in-process
+transport build `Request` objects directly and never touch a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+from urllib.parse import parse_qs
+
+
+class Request:
+    """One complete request. `user` and `info` are filled in by the API's authentication and routing."""
+
+    __slots__ = (
+        "_params",
+        "body",
+        "headers",
+        "info",
+        "method",
+        "path",
+        "peer_address",
+        "peer_certificate",
+        "query",
+        "received",
+        "user",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        peer_address: str = "",
+        peer_certificate: bytes | None = None,
+        user: Any = None,
+        received: float = 0.0,
+    ) -> None:
+        self.method = method
+        self.path = path  # percent-decoded
+        self.query = query  # raw, without "?"
+        self.headers: Mapping[str, str] = headers if headers is not None else {}  # names in lower case
+        self.body = body
+        self.peer_address = peer_address
+        self.peer_certificate = peer_certificate  # verified client certificate, DER
+        self.user = user  # preset by the in-process transport, else None until authenticated
+        self.info: Any = None
+        self.received = received  # monotonic seconds
+        self._params: dict[str, list[str]] | None = None
+
+    def params(self) -> dict[str, list[str]]:
+        """Query parameters, parsed once."""
+        if self._params is None:
+            self._params = parse_qs(self.query, keep_blank_values=True) if self.query else {}
+        return self._params
+
+    def param(self, name: str, default: str = "") -> str:
+        """The last value of a query parameter."""
+        values = self.params().get(name)
+        return values[-1] if values else default
+
+
+class Response:
+    """A complete answer. `body` may be several buffers, sent with one system call and never joined."""
+
+    __slots__ = ("body", "content_type", "headers", "status")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes | list[bytes] = b"",
+        content_type: str = "application/json",
+        headers: list[tuple[str, str]] | None = None,
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = headers
+
+
+class Stream(Protocol):
+    """The sending side of a streamed answer, as handed to `StreamResponse.start`."""
+
+    def write(self, data: bytes) -> bool:
+        """Queue one chunk. False when the client is too slow and has been cut off."""
+        ...
+
+    def close(self) -> None:
+        """End the answer in an orderly way."""
+        ...
+
+    @property
+    def buffered(self) -> int:
+        """Bytes not yet taken by the kernel."""
+        ...
+
+
+class StreamResponse:
+    """An answer without an end: `start` is called with the stream once the head is out; it returns what to call when the client goes away."""
+
+    __slots__ = ("content_type", "headers", "start", "status")
+
+    def __init__(
+        self,
+        start: Callable[[Stream], Callable[[], None]],
+        status: int = 200,
+        content_type: str = "application/json",
+        headers: list[tuple[str, str]] | None = None,
+    ) -> None:
+        self.start = start
+        self.status = status
+        self.content_type = content_type
+        self.headers = headers
+
+
+Answer = Response | StreamResponse
+Handler = Callable[[Request], "Answer | Awaitable[Answer]"]

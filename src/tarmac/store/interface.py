@@ -1,0 +1,178 @@
+"""The store's contract, as the server uses it and as the conformance suite checks it.
+
+Keys are (bucket, name): a bucket is one resource (`core/pods`), a name is `namespace/name`, or just `name` for
+cluster-scoped objects. One revision counts over all buckets. Values are opaque bytes *without* a resource version; the
+store splices the revision in when it assigns one, so readers, lists and watchers all share one exact-size `Entry.raw`.
+
+Reads are synchronous: every driver keeps the visible (durable) state in memory. A driver that shares its log with other
+writers (etcd) is behind them by a moment, so a reader that needs "now" awaits `fresh()` first; for local drivers it is
+None and costs nothing. Writers check against `head`, which includes writes accepted but not yet durable; a write
+is acknowledged (its future resolves) only when it is durable and visible.
+
+Events reach subscribers synchronously in batches, in revision order, before the writers of that batch are woken. Since
+everything happens on one loop, `since(...)` followed by `subscribe(...)` with no await between them misses and repeats
+nothing.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, Protocol
+
+PREFIX = b'{"metadata":{'
+"""Every value starts with this; the resource version is spliced in right behind it."""
+
+
+class StoreError(Exception):
+    """Root of the store's errors: Exists, Missing, Conflict, Compacted, Unavailable."""
+
+
+class Exists(StoreError):
+    """Create of a key that is there."""
+
+
+class Missing(StoreError):
+    """Update or delete of a key that is not there."""
+
+
+class Conflict(StoreError):
+    """The key's revision is not the expected one; `current` is what is there now."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"revision is {current}")
+        self.current = current
+
+
+class Compacted(StoreError):
+    """The revision asked for is older than the history that is kept (410 Gone); `oldest` is the first one that is not."""
+
+    def __init__(self, oldest: int) -> None:
+        super().__init__(f"history starts at {oldest}")
+        self.oldest = oldest
+
+
+class FutureRevision(StoreError):
+    """The revision asked for has not happened yet."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"revision is only {current}")
+        self.current = current
+
+
+class Unavailable(StoreError):
+    """Not acknowledged and its fate unknown: disk error, lost etcd, shutting down."""
+
+
+class Entry:
+    """One version of one object. Immutable; shared by state, history and every reader."""
+
+    __slots__ = ("created", "name", "raw", "revision")
+
+    def __init__(self, name: str, revision: int, created: int, raw: bytes) -> None:
+        self.name = name  # namespace/name or name
+        self.revision = revision  # of this version
+        self.created = created  # revision of the create
+        self.raw = raw  # complete JSON, resource version included
+
+
+class Event:
+    """One change. For a delete, `entry.raw` is the last state with the revision of the deletion."""
+
+    __slots__ = ("bucket", "entry", "previous", "type")
+
+    def __init__(
+        self, type: Literal["ADDED", "MODIFIED", "DELETED"], bucket: str, entry: Entry, previous: Entry | None
+    ) -> None:
+        self.type: Literal["ADDED", "MODIFIED", "DELETED"] = type
+        self.bucket = bucket
+        self.entry = entry
+        self.previous = previous
+
+
+class Page:
+    """A slice of a bucket as of one revision, in key order."""
+
+    __slots__ = ("entries", "remaining", "revision")
+
+    def __init__(self, entries: Sequence[Entry], revision: int, remaining: int) -> None:
+        self.entries = entries
+        self.revision = revision
+        self.remaining = remaining  # how many entries follow
+
+
+Subscriber = Callable[[Sequence[Event]], None]
+
+
+class Store(Protocol):
+    """What every driver offers. All methods are called on the loop that ran `start`."""
+
+    @property
+    def revision(self) -> int:
+        """The newest visible revision."""
+        ...
+
+    async def start(self) -> None:
+        """Load state and history; after this reads work. Raises Unavailable with a text for the operator."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, release everything."""
+        ...
+
+    def fresh(self) -> Awaitable[None] | None:
+        """None when memory is current by construction; else await it before a consistent read."""
+        ...
+
+    def get(self, bucket: str, name: str) -> Entry | None:
+        """The visible version."""
+        ...
+
+    def head(self, bucket: str, name: str) -> Entry | None:
+        """The newest accepted version, durable or not: what a read-modify-write starts from."""
+        ...
+
+    def list(self, bucket: str, prefix: str = "", *, after: str = "", limit: int = 0, revision: int = 0) -> Page:
+        """Entries whose name starts with `prefix` and sorts after `after`, as of `revision` (0: now). Raises Compacted, FutureRevision."""
+        ...
+
+    def count(self, bucket: str) -> int:
+        """How many entries the bucket has."""
+        ...
+
+    def buckets(self) -> Sequence[str]:
+        """Buckets that have entries."""
+        ...
+
+    def create(self, bucket: str, name: str, value: bytes) -> Future[Entry]:
+        """Raises Exists (at once, or from the future)."""
+        ...
+
+    def update(self, bucket: str, name: str, value: bytes, expected: int) -> Future[Entry]:
+        """Replace the version `expected`. Raises Missing, Conflict."""
+        ...
+
+    def delete(self, bucket: str, name: str, expected: int, value: bytes | None = None) -> Future[Entry]:
+        """Remove the version `expected`; `value` is the final state to show in the event. Resolves to that last entry."""
+        ...
+
+    def since(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
+        """Every visible change of the bucket after `revision`, from memory. Raises Compacted when memory does not reach that far back."""
+        ...
+
+    async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
+        """As `since`, reaching as far back as the durable log does. Raises Compacted."""
+        ...
+
+    def subscribe(self, bucket: str, subscriber: Subscriber) -> Callable[[], None]:
+        """Deliver every later batch of the bucket; returns the call that ends it."""
+        ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget history up to and including `revision`."""
+        ...
+
+
+def splice(value: bytes, revision: int) -> bytes:
+    """The complete object: `value` with its resource version. An exact-size copy, which matters for memory."""
+    return b'{"metadata":{"resourceVersion":"%d",%b' % (revision, value[len(PREFIX) :])
