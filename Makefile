@@ -1,0 +1,48 @@
+# Two commands matter to a newcomer: `make run` and `make test`. Every target sets up what it needs and is safe to repeat.
+SHELL := /bin/sh
+PY := .venv/bin/python
+ARGS ?=
+PEERS ?=
+# Tests that may share the machine run side by side; the others (timing, kill -9, root) run after them, one at a time.
+WORKERS ?= 2
+PYTEST := $(PY) -m pytest
+
+.PHONY: setup run test check bench soak lock peers format
+
+setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
+	@tools/setup.sh
+
+run: setup ## the control plane in the foreground; flags go into ARGS
+	@.venv/bin/tarmac up $(ARGS)
+
+check: setup ## formatting, lint, strict types, import direction, house rules
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/basedpyright
+	.venv/bin/lint-imports
+	$(PY) -m tools.house_rules
+
+test-tools: setup
+	@$(PY) -m tools.fetch_etcd >/dev/null
+	@$(PY) -m tools.kubectl >/dev/null
+ifeq ($(PEERS),1)
+	@$(PY) -m tools.gobuild kube-apiserver etcd kubectl >/dev/null
+endif
+
+test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver and etcd 3.6
+	PEERS=$(PEERS) $(PYTEST) -n $(WORKERS) --dist loadfile -m "not serial" $(ARGS)
+	PEERS=$(PEERS) $(PYTEST) -m serial $(ARGS)
+
+bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the real thing
+	PEERS=$(PEERS) $(PY) -m benchmarks $(ARGS)
+
+soak: test-tools ## the long version of the fault tests (1,000 kills)
+	TARMAC_SOAK=1 PEERS=$(PEERS) $(PYTEST) -m "serial" tests/faults $(ARGS)
+
+format: setup
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+lock: setup ## renew requirements.lock from pyproject.toml
+	.venv/bin/uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --no-header --no-annotate \
+	    --python-version 3.11 --universal --upgrade -q -o requirements.lock

