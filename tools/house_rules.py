@@ -21,7 +21,8 @@ MAX_FUNCTION = 80
 # what to use instead: tarmac.base.clock, tarmac.base.randomness
 BANNED_CALLS = {
     "time.time", "time.monotonic", "time.sleep", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.now",
-    "random.random", "random.randint", "random.choice", "random.uniform", "random.Random", "uuid.uuid4", "secrets.token_hex",
+    "random.random", "random.randint", "random.choice", "random.uniform", "random.Random", "uuid.uuid4",
+    "secrets.token_hex",
 }  # fmt: skip
 PRIVATE_TEXT = re.compile(
     r"(^|[^A-Za-z0-9_.])/(work|root|home/[a-z]+)/|"
