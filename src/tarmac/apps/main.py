@@ -1,0 +1,29 @@
+"""The `tarmac` program: parses the command line and hands over to one composition root.
+
+Roots are imported only when asked for, so `tarmac --help` and shell completion stay quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from tarmac.cli.options import parser
+
+# command -> module with `main(options) -> exit code`
+ROOTS = {
+    "up": "tarmac.apps.up",
+    "server": "tarmac.apps.server",
+    "crds": "tarmac.apps.crds",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    options = parser().parse_args(arguments)
+    return import_module(ROOTS[options.command]).main(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

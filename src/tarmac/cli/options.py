@@ -1,0 +1,81 @@
+"""The command line: every command, its flags and its help text. Parsing only; what the commands do is elsewhere.
+
+Exit codes everywhere: 0 done, 1 failed, 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from tarmac import __version__
+
+DEFAULT_LISTEN = "127.0.0.1:6443"
+
+
+def default_data_dir() -> Path:
+    """`/var/lib/tarmac` for root, else under the user's own data directory."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/tarmac")
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tarmac"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="tarmac", description="One declarative object lands containers and virtual machines in many cities."
+    )
+    top.add_argument("--version", action="version", version=f"tarmac {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    up = commands.add_parser("up", help="everything on this machine, in the foreground")
+    _add_server_flags(up)
+
+    server = commands.add_parser("server", help="the API server and its house-keeping controllers")
+    _add_server_flags(server)
+    _add_sharing_flags(server)
+
+    commands.add_parser("crds", help="print Tarmac's kinds as CustomResourceDefinitions for a Kubernetes API server")
+    return top
+
+
+def _add_server_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--data-dir", type=Path, default=default_data_dir(), metavar="DIR",
+        help="where state, keys, certificates and the kubeconfig live (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
+        "--listen", type=listen_address, default=listen_address(DEFAULT_LISTEN), metavar="HOST:PORT",
+        help=f"the address to serve HTTPS on; port 0 picks a free one (default: {DEFAULT_LISTEN})",
+    )  # fmt: skip
+    command.add_argument(
+        "--store", default="", metavar="URL",
+        help="sqlite:///PATH, etcd://HOST:PORT,HOST:PORT or memory:// (default: sqlite in the data directory)",
+    )  # fmt: skip
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
+    command.add_argument("--verbose", action="store_true", help="log more")
+
+
+def _add_sharing_flags(command: argparse.ArgumentParser) -> None:
+    sharing = command.add_argument_group("several servers on one store must share these")
+    sharing.add_argument(
+        "--pki-dir", type=Path, metavar="DIR", help="CA, keys and certificates (default: DATA-DIR/pki)"
+    )
+    sharing.add_argument(
+        "--encryption-key-file",
+        type=Path,
+        metavar="FILE",
+        help="key of Secrets at rest (default: DATA-DIR/secrets.key)",
+    )
+    command.add_argument(
+        "--tls-san", action="append", default=[], metavar="NAME", help="another name or address for the certificate"
+    )
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`, with brackets around an IPv6 host."""
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isdecimal() or int(port) > 65535 or not host:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, for example {DEFAULT_LISTEN} or [::1]:6443")
+    return host.removeprefix("[").removesuffix("]"), int(port)

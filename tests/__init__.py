@@ -1,0 +1,1 @@
+"""Tests, organised by behaviour."""

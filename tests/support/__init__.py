@@ -1,0 +1,1 @@
+"""What tests share: real processes started, awaited and cleaned up."""
