@@ -1,4 +1,4 @@
-"""What passes between the HTTP layer and the API: a request, and one of three kinds of answer.
+"""What passes between the HTTP layer and the API: a request, and one of three kinds of answer (whole, streamed, upgrade).
 
 A handler is called synchronously as soon as the request is complete. It returns an answer at once (reads), or an
 awaitable of one (anything that must wait for the disk or a peer); only then is a task made. Tests and the in-process
@@ -7,6 +7,7 @@ transport build `Request` objects directly and never touch a socket.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import parse_qs
@@ -44,7 +45,8 @@ class Request:
         self.method = method
         self.path = path  # percent-decoded
         self.query = query  # raw, without "?"
-        self.headers: Mapping[str, str] = headers if headers is not None else {}  # names in lower case
+        # Names in lower case; repeated lines joined with ", ", those of impersonate-* with a line feed (they may hold commas).
+        self.headers: Mapping[str, str] = headers if headers is not None else {}
         self.body = body
         self.peer_address = peer_address
         self.peer_certificate = peer_certificate  # verified client certificate, DER
@@ -83,11 +85,25 @@ class Response:
         self.headers = headers
 
 
+class Chunk:
+    """A piece of a streamed answer that many streams send: framed once, shared by all of them."""
+
+    __slots__ = ("data", "framed")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.framed = b"%x\r\n%b\r\n" % (len(data), data)  # HTTP/1.1 chunked transfer coding
+
+
 class Stream(Protocol):
     """The sending side of a streamed answer, as handed to `StreamResponse.start`."""
 
     def write(self, data: bytes) -> bool:
-        """Queue one chunk. False when the client is too slow and has been cut off."""
+        """Queue some bytes. False when the stream is over: ended, client gone, or too slow and cut off."""
+        ...
+
+    def write_chunk(self, chunk: Chunk) -> bool:
+        """As `write`, without framing again what other streams send too."""
         ...
 
     def close(self) -> None:
@@ -101,7 +117,10 @@ class Stream(Protocol):
 
 
 class StreamResponse:
-    """An answer without an end: `start` is called with the stream once the head is out; it returns what to call when the client goes away."""
+    """An answer without an end. `start` gets the stream once the head is out.
+
+    It returns what to call, exactly once, when the stream is over: ended by `close`, client gone, cut off, or server stopping.
+    """
 
     __slots__ = ("content_type", "headers", "start", "status")
 
@@ -118,5 +137,20 @@ class StreamResponse:
         self.headers = headers
 
 
-Answer = Response | StreamResponse
+class UpgradeResponse:
+    """`101 Switching Protocols`: `start` gets the transport, and the bytes that came behind the request.
+
+    From then on the connection is the new owner's, who sets its own protocol on the transport and closes it.
+    """
+
+    __slots__ = ("headers", "start")
+
+    def __init__(
+        self, start: Callable[[asyncio.Transport, bytes], None], headers: list[tuple[str, str]] | None = None
+    ) -> None:
+        self.start = start
+        self.headers = headers
+
+
+Answer = Response | StreamResponse | UpgradeResponse
 Handler = Callable[[Request], "Answer | Awaitable[Answer]"]
