@@ -1,0 +1,1 @@
+"""What survives kill -9."""

@@ -1,0 +1,110 @@
+"""Clients that write and watch through crashes and keep exact books of what they were told.
+
+A writer owns its keys and writes an ever-growing number into them. Of every write it knows one of three things:
+acknowledged (with its resource version), refused, or unknown (the connection broke). A watcher never relists: it
+resumes from the last version it saw, so a lost or repeated event cannot be papered over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import msgspec
+
+PATH = "/api/v1/namespaces/default/configmaps"
+BROKEN = (aiohttp.ClientError, ConnectionError, asyncio.TimeoutError, asyncio.IncompleteReadError)
+
+
+@dataclass
+class Books:
+    """What one writer knows about one key."""
+
+    name: str
+    acknowledged: dict[int, int] = field(default_factory=dict[int, int])  # number -> resource version
+    unknown: set[int] = field(default_factory=set[int])
+    number: int = 0
+
+
+class Writer:
+    """Creates its object once and then updates it for as long as it is asked to."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, name: str) -> None:
+        self._session = session
+        self._url = url
+        self.books = Books(name)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Write until told to stop."""
+        while not stop.is_set():
+            try:
+                await self._write()
+            except BROKEN:
+                self.books.unknown.add(self.books.number)
+                await asyncio.sleep(0.02)
+
+    async def _write(self) -> None:
+        books = self.books
+        books.number += 1
+        body = {"metadata": {"name": books.name}, "data": {"number": str(books.number), "padding": "x" * 700}}
+        exists = bool(books.acknowledged or books.unknown)
+        method, url = ("PUT", f"{self._url}{PATH}/{books.name}") if exists else ("POST", self._url + PATH)
+        async with self._session.request(method, url, json=body) as answer:
+            if answer.status == 404:  # the create whose fate was unknown never happened
+                books.acknowledged.clear()
+                books.unknown.clear()
+            elif answer.status in (200, 201):
+                books.acknowledged[books.number] = int((await answer.json())["metadata"]["resourceVersion"])
+            elif answer.status != 409:
+                raise AssertionError(f"{method} answered {answer.status}: {await answer.text()}")
+
+
+class Watcher:
+    """Follows every ConfigMap from one version on, over any number of broken connections."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, version: int) -> None:
+        self._session = session
+        self._url = url
+        self.version = version
+        self.events: list[tuple[str, str, int, int]] = []  # (type, name, number, version)
+        self.resumed = 0
+        self.refused: list[str] = []
+
+    async def run(self) -> None:
+        """Watch for ever; cancel to end."""
+        while True:
+            try:
+                await self._follow()
+            except BROKEN:
+                await asyncio.sleep(0.02)
+
+    async def _follow(self) -> None:
+        query = {"watch": "1", "resourceVersion": str(self.version), "timeoutSeconds": "600"}
+        async with self._session.get(
+            self._url + PATH, params=query, timeout=aiohttp.ClientTimeout(total=None)
+        ) as answer:
+            if answer.status != 200:
+                self.refused.append(f"{answer.status} {await answer.text()}")
+                return
+            self.resumed += 1
+            async for line in answer.content:
+                self._take(msgspec.json.decode(line))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        metadata = event["object"].get("metadata", {})
+        if event["type"] == "ERROR":
+            self.refused.append(str(event["object"]))
+            return
+        self.version = int(metadata["resourceVersion"])
+        if metadata["name"].startswith("key-"):
+            number = int(event["object"]["data"]["number"])
+            self.events.append((event["type"], metadata["name"], number, self.version))
+
+
+def session_for(context: ssl.SSLContext) -> aiohttp.ClientSession:
+    """A session with enough connections for every writer and watcher."""
+    timeout = aiohttp.ClientTimeout(total=20, connect=5)
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=200), timeout=timeout)
