@@ -1,1 +1,4 @@
-"""Vocabulary shared by every layer: time, randomness, quantities, selectors, names, field errors. Standard library only."""
+"""Vocabulary shared by every layer:
+
+time, randomness, quantities, selectors, names, field errors. Standard library only.
+"""

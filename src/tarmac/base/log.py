@@ -1,0 +1,84 @@
+"""Structured logs: a constant message and keys, one line each, on stderr.
+
+Two levels are meant for reading: `info` (what happened) and `debug` (why). `warning` and `error` are for what an
+operator should look at. Values are written as they are given; never pass a secret. `configure` is called once, by the
+program's composition root; before that, lines are plain text at level info.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from functools import cache
+from typing import Any, Literal, TextIO
+
+from tarmac.base.clock import rfc3339_micro
+
+Level = Literal["debug", "info", "warning", "error"]
+_RANK = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+
+
+class _Sink:
+    """Where lines go. One for the whole process."""
+
+    def __init__(self) -> None:
+        self.stream: TextIO | None = None  # the current sys.stderr, looked up at each line
+        self.as_json = False
+        self.threshold = _RANK["info"]
+
+    def write(self, level: Level, name: str, message: str, fields: dict[str, Any]) -> None:
+        now = rfc3339_micro(time.time())
+        if self.as_json:
+            line = json.dumps({"ts": now, "level": level, "logger": name, "msg": message, **fields}, default=str)
+        else:
+            pairs = "".join(f" {key}={_plain(value)}" for key, value in fields.items())
+            line = f"{now} {level.upper():7} {name}: {message}{pairs}"
+        print(line, file=self.stream or sys.stderr, flush=True)
+
+
+_sink = _Sink()
+
+
+def configure(*, level: Level = "info", as_json: bool = False, stream: TextIO | None = None) -> None:
+    """Choose what is written, how, and where to."""
+    _sink.threshold, _sink.as_json, _sink.stream = _RANK[level], as_json, stream
+
+
+class Logger:
+    """Writes lines under one name."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def debug(self, message: str, /, **fields: Any) -> None:
+        """Why something happened."""
+        if _sink.threshold <= 0:
+            _sink.write("debug", self._name, message, fields)
+
+    def info(self, message: str, /, **fields: Any) -> None:
+        """What happened."""
+        if _sink.threshold <= 1:
+            _sink.write("info", self._name, message, fields)
+
+    def warning(self, message: str, /, **fields: Any) -> None:
+        """Something odd that the program handled."""
+        if _sink.threshold <= 2:
+            _sink.write("warning", self._name, message, fields)
+
+    def error(self, message: str, /, **fields: Any) -> None:
+        """Something failed."""
+        _sink.write("error", self._name, message, fields)
+
+
+@cache
+def log(name: str) -> Logger:
+    """The logger of that name."""
+    return Logger(name)
+
+
+def _plain(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return json.dumps(text) if not text or any(character.isspace() or character == '"' for character in text) else text

@@ -1,0 +1,240 @@
+"""What may be called what: names, labels, ports, addresses.
+
+Each function returns the list of complaints about a value, empty when it is fine, worded as Kubernetes words them
+because clients and their tests match on the text. Limits count bytes, as there. The one oddity is deliberate: limits
+of labels say "bytes" and limits of names say "characters".
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = f"{_LABEL}(\\.{_LABEL})*"
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_KEY})?"
+_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
+_CONFIG_KEY = "[-._a-zA-Z0-9]+"
+_PERCENT = "[0-9]+%"
+
+_label = re.compile(_LABEL).fullmatch
+_subdomain = re.compile(_SUBDOMAIN).fullmatch
+_label_1035 = re.compile(_LABEL_1035).fullmatch
+_key = re.compile(_KEY).fullmatch
+_value = re.compile(_VALUE).fullmatch
+_identifier = re.compile(_IDENTIFIER).fullmatch
+_config_key = re.compile(_CONFIG_KEY).fullmatch
+_percent = re.compile(_PERCENT).fullmatch
+_port_charset = re.compile(r"[-a-z0-9]+").fullmatch
+_leading_zeros = re.compile(r"\b0+(?=\d)")
+
+_ALNUM_ENDS = "and must start and end with an alphanumeric character"
+_LABEL_TEXT = f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ALNUM_ENDS}"
+_SUBDOMAIN_TEXT = (
+    f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', {_ALNUM_ENDS}"
+)
+_LABEL_1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character"
+)
+_KEY_TEXT = f"must consist of alphanumeric characters, '-', '_' or '.', {_ALNUM_ENDS}"
+_VALUE_TEXT = (
+    f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ALNUM_ENDS}"
+)
+_IDENTIFIER_TEXT = (
+    "a valid C identifier must start with alphabetic character or '_', "
+    "followed by a string of alphanumeric characters or '_'"
+)
+_CONFIG_KEY_TEXT = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+_PERCENT_TEXT = "a valid percent string must be a numeric string followed by an ending '%'"
+
+
+def regex_message(text: str, pattern: str, *examples: str) -> str:
+    """A complaint about a pattern, with examples of what would be accepted."""
+    hint = " or ".join(f"'{example}', " for example in examples)
+    return f"{text} ({f'e.g. {hint}' if examples else ''}regex used for validation is '{pattern}')"
+
+
+def _too_long(value: str, limit: int, unit: str = "characters") -> list[str]:
+    return [f"must be no more than {limit} {unit}"] if len(value.encode()) > limit else []
+
+
+def dns1123_label(value: str) -> list[str]:
+    """`my-name`: most object names."""
+    errors = _too_long(value, 63)
+    if not _label(value):
+        dotted = _subdomain(value)
+        errors.append("must not contain dots" if dotted else regex_message(_LABEL_TEXT, _LABEL, "my-name", "123-abc"))
+    return errors
+
+
+def dns1123_subdomain(value: str) -> list[str]:
+    """`my.name`: labels joined by dots."""
+    errors = _too_long(value, 253)
+    if not _subdomain(value):
+        errors.append(regex_message(_SUBDOMAIN_TEXT, _SUBDOMAIN, "example.com"))
+    return errors
+
+
+def dns1035_label(value: str) -> list[str]:
+    """A label that does not begin with a digit: Service names."""
+    errors = _too_long(value, 63)
+    if not _label_1035(value):
+        errors.append(regex_message(_LABEL_1035_TEXT, _LABEL_1035, "my-name", "abc-123"))
+    return errors
+
+
+def label_key(value: str) -> list[str]:
+    """`[prefix/]name`: keys of labels and annotations, resource names, finalizers."""
+    parts = value.split("/")
+    pattern = regex_message(_KEY_TEXT, _KEY, "MyName", "my.name", "123-abc")
+    if len(parts) > 2:
+        return [
+            f"a valid label key {pattern} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    name = parts[-1]
+    errors = _prefix(parts[0]) if len(parts) == 2 else []
+    if not name:
+        errors.append("name part must be non-empty")
+    errors += [f"name part {message}" for message in _too_long(name, 63, "bytes")]
+    if not _key(name):
+        errors.append(f"name part {pattern}")
+    return errors
+
+
+qualified_name = label_key
+
+
+def _prefix(prefix: str) -> list[str]:
+    if not prefix:
+        return ["prefix part must be non-empty"]
+    errors = _too_long(prefix, 253, "bytes")
+    if not _subdomain(prefix):
+        errors.append(regex_message(_SUBDOMAIN_TEXT, _SUBDOMAIN, "example.com"))
+    return [f"prefix part {message}" for message in errors]
+
+
+def label_value(value: str) -> list[str]:
+    """The value of a label; may be empty."""
+    errors = _too_long(value, 63, "bytes")
+    if not _value(value):
+        errors.append(regex_message(_VALUE_TEXT, _VALUE, "MyValue", "my_value", "12345"))
+    return errors
+
+
+def port_name(value: str) -> list[str]:
+    """An IANA service name."""
+    errors = _too_long(value, 15)
+    if not _port_charset(value):
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not any("a" <= character <= "z" for character in value):
+        errors.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        errors.append("must not contain consecutive hyphens")
+    if value and "-" in {value[0], value[-1]}:
+        errors.append("must not begin or end with a hyphen")
+    return errors
+
+
+def port_number(value: int) -> list[str]:
+    """A TCP or UDP port."""
+    return in_range(value, 1, 65535)
+
+
+def in_range(value: int, low: int, high: int) -> list[str]:
+    """A number between two bounds, both included."""
+    return [] if low <= value <= high else [f"must be between {low} and {high}, inclusive"]
+
+
+def c_identifier(value: str) -> list[str]:
+    """A name in the C language."""
+    if _identifier(value):
+        return []
+    return [regex_message(_IDENTIFIER_TEXT, _IDENTIFIER, "my_name", "MY_NAME", "MyName")]
+
+
+def env_var_name(value: str) -> list[str]:
+    """The name of an environment variable: any printable ASCII but `=`."""
+    errors = [] if value else ["environment variable name must be non-empty"]
+    if any(not " " <= character <= "~" or character == "=" for character in value):
+        errors.append(
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+        )
+    return errors
+
+
+def config_map_key(value: str) -> list[str]:
+    """A key of a ConfigMap or Secret, which becomes a file name."""
+    errors = _too_long(value, 253)
+    if not _config_key(value):
+        errors.append(regex_message(_CONFIG_KEY_TEXT, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
+    if value in {".", ".."}:
+        errors.append(f"must not be '{value}'")
+    elif value.startswith(".."):
+        errors.append("must not start with '..'")
+    return errors
+
+
+def path_segment_name(value: str) -> list[str]:
+    """Anything that can stand between two slashes of a URL."""
+    if value in {".", ".."}:
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in value]
+
+
+def percent(value: str) -> list[str]:
+    """`25%`."""
+    return [] if _percent(value) else [regex_message(_PERCENT_TEXT, _PERCENT, "1%", "93%")]
+
+
+def ip_address(value: str, *, strict: bool = False) -> list[str]:
+    """An IPv4 or IPv6 address.
+
+    Kubernetes' older fields tolerate leading zeros and mapped addresses; `strict` does not.
+    """
+    try:
+        address = _address(value)
+    except ValueError:
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    if strict and _has_leading_zeros(value):
+        return ["must not have leading 0s"]
+    if strict and address.version == 6 and address.ipv4_mapped:
+        return ["must not be an IPv4-mapped IPv6 address"]
+    return []
+
+
+def cidr(value: str, *, strict: bool = False) -> list[str]:
+    """A range of addresses, `10.9.8.0/24`. `strict` also refuses bits beyond the prefix."""
+    host, slash, length = value.partition("/")
+    try:
+        address = _address(host)
+        if not (slash and length.isdecimal() and length.isascii() and int(length) <= address.max_prefixlen):
+            raise ValueError
+    except ValueError:
+        return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
+    if strict:
+        return _strict_range(value, address, int(length))
+    return []
+
+
+def _strict_range(value: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, length: int) -> list[str]:
+    host, _, text = value.partition("/")
+    if _has_leading_zeros(host) or (len(text) > 1 and text[0] == "0"):
+        return ["must not have leading 0s in IP or prefix length"]
+    if address.version == 6 and address.ipv4_mapped:
+        return ["must not have an IPv4-mapped IPv6 address"]
+    if int(address) & ((1 << (address.max_prefixlen - length)) - 1):
+        return ["must not have bits set beyond the prefix length"]
+    return []
+
+
+def _has_leading_zeros(value: str) -> bool:
+    return ":" not in value and _leading_zeros.search(value) is not None
+
+
+def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    if "%" in value:
+        raise ValueError("zones are not allowed")
+    return ipaddress.ip_address(_leading_zeros.sub("", value) if ":" not in value else value)

@@ -1,0 +1,55 @@
+"""Randomness, injected.
+
+With a seed every draw is reproducible (tests, simulation). Without one, identifiers and tokens come from the operating
+system, so they cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# Kubernetes' alphabet for generated names: no vowels, no 0, 1, 3, so that no words and no look-alikes appear.
+SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class Randomness:
+    """One stream of random draws."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._seeded = seed is not None
+        self._random = random.Random(seed)
+
+    def _bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count) if self._seeded else os.urandom(count)
+
+    def suffix(self, n: int = 5) -> str:
+        """Letters for the end of a generated name."""
+        return "".join(self._random.choices(SUFFIX_ALPHABET, k=n))
+
+    def uuid(self) -> str:
+        """A version 4 UUID."""
+        raw = bytearray(self._bytes(16))
+        raw[6] = (raw[6] & 0x0F) | 0x40
+        raw[8] = (raw[8] & 0x3F) | 0x80
+        text = raw.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def uniform(self, a: float, b: float) -> float:
+        """A number between a and b."""
+        return self._random.uniform(a, b)
+
+    def choice(self, items: Sequence[T]) -> T:
+        """One of the items."""
+        return self._random.choice(items)
+
+    def token(self, nbytes: int = 32) -> str:
+        """A URL-safe secret of `nbytes` bytes of entropy."""
+        if not self._seeded:
+            return secrets.token_urlsafe(nbytes)
+        return self._bytes(nbytes).hex()
