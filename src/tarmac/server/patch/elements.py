@@ -1,0 +1,131 @@
+"""Path elements: how a field set names one step down into an object.
+
+An element is kept in the form the wire uses, so that a field set is its own serialisation:
+
+    f:replicas                     a field of an object or a key of a map
+    k:{"name":"web"}               the item of a list-map with these keys (sorted by name)
+    v:"finalizer.example.com"      the item of a set with this value
+    i:3                            an index (only in sets written by others)
+
+Values are encoded exactly as Kubernetes encodes them (no spaces, `<`, `>` and `&` escaped), so equal elements are equal
+strings. `order` is the total order in which elements are written: fields, keys, values, indexes; numbers numerically.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_plain = re.compile(r"[A-Za-z0-9 _./:@+,=*-]*").fullmatch
+_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_ESCAPES = str.maketrans(_ESCAPED)
+
+_KINDS = {"f": 0, "k": 1, "v": 2, "i": 3}
+_INTEGRAL_LIMIT = 1e21  # Go prints larger floats with an exponent
+
+
+class BadElement(ValueError):
+    """Not a path element."""
+
+
+def encode_value(value: Any) -> str:
+    """One JSON value in Kubernetes' canonical form."""
+    if type(value) is str:
+        if _plain(value):
+            return f'"{value}"'
+    elif isinstance(value, float) and value.is_integer() and abs(value) < _INTEGRAL_LIMIT:
+        value = int(value)
+    return _encode(value).decode().translate(_ESCAPES)
+
+
+def field_element(name: str) -> str:
+    """A field or map key."""
+    return "f:" + name
+
+
+def value_element(value: Any) -> str:
+    """An item of a set."""
+    return "v:" + encode_value(value)
+
+
+def key_element(keys: dict[str, Any]) -> str:
+    """An item of a list-map."""
+    return "k:{" + ",".join(f"{encode_value(name)}:{encode_value(keys[name])}" for name in sorted(keys)) + "}"
+
+
+def canonical(element: str) -> str | None:
+    """The canonical spelling of an element somebody sent; None for a kind of element from the future."""
+    if len(element) < 2 or element[1] != ":":
+        raise BadElement(f"missing colon: {element}")
+    kind, text = element[0], element[2:]
+    try:
+        if kind == "f":
+            return element
+        if kind == "k":
+            return key_element(_mapping(_decode(text)))
+        if kind == "v":
+            return value_element(_decode(text))
+        if kind == "i":
+            return f"i:{int(text)}"
+    except (ValueError, msgspec.DecodeError) as error:
+        raise BadElement(str(error)) from error
+    return None
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadElement("a key element must be an object")
+    return value
+
+
+def order(element: str) -> tuple[Any, ...]:
+    """Sort key of an element. The "." that marks a set's own membership comes first."""
+    if element == ".":
+        return (-1,)
+    kind, text = element[0], element[2:]
+    rank = _KINDS[kind]
+    if kind == "f":
+        return (rank, text)
+    if kind == "k":
+        return (rank, tuple((name, *value_order(value)) for name, value in _decode(text).items()))
+    return (rank, *value_order(_decode(text)))
+
+
+def value_order(value: Any) -> tuple[Any, ...]:
+    """Sort key of a JSON value: numbers, strings, booleans, lists, objects, null."""
+    if isinstance(value, bool):
+        return (2, value)
+    if isinstance(value, int | float):
+        return (0, value)
+    if isinstance(value, str):
+        return (1, value)
+    if isinstance(value, list):
+        return (3, tuple(value_order(item) for item in value))
+    if isinstance(value, dict):
+        return (4, tuple((name, *value_order(value[name])) for name in sorted(value)))
+    return (5,)
+
+
+def display(element: str) -> str:
+    """An element as conflicts print it: `.replicas`, `[name="web"]`, `[="x"]`, `[3]`."""
+    kind, text = element[0], element[2:]
+    if kind == "f":
+        return "." + text
+    if kind == "k":
+        return "[" + ",".join(f"{name}={_display_value(value)}" for name, value in _decode(text).items()) + "]"
+    if kind == "v":
+        return f"[={_display_value(_decode(text))}]"
+    return f"[{text}]"
+
+
+def _display_value(value: Any) -> str:
+    # What Go's %q and %v print, for the values that occur in keys and sets.
+    if isinstance(value, list):
+        return "[" + ",".join(_display_value(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "".join(f"{name}={_display_value(item)}" for name, item in value.items())
+    return _encode(value).decode()

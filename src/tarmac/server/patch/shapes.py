@@ -1,0 +1,134 @@
+"""Schemas as the merge rules see them.
+
+A `Shape` is what is left of a `Schema` node when only ownership matters: is a value owned as a whole (LEAF), field by
+field (STRUCT), key by key (MAP), or item by item (ITEMS by key, SET by value)? Free-form JSON is owned key by key with
+lists as a whole, except where the schema calls it atomic. Shapes are made on first use and kept with their schema;
+a recursive schema gives a recursive shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tarmac.api.schema import JsonObject, Schema, Type
+from tarmac.server.patch import elements
+
+LEAF: Final = 0
+STRUCT: Final = 1
+MAP: Final = 2
+ITEMS: Final = 3
+SET: Final = 4
+
+_RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+
+
+class Shape:
+    """How values of one schema node are owned and merged."""
+
+    __slots__ = ("defaults", "fields", "items", "keys", "kind", "open", "schema")
+
+    def __init__(self, schema: Schema, kind: int) -> None:
+        self.schema = schema
+        self.kind = kind
+        self.fields = _Fields(self)  # STRUCT: name -> (element, shape); unknown names are free-form
+        self.items: Shape = self  # MAP values, ITEMS; free-form JSON holds more of itself
+        self.keys: tuple[str, ...] = ()  # ITEMS, sorted
+        self.defaults: JsonObject = {}  # ITEMS: key -> default
+        self.open = True  # STRUCT: whether undeclared fields are allowed
+
+    def element(self, item: Any) -> str:
+        """The path element of an item of an ITEMS or SET list. Raises `elements.BadElement`."""
+        return self._keyed(item) if self.kind == ITEMS else _valued(item)
+
+    def _keyed(self, item: Any) -> str:
+        if not isinstance(item, dict):
+            what = "a null element" if item is None else "non-map elements"
+            raise elements.BadElement(f"associative list with keys may not have {what}")
+        text = ""
+        for key in self.keys:
+            value = item.get(key, _ABSENT)
+            if value is _ABSENT:
+                value = self.defaults.get(key)
+                if value is None:
+                    continue
+            text += f',"{key}":{elements.encode_value(value)}'
+        if not text:
+            names = "[" + " ".join(f'"{key}"' for key in self.schema.list_map_keys) + "]"
+            raise elements.BadElement(
+                f"associative list with keys has an element that omits all key fields {names} "
+                "(and doesn't have default values for any key fields)"
+            )
+        return "k:{" + text[1:] + "}"
+
+
+_ABSENT: Any = object()
+
+
+def _valued(item: Any) -> str:
+    if isinstance(item, dict):
+        raise elements.BadElement("associative list without keys has an element that's a map type")
+    if isinstance(item, list):
+        raise elements.BadElement("not supported: associative list with lists as elements")
+    if item is None:
+        raise elements.BadElement("associative list without keys has an element that's an explicit null")
+    return elements.value_element(item)
+
+
+class _Fields(dict[str, tuple[str, Shape]]):
+    """Fields of a STRUCT, shaped when first asked for."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: Shape) -> None:
+        super().__init__()
+        self.owner = owner
+
+    def __missing__(self, name: str) -> tuple[str, Shape]:
+        declared = self.owner.schema.fields.get(name)
+        entry = ("f:" + name, FREE if declared is None else shape_of(declared))
+        if declared is not None:  # undeclared names are not bounded, so they are not kept
+            self[name] = entry
+        return entry
+
+
+_shapes: dict[Schema, Shape] = {}
+
+FREE = Shape(Schema(Type.ANY), MAP)
+"""Free-form JSON."""
+
+
+def shape_of(schema: Schema) -> Shape:
+    """The shape of a schema node."""
+    shape = _shapes.get(schema)
+    if shape is None:
+        shape = _shapes[schema] = Shape(schema, _kind(schema))
+        _complete(shape)
+    return shape
+
+
+def _kind(schema: Schema) -> int:
+    match schema.type:
+        case Type.OBJECT if not schema.atomic:
+            return STRUCT if schema.fields else MAP
+        case Type.MAP if not schema.atomic:
+            return MAP
+        case Type.ANY if not schema.atomic and schema.name != _RAW_EXTENSION:
+            return MAP
+        case Type.LIST if schema.list_type == "map":
+            return ITEMS
+        case Type.LIST if schema.list_type == "set":
+            return SET
+        case _:
+            return LEAF
+
+
+def _complete(shape: Shape) -> None:
+    schema = shape.schema
+    shape.open = schema.preserve_unknown
+    if shape.kind == MAP:
+        shape.items = FREE if schema.items is None else shape_of(schema.items)
+    elif shape.kind in (ITEMS, SET) and schema.items is not None:
+        shape.items = shape_of(schema.items)
+        shape.keys = tuple(sorted(schema.list_map_keys))
+        declared = schema.items.fields
+        shape.defaults = {key: declared[key].default for key in shape.keys if key in declared}
