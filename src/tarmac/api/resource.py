@@ -50,6 +50,8 @@ class Strategy:
     allow_create_on_update: bool = False  # PUT to a name that is not there creates it (Lease, Event, Node, …)
     has_status: bool = False  # `status` is a subresource: main writes keep the old status, and the reverse
     generation: bool = True  # bump metadata.generation when the spec changes
+    allow_unconditional_update: bool = True  # PUT without a resourceVersion overwrites (always refused for CRD-like kinds)
+    returns_deleted: bool = False  # DELETE answers with the last state of the object and not with a Status
 
     def normalise(self, obj: JsonObject) -> None:
         """Rewrite accepted shorthands into the stored form, in place. Runs before pruning and type checks."""
@@ -85,6 +87,10 @@ class Strategy:
 
     def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         """Validate a write to the status subresource."""
+
+    def grace_period(self, obj: JsonObject, requested: int | None) -> int | None:
+        """Seconds between a delete and the end of the object, for kinds whose end somebody else must confirm; None: at once."""
+        return None
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         """Texts for Warning headers: accepted but deprecated, ignored or risky input."""
