@@ -14,6 +14,7 @@ _UNITS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
+_MAX_NANOS = 2**63 - 1  # what Go can hold, about 292 years
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)", re.ASCII)
 
 
@@ -32,6 +33,8 @@ def parse_duration(text: str) -> float:
             raise ValueError(f'time: invalid duration "{text}"')
         nanos += _part(match, text)
         position = match.end()
+    if nanos > _MAX_NANOS:
+        raise ValueError(f'time: invalid duration "{text}"')
     return (-nanos if text[0] == "-" else nanos) / 10**9
 
 

@@ -231,8 +231,10 @@ class _Parser:
         problems = _invalid("<nil>", key, names.label_key(key))
         if problems:
             raise ValueError(problems[0])
+        if negated:
+            return Requirement(key, "!")
         if self._peek() in {"", ","}:
-            return Requirement(key, "!" if negated else "exists")
+            return Requirement(key, "exists")
         operator = self._operator()
         values = self._set() if operator in {"in", "notin"} else (self._exact(),)
         return _checked(Requirement(key, operator, values))
@@ -326,8 +328,9 @@ def _parse_fields(text: str) -> FieldSelector:
         operator = _TERM_OPERATOR.search(term)
         if operator is None:
             raise ValueError(f"invalid selector: '{text}'; can't understand '{term}'")
-        value = _unescape(term[operator.end() :])
-        requirements.append((term[: operator.start()], "!=" if operator[0] == "!=" else "=", value))
+        field, value = term[: operator.start()], _unescape(term[operator.end() :])
+        if field or value:
+            requirements.append((field, "!=" if operator[0] == "!=" else "=", value))
     return FieldSelector(requirements)
 
 
