@@ -25,3 +25,10 @@ class Catalog:
     def find_kind(self, group: str, version: str, kind: str) -> Resource | None:
         """By apiVersion and kind."""
         return self._by_kind.get((group, version, kind))
+
+
+def build_catalog() -> Catalog:
+    """Everything Tarmac serves: Kubernetes' own resources and Tarmac's."""
+    from tarmac.api.kubernetes.resources import resources
+
+    return Catalog(resources())

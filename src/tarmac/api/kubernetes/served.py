@@ -1,0 +1,49 @@
+"""Which of Kubernetes' own resources are served. `make setup` makes tables for these and for no others."""
+
+from __future__ import annotations
+
+# (group, version) -> plurals
+SERVED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "v1"): (
+        "bindings",
+        "configmaps",
+        "endpoints",
+        "events",
+        "limitranges",
+        "namespaces",
+        "nodes",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "pods",
+        "resourcequotas",
+        "secrets",
+        "serviceaccounts",
+        "services",
+    ),
+    ("authentication.k8s.io", "v1"): ("selfsubjectreviews", "tokenreviews"),
+    ("authorization.k8s.io", "v1"): (
+        "localsubjectaccessreviews",
+        "selfsubjectaccessreviews",
+        "selfsubjectrulesreviews",
+        "subjectaccessreviews",
+    ),
+    ("certificates.k8s.io", "v1"): ("certificatesigningrequests",),
+    ("coordination.k8s.io", "v1"): ("leases",),
+    ("discovery.k8s.io", "v1"): ("endpointslices",),
+    ("events.k8s.io", "v1"): ("events",),
+    ("metrics.k8s.io", "v1beta1"): ("nodes", "pods"),
+    ("node.k8s.io", "v1"): ("runtimeclasses",),
+    ("policy", "v1"): ("poddisruptionbudgets",),
+    ("rbac.authorization.k8s.io", "v1"): ("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
+    ("scheduling.k8s.io", "v1"): ("priorityclasses",),
+    ("storage.k8s.io", "v1"): ("storageclasses",),
+}
+
+# kinds that appear in bodies but are no resource of their own: (group, version, kind)
+BODIES: tuple[tuple[str, str, str], ...] = (
+    ("", "v1", "DeleteOptions"),
+    ("", "v1", "Status"),
+    ("authentication.k8s.io", "v1", "TokenRequest"),
+    ("autoscaling", "v1", "Scale"),
+    ("policy", "v1", "Eviction"),
+)

@@ -1,0 +1,72 @@
+"""`python -m tools.kubernetes_tables`: makes `src/tarmac/api/kubernetes/_generated`, unless it is up to date."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tarmac.api.kubernetes.served import BODIES, SERVED
+from tools.cache import ROOT, cached, digest, say
+from tools.kubernetes_tables.modules import PINS, fetch, pinned
+from tools.kubernetes_tables.published import components, read_documents, read_go_types
+from tools.kubernetes_tables.resources import discovery_rows
+from tools.kubernetes_tables.types import type_table
+
+TARGET = ROOT / "src" / "tarmac" / "api" / "kubernetes" / "_generated"
+_STAMP = "made-of"
+
+
+def _key() -> str:
+    """Changes whenever the tables could: pins, what is served, and this generator."""
+    sources = [PINS / "go.mod", PINS / "go.sum", ROOT / "src/tarmac/api/kubernetes/served.py"]
+    sources += sorted(Path(__file__).parent.glob("*.py"))
+    return digest(path.read_bytes() for path in sources)
+
+
+def _generate(folder: Path) -> None:
+    modules = fetch()
+    say("making the tables of Kubernetes' own kinds")
+    go = read_go_types(modules)
+    published = components(read_documents(modules["k8s.io/kubernetes"]), go)
+    rows = discovery_rows(modules["k8s.io/kubernetes"])
+    kinds = _kinds(rows, published)
+    _write(folder / "types.json", {"kinds": kinds, "types": type_table(published, go, list(kinds.values()))})
+    _write(folder / "resources.json", rows)
+
+
+def _kinds(rows: list[dict[str, Any]], published: dict[str, Any]) -> dict[str, str]:
+    """`group/version/Kind` -> published type name, for every kind that may be in a body."""
+    names = {
+        f"{gvk['group']}/{gvk['version']}/{gvk['kind']}": name
+        for name, schema in published.items()
+        for gvk in schema.get("x-kubernetes-group-version-kind", [])
+    }
+    wanted = [f"{row['group']}/{row['version']}/{row['kind']}" for row in rows]
+    wanted += ["/".join(body) for body in BODIES]
+    return {kind: names[kind] for kind in sorted(wanted)}
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_bytes(msgspec.json.encode(content))
+
+
+def main() -> int:
+    """Bring the generated tables up to date."""
+    key = _key()
+    stamp = TARGET / _STAMP
+    if stamp.is_file() and stamp.read_text() == key:
+        return 0
+    made = cached("kubernetes-tables", pinned()["k8s.io/kubernetes"], key, _generate)
+    shutil.rmtree(TARGET, ignore_errors=True)
+    shutil.copytree(made, TARGET)
+    stamp.write_text(key)
+    say(f"Kubernetes tables: {sum(len(plurals) for plurals in SERVED.values())} resources")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""Reads struct types out of Go source: what OpenAPI leaves out about how Go encodes and decodes an object.
+
+Only the shape of Kubernetes' `types.go` files is understood: top-level `type X struct {…}` with one tagged field per
+line, and `type X Y`. That is enough to know, for each JSON field, its Go type (error messages name it), whether it is a
+pointer and whether it is left out when empty (so whether the server shows `status: {}` or `rules: null`), and how its
+JSON name relates to its protobuf name (embedded structs are flat in JSON and nested in protobuf).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_IMPORT = re.compile(r'^\t(?:(\w+) )?"([^"]+)"', re.MULTILINE)
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r"^type (\w+) (=\s)?([^\s{(]+)$", re.MULTILINE)
+_FIELD = re.compile(r"^\t(?:(\w+)\s+)?([^\s`/]+)\s+`([^`]*)`", re.MULTILINE)
+_TAG = re.compile(r'(\w+):"([^"]*)"')
+
+
+@dataclass(frozen=True)
+class Field:
+    """One struct field. `go_type` is as reflection prints it, without a leading pointer."""
+
+    json: str  # empty: embedded, its fields are inlined
+    proto: str  # name in the .proto file; empty: not on the wire
+    go_type: str
+    target: str  # full name of the type, for embedded ones
+    pointer: bool
+    omit_empty: bool
+    omit_zero: bool
+    doc: str = ""
+
+
+@dataclass
+class Package:
+    """One Go package: its structs and its other named types, by name."""
+
+    prefix: str  # io.k8s.api.core.v1
+    structs: dict[str, list[Field]] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
+    docs: dict[str, str] = field(default_factory=dict)
+
+
+class GoTypes:
+    """All packages that were read, addressed by the full names OpenAPI uses."""
+
+    def __init__(self) -> None:
+        self._packages: dict[str, Package] = {}
+
+    def read(self, import_path: str, folder: Path) -> None:
+        """Read one package from its folder."""
+        package = Package(openapi_prefix(import_path))
+        for path in sorted(folder.glob("*.go")):
+            if not path.name.endswith(("_test.go", ".pb.go")) and not path.name.startswith("zz_"):
+                _read_file(package, import_path, path.read_text())
+        self._packages[package.prefix] = package
+
+    def struct(self, full_name: str) -> list[Field] | None:
+        """The fields of a struct as declared, embedded ones included; None if it is no struct that was read."""
+        prefix, _, name = full_name.rpartition(".")
+        package = self._packages.get(prefix)
+        return package.structs.get(name) if package else None
+
+    def doc(self, full_name: str) -> str:
+        """The comment above a struct."""
+        prefix, _, name = full_name.rpartition(".")
+        return self._packages[prefix].docs.get(name, "")
+
+    def underlying(self, full_name: str) -> str | None:
+        """What a named type that is no struct stands for."""
+        prefix, _, name = full_name.rpartition(".")
+        package = self._packages.get(prefix)
+        return package.named.get(name) if package else None
+
+    def json_fields(self, full_name: str) -> Iterator[Field]:
+        """The fields of a struct as JSON shows them: embedded structs flattened."""
+        for item in self.struct(full_name) or []:
+            if item.json:
+                yield item
+            else:
+                yield from self.json_fields(item.target)
+
+
+def openapi_prefix(import_path: str) -> str:
+    """`k8s.io/api/core/v1` as OpenAPI names it: `io.k8s.api.core.v1`."""
+    host, _, rest = import_path.partition("/")
+    return ".".join([*reversed(host.split(".")), *rest.split("/")])
+
+
+def _read_file(package: Package, import_path: str, text: str) -> None:
+    imports = {alias or path.rpartition("/")[2]: path for alias, path in _IMPORT.findall(text)}
+    for match in _STRUCT.finditer(text):
+        name, body = match.groups()
+        package.structs[name] = list(_fields(body, imports, import_path))
+        package.docs[name] = _comment_before(text, match.start())
+    for name, _, target in _NAMED.findall(text):
+        package.named[name] = target
+
+
+def _fields(body: str, imports: dict[str, str], here: str) -> Iterator[Field]:
+    for match in _FIELD.finditer(body):
+        written, tags = match.group(2), dict(_TAG.findall(match.group(3)))
+        name, *options = tags.get("json", "").split(",")
+        if "json" not in tags or name == "-":
+            continue
+        proto = re.search(r"name=(\w+)", tags.get("protobuf", ""))
+        bare = written.removeprefix("*")
+        yield Field(
+            json=name,
+            proto=proto.group(1) if proto else "",
+            go_type=_reflected(bare, imports, here),
+            target=_full_name(bare, imports, here),
+            pointer=written.startswith("*"),
+            omit_empty="omitempty" in options,
+            omit_zero="omitzero" in options,
+            doc=_comment_before(body, match.start()),
+        )
+
+
+_IDENTIFIER = re.compile(r"(?:(\w+)\.)?\b([A-Za-z]\w*)")
+_BUILTIN = {"string", "bool", "int32", "int64", "int", "byte", "float64", "map", "uint32", "uint64"}
+
+
+def _reflected(written: str, imports: dict[str, str], here: str) -> str:
+    """`map[ResourceName]resource.Quantity` -> `map[v1.ResourceName]resource.Quantity`; `[]byte` -> `[]uint8`."""
+
+    def qualify(match: re.Match[str]) -> str:
+        alias, name = match.groups()
+        if alias:
+            return f"{imports[alias].rpartition('/')[2]}.{name}"
+        if name == "byte":
+            return "uint8"
+        return name if name in _BUILTIN else f"{here.rpartition('/')[2]}.{name}"
+
+    return _IDENTIFIER.sub(qualify, written)
+
+
+def _full_name(written: str, imports: dict[str, str], here: str) -> str:
+    alias, _, name = written.rpartition(".")
+    return f"{openapi_prefix(imports.get(alias, here) if alias else here)}.{name}"
+
+
+def _comment_before(text: str, position: int) -> str:
+    """The comment block that ends right above a position, as one paragraph, without generator markers."""
+    lines: list[str] = []
+    for line in reversed(text[:position].rstrip("\n").split("\n")):
+        comment = line.strip()
+        if not comment.startswith("//"):
+            break
+        lines.append(comment.removeprefix("//").strip())
+    return " ".join(line for line in reversed(lines) if line and not line.startswith("+"))
