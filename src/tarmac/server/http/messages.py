@@ -1,4 +1,4 @@
-"""What passes between the HTTP layer and the API: a request, and one of three kinds of answer (whole, streamed, upgrade).
+"""What passes between the HTTP layer and the API: a request, and a whole answer, a stream or an upgrade.
 
 A handler is called synchronously as soon as the request is complete. It returns an answer at once (reads), or an
 awaitable of one (anything that must wait for the disk or a peer); only then is a task made. Tests and the in-process
@@ -45,7 +45,7 @@ class Request:
         self.method = method
         self.path = path  # percent-decoded
         self.query = query  # raw, without "?"
-        # Names in lower case; repeated lines joined with ", ", those of impersonate-* with a line feed (they may hold commas).
+        # Names in lower case; repeated lines joined by ", ", those of impersonate-* by a line feed (they may hold commas).
         self.headers: Mapping[str, str] = headers if headers is not None else {}
         self.body = body
         self.peer_address = peer_address
@@ -68,7 +68,7 @@ class Request:
 
 
 class Response:
-    """A complete answer. `body` may be several buffers, sent with one system call and never joined."""
+    """A complete answer. `body` may be several buffers; a large answer never exists in one piece."""
 
     __slots__ = ("body", "content_type", "headers", "status")
 
@@ -119,7 +119,7 @@ class Stream(Protocol):
 class StreamResponse:
     """An answer without an end. `start` gets the stream once the head is out.
 
-    It returns what to call, exactly once, when the stream is over: ended by `close`, client gone, cut off, or server stopping.
+    It returns what to call, exactly once, when the stream is over: closed, client gone, cut off, or server stopping.
     """
 
     __slots__ = ("content_type", "headers", "start", "status")

@@ -1,0 +1,28 @@
+"""What one connection may cost: sizes in bytes, times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Settings of a listener. The defaults are those of the API server."""
+
+    body: int = 3 * 1024 * 1024  # larger request bodies get 413
+    head: int = 64 * 1024  # a larger request line with its headers gets 431
+    pipeline: int = 64  # complete requests waiting on one connection before we stop reading from it
+
+    handshake_time: float = 10.0
+    head_time: float = 30.0  # from the first byte of a request to the end of its headers
+    body_time: float = 60.0  # from the first byte of a request to the end of its body
+    answer_time: float = 60.0  # for a handler that waits; then 504
+    write_time: float = 60.0  # for a client that does not take its answer
+    # Go clients reuse connections for 90 s, and may not retry a POST on one that we have just closed.
+    idle_time: float = 180.0
+    linger_time: float = 5.0  # how long a refused client may go on sending, so that it can read the refusal
+    sweep_interval: float = 1.0  # how often deadlines are looked at, which is their precision
+
+    stream_buffer: int = 8 * 1024 * 1024  # unsent bytes after which a slow stream is cut off
+    gzip_from: int = 128 * 1024  # bodies below this are never compressed, as in Kubernetes
+    gzip_inline: int = 512 * 1024  # larger ones are compressed in a thread

@@ -1,0 +1,201 @@
+"""Bytes in, complete requests out: the reading half of a connection, without any I/O.
+
+httptools calls back for each piece of a request. Complete requests, and at most one refusal as the last item, gather in
+`ready` in the order they came. After a refusal, after `Connection: close` and after an upgrade nothing more is parsed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from urllib.parse import unquote
+
+import httptools
+
+from tarmac.api.status import ApiError, BadRequest, TooLarge
+from tarmac.server.http.limits import Limits
+from tarmac.server.http.messages import Request
+
+
+class Phase(Enum):
+    """How far the request that is being read has come."""
+
+    IDLE = "idle"
+    HEAD = "head"
+    BODY = "body"
+
+
+class _Refused(Exception):
+    """Stops the parser from inside a callback."""
+
+
+# Clients send the same few header names all the time; the bound keeps a hostile one from filling memory.
+_names: dict[bytes, str] = {}
+
+
+def _lower_name(raw: bytes) -> str:
+    name = raw.decode("latin-1").lower()
+    if len(_names) < 256:
+        _names[raw] = name
+    return name
+
+
+class RequestReader:
+    """Parser state of one connection."""
+
+    __slots__ = (
+        "_body",
+        "_clock",
+        "_head_size",
+        "_headers",
+        "_limits",
+        "_parser",
+        "_size",
+        "_url",
+        "expects_continue",
+        "http10",
+        "last",
+        "peer_address",
+        "peer_certificate",
+        "phase",
+        "ready",
+        "rest",
+        "since",
+    )
+
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._parser = httptools.HttpRequestParser(self)
+        self._headers: dict[str, str] = {}
+        self._url = b""
+        self._body: list[bytes] = []
+        self._size = 0
+        self._head_size = 0
+        self.peer_address = ""
+        self.peer_certificate: bytes | None = None
+        self.ready: deque[Request | ApiError] = deque()
+        self.phase = Phase.IDLE
+        self.since = clock()  # when the current phase of the connection began
+        self.expects_continue = False  # the client waits for "100 Continue"
+        self.http10 = False
+        self.last = False  # no request follows those in `ready`
+        self.rest: bytes | None = None  # what came behind an upgrade request
+
+    def feed(self, data: bytes) -> None:
+        """Take what the network brought."""
+        if self.rest is not None:
+            self.rest += data
+        if self.last:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self.rest = data[upgrade.args[0] :]
+            self.last = True
+        except httptools.HttpParserError as error:
+            if not self.last:
+                self._refuse(BadRequest(f"malformed request: {error}"))
+        if self.phase is Phase.HEAD:
+            self._count(len(data))
+
+    def _count(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > self._limits.head and not self.last:
+            self._refuse(_head_too_large(self._limits.head))
+
+    def _refuse(self, error: ApiError) -> None:
+        self.ready.append(error)
+        self.last = True
+        self.phase = Phase.IDLE
+
+    # Called by httptools.
+
+    def on_message_begin(self) -> None:
+        self.phase = Phase.HEAD
+        self.since = self._clock()
+        self._headers = {}
+        self._url = b""
+        self._head_size = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.phase is not Phase.HEAD:
+            return  # trailers carry nothing that we use
+        key = _names.get(name) or _lower_name(name)
+        headers = self._headers
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            text = value.decode("latin-1")
+        if key in headers:
+            separator = "\n" if key.startswith("impersonate-") else ", "
+            text = f"{headers[key]}{separator}{text}"
+        headers[key] = text
+
+    def on_headers_complete(self) -> None:
+        headers = self._headers
+        if len(self._url) + sum(map(len, headers.values())) > self._limits.head:
+            self._stop(_head_too_large(self._limits.head))
+        self.http10 = self._parser.get_http_version() == "1.0"
+        if "host" not in headers and not self.http10:
+            self._stop(BadRequest("missing required Host header"))
+        self._body = []
+        self._size = 0
+        self.phase = Phase.BODY
+        length = headers.get("content-length")
+        if length is not None and int(length) > self._limits.body:
+            self._stop(too_large(self._limits.body))
+        has_body = (length or "0") != "0" or "transfer-encoding" in headers
+        if has_body and "upgrade" in headers and self._parser.should_upgrade():
+            self._stop(BadRequest("a request to upgrade the connection cannot have a body"))
+        self.expects_continue = headers.get("expect", "").lower() == "100-continue"
+
+    def on_body(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > self._limits.body:
+            self._stop(too_large(self._limits.body))
+        self._body.append(data)
+        self.expects_continue = False
+
+    def on_message_complete(self) -> None:
+        self.phase = Phase.IDLE
+        self.expects_continue = False
+        parser = self._parser
+        path, _, query = self._url.decode("latin-1").partition("?")
+        body = self._body
+        request = Request(
+            parser.get_method().decode("latin-1"),
+            path if path.startswith("/") and "%" not in path else _clean_path(path),
+            query,
+            self._headers,
+            b"" if not body else body[0] if len(body) == 1 else b"".join(body),
+            self.peer_address,
+            self.peer_certificate,
+            None,
+            self.since,
+        )
+        self.last = not parser.should_keep_alive()
+        self.ready.append(request)
+
+    def _stop(self, error: ApiError) -> None:
+        self._refuse(error)
+        raise _Refused
+
+
+def _clean_path(path: str) -> str:
+    if "://" in path:  # absolute form, as proxies send it
+        path = "/" + path.partition("://")[2].partition("/")[2]
+    return unquote(path)
+
+
+def _head_too_large(limit: int) -> ApiError:
+    return ApiError(f"request headers are larger than {limit} bytes", code=431, reason="RequestHeaderFieldsTooLarge")
+
+
+def too_large(limit: int) -> TooLarge:
+    """The refusal of a body over the limit, worded as Kubernetes words it."""
+    return TooLarge(f"Request entity too large: limit is {limit}")
