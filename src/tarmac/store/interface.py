@@ -10,8 +10,11 @@ None and costs nothing. Writers check against `head`, which includes writes acce
 is acknowledged (its future resolves) only when it is durable and visible.
 
 Events reach subscribers synchronously in batches, in revision order, before the writers of that batch are woken. Since
-everything happens on one loop, `since(...)` followed by `subscribe(...)` with no await between them misses and repeats
-nothing.
+everything happens on one loop, `since(...)` (or `await history(...)`) followed by `subscribe(...)` with no await
+between them misses and repeats nothing. An empty batch tells a subscriber that events were lost before it (only etcd
+can do this, after an outage longer than its history): the watch must end with 410, so that its client lists again.
+
+An empty store is at revision 1, so that 0 stays free to mean "any".
 """
 
 from __future__ import annotations
@@ -21,11 +24,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol
 
 PREFIX = b'{"metadata":{'
-"""Every value starts with this; the resource version is spliced in right behind it."""
+"""Every value starts with this and has some field of metadata; the resource version is spliced in between."""
+
+_REVISION = b'{"metadata":{"resourceVersion":"'
 
 
 class StoreError(Exception):
-    """Root of the store's errors: Exists, Missing, Conflict, Compacted, Unavailable."""
+    """Root of the store's errors.
+
+    StoreError ─┬─ Exists          create of a key that is there
+                ├─ Missing         update or delete of a key that is not there
+                ├─ Conflict        the key has another revision than expected
+                ├─ Compacted       that history is gone
+                ├─ FutureRevision  that revision is yet to come
+                └─ Unavailable     not acknowledged, outcome unknown
+    """
 
 
 class Exists(StoreError):
@@ -45,7 +58,7 @@ class Conflict(StoreError):
 
 
 class Compacted(StoreError):
-    """The revision asked for is older than the history that is kept (410 Gone); `oldest` is the first one that is not."""
+    """The revision asked for is older than the history that is kept (410 Gone); `oldest` is the first that is not."""
 
     def __init__(self, oldest: int) -> None:
         super().__init__(f"history starts at {oldest}")
@@ -103,6 +116,24 @@ class Page:
 
 Subscriber = Callable[[Sequence[Event]], None]
 
+Observer = Callable[[str, float], None]
+"""Told of every write (`create`, `update`, `delete`: accepted to acknowledged) and `sync`, with its seconds."""
+
+
+class Sealer(Protocol):
+    """Encrypts what lies on disk: applied between memory and the durable log, to every value of every bucket.
+
+    It decides itself which buckets to seal; `open` must return the bytes that `seal` was given.
+    """
+
+    def seal(self, bucket: str, name: str, value: bytes) -> bytes:
+        """The bytes to store."""
+        ...
+
+    def open(self, bucket: str, name: str, blob: bytes) -> bytes:
+        """The value again. Raises ValueError with a text for the operator when it cannot."""
+        ...
+
 
 class Store(Protocol):
     """What every driver offers. All methods are called on the loop that ran `start`."""
@@ -133,7 +164,10 @@ class Store(Protocol):
         ...
 
     def list(self, bucket: str, prefix: str = "", *, after: str = "", limit: int = 0, revision: int = 0) -> Page:
-        """Entries whose name starts with `prefix` and sorts after `after`, as of `revision` (0: now). Raises Compacted, FutureRevision."""
+        """Entries whose name starts with `prefix` and sorts after `after`, as of `revision` (0: now).
+
+        Raises Compacted, FutureRevision.
+        """
         ...
 
     def count(self, bucket: str) -> int:
@@ -153,15 +187,24 @@ class Store(Protocol):
         ...
 
     def delete(self, bucket: str, name: str, expected: int, value: bytes | None = None) -> Future[Entry]:
-        """Remove the version `expected`; `value` is the final state to show in the event. Resolves to that last entry."""
+        """Remove the version `expected`. Raises Missing, Conflict.
+
+        `value` is the final state to show in the event, when it is not the stored one. Resolves to that last entry.
+        """
         ...
 
     def since(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """Every visible change of the bucket after `revision`, from memory. Raises Compacted when memory does not reach that far back."""
+        """Every visible change of the bucket after `revision`, from memory.
+
+        Raises Compacted when memory does not reach that far back (`history` may), FutureRevision.
+        """
         ...
 
     async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """As `since`, reaching as far back as the durable log does. Raises Compacted."""
+        """As `since`, reaching as far back as the durable log does. Raises Compacted, FutureRevision, Unavailable.
+
+        Complete at the moment it returns: await it directly, not in a task, if `subscribe` is to follow without a gap.
+        """
         ...
 
     def subscribe(self, bucket: str, subscriber: Subscriber) -> Callable[[], None]:
@@ -169,10 +212,15 @@ class Store(Protocol):
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget history up to and including `revision`."""
+        """Forget history up to and including `revision`. Raises FutureRevision, Unavailable."""
         ...
 
 
 def splice(value: bytes, revision: int) -> bytes:
     """The complete object: `value` with its resource version. An exact-size copy, which matters for memory."""
     return b'{"metadata":{"resourceVersion":"%d",%b' % (revision, value[len(PREFIX) :])
+
+
+def unsplice(entry: Entry) -> bytes:
+    """The value that `entry` was made of."""
+    return PREFIX + entry.raw[len(_REVISION) + len(str(entry.revision)) + 2 :]

@@ -1,0 +1,181 @@
+"""What drivers with a log of their own share: accepting writes, head, and the turn from accepted to visible.
+
+A write is checked against head, gets the next revision and joins the queue. The queue is taken as one batch, made
+durable by the driver, published, and only then are its writers woken. While a batch is under way new writes gather for
+the next one, so batches size themselves: one write when it is quiet, as many as there are writers under load.
+
+Head is the visible state overlaid with `_pending`: for each key with writes under way, the newest of them. When a batch
+fails, everything stacked on it fails with it and the overlay is dropped. Its revisions are not given out again: a
+caller may still hold an entry read from head, and must not match another one by its number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Sequence
+from typing import Literal
+
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.store.interface import (
+    Conflict,
+    Entry,
+    Event,
+    Exists,
+    Missing,
+    Observer,
+    Unavailable,
+    splice,
+    unsplice,
+)
+from tarmac.store.state import VisibleState
+
+_OPERATION = {"ADDED": "create", "MODIFIED": "update", "DELETED": "delete"}
+
+
+class Write:
+    """One accepted write on its way. `value` is what the log keeps: None for a delete that shows the stored state."""
+
+    __slots__ = ("accepted", "done", "event", "value")
+
+    def __init__(self, event: Event, value: bytes | None, done: Future[Entry], accepted: float) -> None:
+        self.event = event
+        self.value = value
+        self.done = done
+        self.accepted = accepted
+
+
+class LocalStore(VisibleState, ABC):
+    """A store that alone decides the next revision."""
+
+    def __init__(self, *, clock: Clock | None = None, observer: Observer | None = None) -> None:
+        super().__init__()
+        self._clock: Clock = clock or SystemClock()
+        self._observer = observer
+        self._loop: AbstractEventLoop
+        self._accepted = self.revision  # the newest revision given out
+        self._pending: dict[tuple[str, str], Event] = {}
+        self._queue: list[Write] = []
+        self._busy = False  # a batch is scheduled or under way
+        self._refusal: str | None = "the store is not started"  # why no write is accepted
+        self._drained: Future[None] | None = None
+
+    @abstractmethod
+    def _commit(self, batch: list[Write]) -> None:
+        """Make the batch durable, then call `_committed` or `_failed`, now or later, on the loop."""
+
+    async def start(self) -> None:
+        """Begin to accept writes."""
+        self._loop = asyncio.get_running_loop()
+        self._accepted = self.revision
+        self._refusal = None
+
+    async def close(self) -> None:
+        """Finish what was accepted; refuse what comes later."""
+        self._refusal = "the store is shutting down"
+        if self._busy:
+            self._drained = self._loop.create_future()
+            await self._drained
+
+    def fresh(self) -> None:
+        """Memory is current by construction."""
+        return
+
+    def head(self, bucket: str, name: str) -> Entry | None:
+        """The newest accepted version, durable or not."""
+        event = self._pending.get((bucket, name))
+        if event is None:
+            return self.get(bucket, name)
+        return None if event.type == "DELETED" else event.entry
+
+    def create(self, bucket: str, name: str, value: bytes) -> Future[Entry]:
+        """Add a key."""
+        if self.head(bucket, name) is not None:
+            raise Exists(f"{bucket}/{name} exists")
+        revision = self._accepted + 1
+        return self._accept("ADDED", bucket, Entry(name, revision, revision, splice(value, revision)), None, value)
+
+    def update(self, bucket: str, name: str, value: bytes, expected: int) -> Future[Entry]:
+        """Replace the version `expected`."""
+        current = self._expect(bucket, name, expected)
+        revision = self._accepted + 1
+        entry = Entry(current.name, revision, current.created, splice(value, revision))
+        return self._accept("MODIFIED", bucket, entry, current, value)
+
+    def delete(self, bucket: str, name: str, expected: int, value: bytes | None = None) -> Future[Entry]:
+        """Remove the version `expected`."""
+        current = self._expect(bucket, name, expected)
+        revision = self._accepted + 1
+        final = unsplice(current) if value is None else value
+        entry = Entry(current.name, revision, current.created, splice(final, revision))
+        return self._accept("DELETED", bucket, entry, current, value)
+
+    async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
+        """Memory is all the history there is."""
+        return self.since(bucket, revision, prefix)
+
+    async def compact(self, revision: int) -> None:
+        """Forget history up to and including `revision`."""
+        self.forget(revision)
+
+    def _expect(self, bucket: str, name: str, expected: int) -> Entry:
+        current = self.head(bucket, name)
+        if current is None:
+            raise Missing(f"{bucket}/{name} does not exist")
+        if current.revision != expected:
+            raise Conflict(current.revision)
+        return current
+
+    def _accept(
+        self,
+        type: Literal["ADDED", "MODIFIED", "DELETED"],
+        bucket: str,
+        entry: Entry,
+        previous: Entry | None,
+        value: bytes | None,
+    ) -> Future[Entry]:
+        if self._refusal is not None:
+            raise Unavailable(self._refusal)
+        event = Event(type, bucket, entry, previous)
+        done: Future[Entry] = self._loop.create_future()
+        self._accepted = entry.revision
+        self._pending[bucket, entry.name] = event
+        self._queue.append(Write(event, value, done, self._clock.monotonic()))
+        if not self._busy:
+            self._busy = True
+            self._loop.call_soon(self._next_batch)
+        return done
+
+    def _next_batch(self) -> None:
+        """Commit what has gathered, or come to rest."""
+        batch, self._queue = self._queue, []
+        self._busy = bool(batch)
+        if batch:
+            self._commit(batch)
+        elif self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def _committed(self, batch: list[Write]) -> None:
+        """The batch is durable: show it, wake its writers, go on."""
+        for write in batch:
+            event = write.event
+            key = (event.bucket, event.entry.name)
+            if self._pending.get(key) is event:
+                del self._pending[key]
+        self.publish([write.event for write in batch])
+        if self._observer is not None:
+            now = self._clock.monotonic()
+            for write in batch:
+                self._observer(_OPERATION[write.event.type], now - write.accepted)
+        for write in batch:
+            if not write.done.done():  # its caller may have gone away
+                write.done.set_result(write.event.entry)
+
+    def _failed(self, batch: list[Write], why: str) -> None:
+        """The batch is not durable: nobody saw it, nor what was stacked on it, and nobody will."""
+        batch, self._queue = batch + self._queue, []
+        self._pending.clear()
+        for write in batch:
+            if not write.done.done():
+                write.done.set_exception(Unavailable(why))

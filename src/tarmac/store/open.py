@@ -1,0 +1,47 @@
+"""A store from its URL.
+
+memory://
+sqlite:///var/lib/tarmac/store.db          an absolute path; sqlite://store.db is relative
+etcd://host:2379,host:2379?prefix=/registry/tarmac&user=tarmac&password-file=F&cacert=F&cert=F&key=F&compact=300
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tarmac.base.clock import Clock
+from tarmac.store.interface import Observer, Sealer, Store
+from tarmac.store.memory import MemoryStore
+
+
+def open_store(
+    url: str, *, sealer: Sealer | None = None, clock: Clock | None = None, observer: Observer | None = None
+) -> Store:
+    """The store that `url` names, not started yet. Raises ValueError with a text for whoever wrote the URL."""
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        return MemoryStore(clock=clock, observer=observer)
+    if parts.scheme == "sqlite":
+        from tarmac.store.sqlite import SqliteStore  # each driver brings libraries that the others do not need
+
+        return SqliteStore(_sqlite_path(url), sealer=sealer, clock=clock, observer=observer)
+    if parts.scheme == "etcd":
+        from tarmac.store.etcd import EtcdStore
+        from tarmac.store.etcd.settings import EtcdSettings
+
+        settings = EtcdSettings.parse(parts.netloc, parse_qsl(parts.query, keep_blank_values=True))
+        return EtcdStore(settings, sealer=sealer, clock=clock, observer=observer)
+    raise ValueError(f"store {url!r}: must start with memory://, sqlite:// or etcd://")
+
+
+def _sqlite_path(url: str) -> Path:
+    parts = urlsplit(url)
+    if parts.query or parts.fragment:
+        raise ValueError(f"store {url!r}: sqlite takes no options")
+    path = Path(unquote(parts.netloc + parts.path))
+    if not path.name:
+        raise ValueError(f"store {url!r}: names no file, as in sqlite:///var/lib/tarmac/store.db")
+    if not path.parent.is_dir():
+        raise ValueError(f"store {url!r}: there is no folder {path.parent}")
+    return path

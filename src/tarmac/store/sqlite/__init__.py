@@ -1,0 +1,7 @@
+"""The default driver: one SQLite file, durable before acknowledging, one disk sync for all who write at once."""
+
+from __future__ import annotations
+
+from tarmac.store.sqlite.driver import SqliteStore
+
+__all__ = ["SqliteStore"]

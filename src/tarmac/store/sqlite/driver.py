@@ -1,0 +1,233 @@
+"""The driver: memory in front of the log file.
+
+A batch is written inside the loop (page cache only), then a helper thread syncs it; it is published and acknowledged
+when the sync is back. Only one batch is under way; the next one gathers meanwhile.
+
+Failures. When SQLite refuses a batch (a full disk, usually) it is rolled back, its writers get Unavailable, and the
+next batch may succeed again. When a sync fails nobody knows what the kernel still holds, and trying again would lie:
+the store refuses writes from then on, and goes on answering reads until it is restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from sys import intern
+
+import apsw
+
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.store.interface import (
+    Compacted,
+    Entry,
+    Event,
+    FutureRevision,
+    Observer,
+    Sealer,
+    Unavailable,
+    splice,
+    unsplice,
+)
+from tarmac.store.local import LocalStore, Write
+from tarmac.store.sqlite.file import LogFile, Row
+from tarmac.store.sqlite.syncing import Checkpointer, SyncThread
+
+_log = log("store.sqlite")
+
+_TRIM_STEP = 256  # events forgotten with one batch: more than arrive with most, little enough not to be felt
+_FSYNC_ERRORS = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
+
+
+class SqliteStore(LocalStore):
+    """A store in one file. History is kept for `keep_seconds` and `keep_events`, whichever is more."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sealer: Sealer | None = None,
+        clock: Clock | None = None,
+        observer: Observer | None = None,
+        keep_seconds: float = 300,
+        keep_events: int = 10_000,
+        wal_pages: int = 4096,
+    ) -> None:
+        super().__init__(clock=clock, observer=observer)
+        self._path = path
+        self._sealer = sealer
+        self._keep_seconds = keep_seconds
+        self._keep_log = keep_events
+        self._wal_pages = wal_pages
+        self._next_trim = 0.0  # wall time before which nothing is old enough
+        self._syncing: list[Write] = []
+        self._sync_started = 0.0
+        self._file: LogFile
+        self._syncer: SyncThread
+        self._side: ThreadPoolExecutor
+        self._checkpointer: Checkpointer
+
+    async def start(self) -> None:
+        """Open the file, take the lock, load objects and recent history."""
+        loop = asyncio.get_running_loop()
+        self._side = ThreadPoolExecutor(1, thread_name_prefix="store-side")
+        self._checkpointer = Checkpointer(loop, self._side, self._wal_pages)
+        self._file = LogFile(self._path, self._checkpointer.wal_has)
+        try:
+            self._load()
+        except BaseException:
+            self._file.close()
+            raise
+        self._syncer = SyncThread(loop, self._file.sync)
+        await super().start()
+
+    async def close(self) -> None:
+        """Finish what was accepted, close the file."""
+        await super().close()
+        await asyncio.to_thread(self._side.shutdown)
+        self._syncer.close()
+        self._file.close()
+
+    async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
+        """From memory if it reaches back far enough, else the log up to now and memory from there."""
+        if revision > self.revision:
+            raise FutureRevision(self.revision)
+        events: list[Event] = []
+        while True:
+            try:
+                return [*events, *self.since(bucket, revision, prefix)]
+            except Compacted:
+                until = self.revision  # the file may be ahead of what is durable
+                read = self._loop.run_in_executor(self._side, self._read, bucket, revision, until, prefix)
+                events += await read
+                revision = until
+
+    async def compact(self, revision: int) -> None:
+        """Forget history up to and including `revision`, in memory and in the file."""
+        self.forget(revision)
+        while self._file.floor < revision:
+            try:
+                self._file.append((), min(revision, self._file.floor + _TRIM_STEP))
+            except apsw.Error as error:
+                raise Unavailable(f"cannot compact {self._path}: {error}") from error
+            await asyncio.sleep(0)
+
+    def _commit(self, batch: list[Write]) -> None:
+        try:
+            self._file.append(self._rows(batch), self._trim_to())
+        except apsw.Error as error:
+            self._rejected(batch, error)
+            self._next_batch()
+            return
+        self._syncing = batch
+        self._sync_started = self._clock.monotonic()
+        self._syncer.request(self._synced)
+
+    def _synced(self, error: OSError | None) -> None:
+        batch, self._syncing = self._syncing, []
+        if self._observer is not None:
+            self._observer("sync", self._clock.monotonic() - self._sync_started)
+        if error is not None:
+            self._stop_writing(f"cannot sync {self._path}: {error.strerror}")
+            self._failed(batch, self._refusal or "")
+            self._next_batch()
+            return
+        self._committed(batch)
+        self._checkpointer.between_batches(self._file.checkpoint, self._next_batch)
+
+    def _rejected(self, batch: list[Write], error: apsw.Error) -> None:
+        full = isinstance(error, apsw.FullError)
+        why = f"cannot write {self._path}: {'the disk is full' if full else error}"
+        _log.error("batch rejected", path=str(self._path), writes=len(batch), error=str(error))
+        if getattr(error, "extendedresult", 0) in _FSYNC_ERRORS:
+            self._stop_writing(why)
+        self._failed(batch, why)
+
+    def _stop_writing(self, why: str) -> None:
+        self._refusal = f"{why}; no write is accepted until the server is restarted"
+        _log.error("the store is read-only from now on", reason=why)
+
+    def _rows(self, batch: list[Write]) -> Iterable[Row]:
+        at = int(self._clock.now())
+        seal = self._sealer.seal if self._sealer is not None else None
+        rows: list[Row] = []
+        for write in batch:
+            event, value = write.event, write.value
+            entry = event.entry
+            if seal is not None and value is not None:
+                value = seal(event.bucket, entry.name, value)
+            previous = event.previous.revision if event.previous is not None else 0
+            deleted = event.type == "DELETED"
+            rows.append(Row(entry.revision, at, event.bucket, entry.name, entry.created, previous, deleted, value))
+        return rows
+
+    def _trim_to(self) -> int:
+        """How far the file's history may be forgotten now."""
+        candidate = min(self._file.floor + _TRIM_STEP, self.revision - self._keep_log)
+        if candidate < self._file.floor + _TRIM_STEP // 4 or self._clock.now() < self._next_trim:
+            return 0
+        written = self._file.written_at(candidate)
+        if written is not None and written + self._keep_seconds > self._clock.now():
+            self._next_trim = written + self._keep_seconds
+            return 0
+        return candidate
+
+    def _load(self) -> None:
+        """Rows up to the floor are the objects as of then; those above are replayed, which fills the history."""
+        floor = self._file.floor
+        objects: dict[str, dict[str, Entry]] = {}
+        loaded = False
+        for revision, bucket, name, created, _, deleted, blob in self._file.load():
+            bucket = intern(bucket)
+            if revision <= floor:
+                entry = self._entry(bucket, name, revision, revision if created == revision else created, blob, None)
+                objects.setdefault(bucket, {})[name] = entry
+                continue
+            if not loaded:
+                self.load(objects, floor)
+                loaded = True
+            previous = self.get(bucket, name)
+            entry = self._entry(bucket, name, revision, created, blob, previous)
+            self.publish([_event(bucket, entry, bool(deleted), previous)])
+        if not loaded:
+            self.load(objects, floor)
+
+    def _entry(
+        self, bucket: str, name: str, revision: int, created: int, blob: bytes | None, previous: Entry | None
+    ) -> Entry:
+        if blob is None:
+            if previous is None:
+                raise Unavailable(f"{self._path} is damaged: revision {revision} deletes {bucket}/{name}, unknown")
+            return Entry(name, revision, created, splice(unsplice(previous), revision))
+        return Entry(name, revision, created, splice(self._open(bucket, name, blob), revision))
+
+    def _open(self, bucket: str, name: str, blob: bytes) -> bytes:
+        if self._sealer is None:
+            return blob
+        try:
+            return self._sealer.open(bucket, name, blob)
+        except ValueError as error:
+            raise Unavailable(f"cannot decrypt {bucket}/{name} from {self._path}: {error}") from error
+
+    def _read(self, bucket: str, after: int, until: int, prefix: str) -> list[Event]:
+        """History from the file; in the side thread."""
+        events: list[Event] = []
+        try:
+            rows = self._file.history(bucket, after, until, prefix)
+        except apsw.Error as error:
+            raise Unavailable(f"cannot read {self._path}: {error}") from error
+        for revision, name, created, deleted, blob, replaced, old in rows:
+            previous = None
+            if replaced is not None:
+                previous = self._entry(bucket, name, replaced, created, old, None)
+            entry = self._entry(bucket, name, revision, created, blob, previous)
+            events.append(_event(bucket, entry, bool(deleted), previous))
+        return events
+
+
+def _event(bucket: str, entry: Entry, deleted: bool, previous: Entry | None) -> Event:
+    if deleted:
+        return Event("DELETED", bucket, entry, previous)
+    return Event("ADDED" if previous is None else "MODIFIED", bucket, entry, previous)
