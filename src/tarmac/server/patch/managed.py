@@ -2,7 +2,8 @@
 
 A write makes its manager the owner of what it changed; what it removed or took over stops being anybody else's. Call
 `for_update` where Kubernetes does: after decoding and defaulting, before admission and before the strategy prepares the
-object, so that what the server fills in afterwards belongs to nobody.
+object, so that what the server fills in afterwards belongs to nobody. Just before storing, `keep_times` undoes the new
+timestamps of a write that changed nothing else, so that the caller sees an unchanged object and need not write.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from typing import Any
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.patch.fieldset import FieldSet, difference, of_paths
-from tarmac.server.patch.ownership import compare
-from tarmac.server.patch.shapes import shape_of
+from tarmac.server.patch import entries, resets
+from tarmac.server.patch.entries import UPDATE, Claim, Manager, Managers
+from tarmac.server.patch.fieldset import FieldSet, canonical, difference, of_paths, union
+from tarmac.server.patch.ownership import Comparison, compare
+from tarmac.server.patch.shapes import empty_object, shape_of
+
+_MAX_UPDATERS = 10
+_ANCIENT = "ancient-changes"
 
 _UNOWNED: FieldSet = of_paths(
     ("f:apiVersion",),
@@ -34,6 +40,7 @@ _UNOWNED: FieldSet = of_paths(
         )
     ),
 )
+"""What identifies an object or belongs to the server: never anybody's."""
 
 
 def for_update(
@@ -43,13 +50,123 @@ def for_update(
 
     `manager` is the fieldManager parameter or the name from the User-Agent; `now` is RFC 3339 to the second.
     """
-    changed = difference(compare(shape_of(resource.schema), old or {}, new).changed, _UNOWNED)
-    entry: dict[str, Any] = {
-        "manager": manager or "unknown",
-        "operation": "Update",
-        "apiVersion": resource.api_version,
-        "time": now,
-        "fieldsType": "FieldsV1",
-        "fieldsV1": changed,
-    }
-    new["metadata"]["managedFields"] = [entry]
+    metadata: JsonObject = new["metadata"]
+    managers = _managers(old, metadata.pop("managedFields", None), subresource)
+    # An object whose fields nobody tracks stays so until somebody applies.
+    if managers or old is None:
+        mine = entries.updater(manager, resource.api_version, subresource)
+        managers = updated(resource, old or empty(resource), new, managers, mine, now)
+    if managers:
+        metadata["managedFields"] = entries.encode(managers)
+
+
+def updated(
+    resource: Resource, old: JsonObject, new: JsonObject, managers: Managers, mine: Manager, now: str
+) -> Managers:
+    """The managers after `mine` has turned `old` into `new`."""
+    comparison = changes(resource, old, new, mine.subresource)
+    managers = displaced(resource, managers, comparison)
+    taken = unclaimable(comparison.changed)
+    if not taken:
+        return managers
+    if mine in managers:
+        taken = union(managers[mine].fields, taken)
+    managers[mine] = Claim(canonical(taken), resource.api_version, now)
+    return _capped(managers)
+
+
+def empty(resource: Resource) -> JsonObject:
+    """What a create starts from."""
+    return empty_object(resource.schema)
+
+
+def changes(resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> Comparison:
+    """What a write to a resource or subresource changed, leaving out what it cannot change."""
+    comparison = compare(shape_of(resource.schema), _tracked(old), _tracked(new))
+    rule = resets.rule(resource, subresource)
+    return Comparison(rule(comparison.changed), rule(comparison.removed))
+
+
+def _tracked(obj: JsonObject) -> JsonObject:
+    metadata = obj.get("metadata")
+    if not metadata or "managedFields" not in metadata:
+        return obj
+    return {**obj, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+
+
+def unclaimable(fields: FieldSet) -> FieldSet:
+    """A set without the fields that are never anybody's."""
+    return difference(fields, _UNOWNED)
+
+
+def displaced(resource: Resource, managers: Managers, comparison: Comparison, keep: Manager | None = None) -> Managers:
+    """The managers without what a change took from them; those left with nothing, or of a version not served, go."""
+    lost = union(comparison.changed, comparison.removed)
+    left: Managers = {}
+    for manager, claim in managers.items():
+        if claim.version != resource.api_version:
+            continue
+        fields = claim.fields if manager == keep else difference(claim.fields, lost)
+        if fields:
+            left[manager] = claim if fields == claim.fields else claim._replace(fields=canonical(fields))
+    return left
+
+
+def _managers(old: JsonObject | None, sent: Any, subresource: str) -> Managers:
+    """Where the bookkeeping starts: from what a client sent, if that is meaningful, else from the stored object."""
+    live = entries.stored(old["metadata"]) if old is not None else {}
+    if sent is None or subresource:
+        return live
+    if is_reset(sent):
+        return {}
+    if old is not None and sent == old["metadata"].get("managedFields"):
+        return live
+    try:
+        return entries.decode(sent) or live
+    except entries.BadEntry:
+        return live
+
+
+def is_reset(sent: Any) -> bool:
+    """Whether a client asks to forget all managers: an empty list, or one empty entry."""
+    return sent in ([], [{}])
+
+
+def _capped(managers: Managers) -> Managers:
+    """Merge the oldest updates of each version into one until no more than the limit are left."""
+    updaters = [manager for manager in managers if manager.operation == UPDATE]
+    excess = len(updaters) - _MAX_UPDATERS
+    if excess <= 0:
+        return managers
+    updaters.sort(key=lambda manager: (managers[manager].time or "", manager))
+    first: dict[str, Manager] = {}
+    for manager in updaters:
+        if excess <= 0:
+            break
+        version = managers[manager].version
+        if version in first:
+            _merge_into_ancient(managers, first[version], manager)
+            excess -= 1
+        else:
+            first[version] = manager
+    return managers
+
+
+def _merge_into_ancient(managers: Managers, first: Manager, manager: Manager) -> None:
+    claim = managers.pop(manager)
+    ancient = Manager(_ANCIENT, UPDATE, claim.version)
+    older = managers.pop(ancient, None) or managers.pop(first)
+    managers[ancient] = claim._replace(fields=canonical(union(claim.fields, older.fields)))
+
+
+def keep_times(old: JsonObject, new: JsonObject) -> None:
+    """Give `new` the timestamps of `old` when nothing else differs. Changes `new` in place."""
+    before, after = old["metadata"].get("managedFields"), new["metadata"].get("managedFields")
+    if before and after and before != after and _timeless(before) == _timeless(after):
+        unchanged = {**new, "metadata": {**new["metadata"], "managedFields": before}}
+        if unchanged == old:
+            new["metadata"]["managedFields"] = before
+
+
+def _timeless(managed: list[JsonObject]) -> list[JsonObject]:
+    return [{name: value for name, value in entry.items() if name != "time"} for entry in managed]

@@ -163,9 +163,7 @@ def _compare(shape: Shape, old: Any, new: Any) -> tuple[FieldSet | None, FieldSe
     return _compare_items(shape, old or [], new or [])
 
 
-def _compare_fields(
-    shape: Shape, old: dict[str, Any], new: dict[str, Any]
-) -> tuple[FieldSet | None, FieldSet | None]:
+def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> tuple[FieldSet | None, FieldSet | None]:
     changed: FieldSet = {}
     removed: FieldSet = {}
     struct = shape.kind == STRUCT
@@ -185,9 +183,7 @@ def _compare_fields(
     return changed or None, removed or None
 
 
-def _record(
-    element: str, nodes: tuple[FieldSet | None, FieldSet | None], changed: FieldSet, removed: FieldSet
-) -> None:
+def _record(element: str, nodes: tuple[FieldSet | None, FieldSet | None], changed: FieldSet, removed: FieldSet) -> None:
     if nodes[0] is not None:
         changed[element] = nodes[0]
     if nodes[1] is not None:

@@ -130,5 +130,19 @@ def _complete(shape: Shape) -> None:
     elif shape.kind in (ITEMS, SET) and schema.items is not None:
         shape.items = shape_of(schema.items)
         shape.keys = tuple(sorted(schema.list_map_keys))
-        declared = schema.items.fields
-        shape.defaults = {key: declared[key].default for key in shape.keys if key in declared}
+        shape.defaults = _key_defaults(schema.items, shape.keys)
+
+
+def _key_defaults(item: Schema, keys: tuple[str, ...]) -> JsonObject:
+    """What stands for a key an item leaves out: its default, or the zero value Go would write."""
+    declared = {key: item.fields[key].default for key in keys if key in item.fields}
+    return {key: item.always.get(key) if default is None else default for key, default in declared.items()}
+
+
+def empty_object(schema: Schema) -> JsonObject:
+    """What Go writes for a value with nothing set: the start from which a create is a change."""
+    return {
+        name: empty_object(schema.fields[name]) if zero == {} else zero
+        for name, zero in schema.always.items()
+        if name in schema.fields
+    }

@@ -1,0 +1,126 @@
+"""Whether an applied configuration conforms to its schema, in structured-merge-diff's words.
+
+Checked before anything is merged: types, declared fields, and that items of a list can be told apart. Null is a valid
+value of any type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.api.schema import Schema, Type
+from tarmac.server.patch.elements import BadElement, display, field_element
+from tarmac.server.patch.shapes import ITEMS, SET, shape_of
+
+_GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64"}
+
+
+class Nonconforming(Exception):
+    """All the ways in which a value does not conform."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        lines = [f"{path}: {text}" if path else text for path, text in problems]
+        super().__init__(lines[0] if len(lines) == 1 else "\n  ".join(["errors:", *lines]))
+
+
+def check(schema: Schema, value: Any) -> None:
+    """Raise Nonconforming unless `value` is one of `schema`."""
+    problems: list[tuple[str, str]] = []
+    _check(schema, value, "", problems)
+    if problems:
+        raise Nonconforming(problems)
+
+
+def _check(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
+    if value is None:
+        return
+    match schema.type:
+        case Type.OBJECT | Type.MAP:
+            _check_fields(schema, value, path, problems)
+        case Type.LIST:
+            _check_items(schema, value, path, problems)
+        case Type.ANY:
+            pass
+        case _:
+            _check_scalar(schema, value, path, problems)
+
+
+def _check_fields(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
+    if not isinstance(value, dict):
+        problems.append((path, f"expected map, got {_go_value(value)}"))
+        return
+    for name, item in value.items():
+        here = path + display(field_element(name))
+        declared = schema.fields.get(name, schema.items)
+        if declared is not None:
+            _check(declared, item, here, problems)
+        elif schema.type is Type.OBJECT and schema.fields and not schema.preserve_unknown:
+            problems.append((here, "field not declared in schema"))
+            return
+
+
+def _check_items(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
+    if not isinstance(value, list):
+        problems.append((path, f"expected list, got {_go_value(value)}"))
+        return
+    shape = shape_of(schema)
+    seen: set[str] = set()
+    for place, item in enumerate(value):
+        element = f"i:{place}"
+        if shape.kind in (ITEMS, SET):
+            try:
+                element = shape.element(item)
+            except BadElement as error:
+                problems.append((path, f"element {place}: {error}"))
+                return
+            if element in seen:
+                problems.append((path, f"duplicate entries for key {display(element)}"))
+            seen.add(element)
+        if schema.items is not None:
+            _check(schema.items, item, path + display(element), problems)
+
+
+def _check_scalar(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
+    text = None
+    match schema.type:
+        case Type.INTEGER | Type.NUMBER:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                text = f"expected numeric (int or float), got {_go_type(value)}"
+        case Type.STRING | Type.BYTES if schema.format in (None, "", "byte"):
+            if not isinstance(value, str):
+                text = f"expected string, got {_go_syntax(value)}"
+        case Type.BOOLEAN:
+            if not isinstance(value, bool):
+                text = f"expected boolean, got {_go_value(value)}"
+        case _:
+            if isinstance(value, dict | list):
+                text = f"expected any scalar, got {_go_value(value)}"
+    if text is not None:
+        problems.append((path, text))
+
+
+def _go_type(value: Any) -> str:
+    return "map[string]interface {}" if isinstance(value, dict) else _GO_TYPES.get(type(value), "[]interface {}")
+
+
+def _go_syntax(value: Any) -> str:
+    return f"&value.valueUnstructured{{Value:{_go_literal(value)}}}"
+
+
+def _go_literal(value: Any) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(f'"{name}":{_go_literal(value[name])}' for name in sorted(value))
+        return f"map[string]interface {{}}{{{inner}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(_go_literal(item) for item in value)}}}"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if value is None:
+        return "interface {}(nil)"
+    return str(value).lower()
+
+
+def _go_value(value: Any) -> str:
+    from tarmac.server.patch.strategic import go_text
+
+    return f"&{{{go_text(value)}}}"

@@ -1,0 +1,116 @@
+"""The entries of metadata.managedFields, decoded.
+
+A manager is told apart by its name, operation, subresource and, for updates, API version; its `Claim` is what it owns.
+Entries that the server wrote are canonical and taken as they are; entries that a client sent go through `decode`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tarmac.api.schema import JsonObject
+from tarmac.server.patch.elements import BadElement
+from tarmac.server.patch.fieldset import FieldSet, canonical, parse
+
+UPDATE = "Update"
+APPLY = "Apply"
+
+
+class BadEntry(ValueError):
+    """A managedFields entry that makes no sense."""
+
+
+class Manager(NamedTuple):
+    """Who owns fields."""
+
+    name: str
+    operation: str
+    version: str  # "" for an applier: it stays the same one when it moves to another version
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        text = f'"{self.name}"'
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return f"{text} using {self.version}" if self.operation == UPDATE else text
+
+
+class Claim(NamedTuple):
+    """What a manager owns."""
+
+    fields: FieldSet
+    version: str
+    time: str | None
+
+
+Managers = dict[Manager, Claim]
+
+
+def updater(name: str, version: str, subresource: str) -> Manager:
+    """The manager of a create, update or patch."""
+    return Manager(name or "unknown", UPDATE, version, subresource)
+
+
+def applier(name: str, subresource: str) -> Manager:
+    """The manager of an apply."""
+    return Manager(name or "unknown", APPLY, "", subresource)
+
+
+def stored(metadata: JsonObject) -> Managers:
+    """The managers of a stored object."""
+    managers: Managers = {}
+    for entry in metadata.get("managedFields") or ():
+        version = entry["apiVersion"]
+        operation = entry["operation"]
+        key = "" if operation == APPLY else version
+        manager = Manager(entry.get("manager", ""), operation, key, entry.get("subresource", ""))
+        managers[manager] = Claim(entry.get("fieldsV1") or {}, version, entry.get("time"))
+    return managers
+
+
+def decode(entries: Any) -> Managers:
+    """The managers of entries that a client sent. Raises BadEntry."""
+    if not isinstance(entries, list):
+        raise BadEntry("managedFields must be a list")
+    for entry in entries:
+        _check(entry)
+    try:
+        return {
+            manager: claim._replace(fields=canonical(parse(claim.fields)))
+            for manager, claim in stored({"managedFields": entries}).items()
+        }
+    except BadElement as error:
+        raise BadEntry(str(error)) from error
+
+
+def _check(entry: Any) -> None:
+    if not isinstance(entry, dict):
+        raise BadEntry("an entry must be an object")
+    if entry.get("operation") not in (APPLY, UPDATE):
+        raise BadEntry("operation must be `Apply` or `Update`")
+    if not entry.get("apiVersion"):
+        raise BadEntry("apiVersion must not be empty")
+    if entry.get("fieldsType") != "FieldsV1":
+        raise BadEntry("fieldsType must be FieldsV1")
+
+
+def encode(managers: Managers) -> list[JsonObject]:
+    """The entries of an object: appliers first, then oldest first."""
+    return [
+        _entry(manager, managers[manager]) for manager in sorted(managers, key=lambda one: _age(one, managers[one]))
+    ]
+
+
+def _age(manager: Manager, claim: Claim) -> tuple[str, ...]:
+    return (manager.operation, claim.time or "", manager.name, claim.version, manager.subresource)
+
+
+def _entry(manager: Manager, claim: Claim) -> JsonObject:
+    entry: JsonObject = {"manager": manager.name, "operation": manager.operation, "apiVersion": claim.version}
+    if claim.time is not None:
+        entry["time"] = claim.time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = claim.fields
+    if manager.subresource:
+        entry["subresource"] = manager.subresource
+    return entry

@@ -1,0 +1,196 @@
+"""JSON patch (RFC 6902) with the manners of Kubernetes.
+
+Differences from the RFC that clients rely on: `replace` of a missing object member adds it, negative indexes count from
+the end, `test` of a missing member against null passes, and the document as a whole can be replaced or tested but not
+removed. Copies share structure with the document, so containers are copied along the path the first time they change
+and the input stays as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.api.status import BadRequest, Invalid, TooLarge
+
+MAX_OPERATIONS = 10_000
+_MAX_COPIED_BYTES = 3 * 1024 * 1024
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_GO_TYPES = {dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "bool"}
+
+
+class _DoesNotApply(Exception):
+    """An operation that cannot be carried out on this document."""
+
+
+def apply_json_patch(document: Any, patch: Any) -> Any:
+    """The patched document. Raises BadRequest for a malformed patch and Invalid for one that does not apply."""
+    operations = _operations(patch)
+    work = _Work(document)
+    try:
+        for operation in operations:
+            work.run(operation)
+    except _DoesNotApply as error:
+        raise rejected() from error
+    return work.root
+
+
+def rejected() -> Invalid:
+    """What Kubernetes answers when a patch is well-formed but cannot be carried out."""
+    return Invalid("the server rejected our request due to an error in our request", details={})
+
+
+def _operations(patch: Any) -> list[dict[str, Any]]:
+    if patch is None:
+        return []
+    if not isinstance(patch, list):
+        raise _undecodable(patch, "[]handlers.jsonPatchOp")
+    for operation in patch:
+        if operation is not None and not isinstance(operation, dict):
+            raise _undecodable(operation, "handlers.jsonPatchOp")
+        for name in ("op", "path", "from"):
+            text = (operation or {}).get(name)
+            if text is not None and not isinstance(text, str):
+                raise BadRequest(
+                    f"error decoding patch: json: cannot unmarshal {_GO_TYPES[type(text)]} "
+                    f"into Go struct field jsonPatchOp.{name} of type string"
+                )
+    if len(patch) > MAX_OPERATIONS:
+        raise TooLarge(
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{MAX_OPERATIONS}, got {len(patch)}"
+        )
+    return [operation or {} for operation in patch]
+
+
+def _undecodable(value: Any, type_name: str) -> BadRequest:
+    return BadRequest(
+        f"error decoding patch: json: cannot unmarshal {_GO_TYPES[type(value)]} into Go value of type {type_name}"
+    )
+
+
+class _Work:
+    """One document being patched: knows which containers are already private copies."""
+
+    def __init__(self, document: Any) -> None:
+        self.root = document
+        self._private: dict[int, Any] = {}  # id -> the container itself, which keeps the id from being reused
+        self._copied_bytes = 0
+
+    def run(self, operation: dict[str, Any]) -> None:
+        """Carry out one operation."""
+        path = _required(operation, "path")
+        match operation.get("op"):
+            case "add":
+                self._add(path, operation.get("value"))
+            case "remove":
+                self._remove(path)
+            case "replace":
+                self._replace(path, operation.get("value"))
+            case "move":
+                value = self._remove(_required(operation, "from"))
+                self._add(path, value)
+            case "copy":
+                self._copy(_required(operation, "from"), path)
+            case "test":
+                self._test(path, operation.get("value"))
+            case unknown:
+                raise _DoesNotApply(f"unexpected kind: {unknown}")
+
+    def _add(self, path: str, value: Any) -> None:
+        container, key = self._owner(path, change=True)
+        if isinstance(container, dict):
+            container[key] = value
+        elif key == "-":
+            container.append(value)
+        else:
+            container.insert(_index(key, len(container) + 1), value)
+
+    def _remove(self, path: str) -> Any:
+        container, key = self._owner(path, change=True)
+        if isinstance(container, list):
+            return container.pop(_index(key, len(container)))
+        if key not in container:
+            raise _DoesNotApply(f"nothing at {path}")
+        return container.pop(key)
+
+    def _replace(self, path: str, value: Any) -> None:
+        if path == "":
+            if not isinstance(value, dict | list):
+                raise _DoesNotApply("the document must be an object or an array")
+            self.root = value
+            return
+        container, key = self._owner(path, change=True)
+        if isinstance(container, dict):
+            container[key] = value
+        else:
+            container[_index(key, len(container))] = value
+
+    def _copy(self, source: str, path: str) -> None:
+        value = _child(*self._owner(source, change=False))
+        self._copied_bytes += len(_encode(value))
+        if self._copied_bytes > _MAX_COPIED_BYTES:
+            raise _DoesNotApply("too much was copied")
+        # From here on the value is in two places, so neither may be changed in place.
+        self._private.clear()
+        self._add(path, value)
+
+    def _test(self, path: str, expected: Any) -> None:
+        actual = self.root if path == "" else _child(*self._owner(path, change=False))
+        # Compared as JSON text: 1, 1.0 and true are three different values.
+        if actual is not expected and _encode(actual) != _encode(expected):
+            raise _DoesNotApply(f"the value at {path} is another")
+
+    def _owner(self, path: str, *, change: bool) -> tuple[Any, str]:
+        """The container that holds the last step of a path, and that step."""
+        first, *steps = path.split("/")
+        if not steps:
+            raise _DoesNotApply(f"no such path: {first}")
+        *steps, key = (step.replace("~1", "/").replace("~0", "~") for step in steps)
+        if change:
+            self.root = self._own(self.root)
+        container = self.root
+        for step in steps:
+            below = _child(container, step)
+            if not isinstance(below, dict | list):
+                raise _DoesNotApply(f"no such path: {path}")
+            if change:
+                below = self._own(below)
+                container[step if isinstance(container, dict) else _index(step, len(container))] = below
+            container = below
+        return container, key
+
+    def _own(self, container: Any) -> Any:
+        if id(container) in self._private:
+            return container
+        private = container.copy()
+        self._private[id(private)] = private
+        return private
+
+
+def _required(operation: dict[str, Any], name: str) -> str:
+    text = operation.get(name)
+    if text is None:
+        raise _DoesNotApply(f"operation without {name}")
+    return text
+
+
+def _child(container: Any, key: str) -> Any:
+    if isinstance(container, dict):
+        return container.get(key)
+    return container[_index(key, len(container))]
+
+
+def _index(key: str, size: int) -> int:
+    """An index below `size`; negative ones count from the end."""
+    digits = key[1:] if key[:1] in ("-", "+") else key
+    if not (digits.isascii() and digits.isdigit()):
+        raise _DoesNotApply(f"not an index: {key}")
+    index = int(key)
+    if index < 0:
+        index += size
+    if not 0 <= index < size:
+        raise _DoesNotApply(f"index out of range: {key}")
+    return index
