@@ -1,0 +1,241 @@
+"""The local copy of one resource: encoded objects, indexes over them, and the differences between two states.
+
+What is kept per object is its bytes, shared with the server's store when both are in one process, and one dictionary
+slot. Objects are decoded when somebody looks, and the last few decoded ones are remembered; callers share them and
+must not change them. Metadata alone is cheaper to read than the whole object, and enough for most handlers and
+indexes.
+
+Every accepted change calls the handlers once with (old, new): (None, new) appeared, (old, None) is gone with its last
+known state, both otherwise. A name taken over by another object (another uid) is a disappearance followed by an
+appearance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from tarmac.base.log import log
+from tarmac.client.envelope import Metadata, is_newer, metadata_of
+from tarmac.client.targets import Target
+from tarmac.client.watch import Change
+
+T = TypeVar("T")
+RECENT = 128
+
+_log = log("cache")
+
+
+class Item(Generic[T]):
+    """One version of one object, decoded as far as somebody has looked."""
+
+    def __init__(self, cache: Cache[T], raw: bytes, metadata: Metadata | None = None) -> None:
+        self._cache = cache
+        self.raw = raw
+        if metadata is not None:
+            self.metadata = metadata
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        """The common metadata."""
+        return metadata_of(self.raw)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name` or `name`."""
+        return self.metadata.key
+
+    @property
+    def object(self) -> T:
+        """The whole object. Shared: do not change it."""
+        return self._cache.decoded(self.raw)
+
+
+Handler = Callable[["Item[T] | None", "Item[T] | None"], None]
+Indexer = Callable[["Item[T]"], Iterable[str]]
+Share = Callable[[str, str, str, bytes], bytes]
+
+
+def by_namespace(item: Item[T]) -> Iterable[str]:
+    """Index: objects of a namespace."""
+    return (item.metadata.namespace,)
+
+
+def by_owner(item: Item[T]) -> Iterable[str]:
+    """Index: objects that have an owner of this uid."""
+    return tuple(owner.uid for owner in item.metadata.owner_references or ())
+
+
+def by_label(label: str) -> Indexer[T]:
+    """Index: objects by the value of a label."""
+
+    def index(item: Item[T]) -> Iterable[str]:
+        value = (item.metadata.labels or {}).get(label)
+        return () if value is None else (value,)
+
+    return index
+
+
+class _Index(Generic[T]):
+    """Value to keys. Most values have one key, so a lone key is kept as it is and a set made only for more."""
+
+    __slots__ = ("_keys", "_values_of")
+
+    def __init__(self, values_of: Indexer[T]) -> None:
+        self._values_of = values_of
+        self._keys: dict[str, str | set[str]] = {}
+
+    def add(self, key: str, item: Item[T]) -> None:
+        for value in self._values_of(item):
+            present = self._keys.get(value)
+            if present is None:
+                self._keys[value] = key
+            elif isinstance(present, set):
+                present.add(key)
+            elif present != key:
+                self._keys[value] = {present, key}
+
+    def remove(self, key: str, item: Item[T]) -> None:
+        for value in self._values_of(item):
+            present = self._keys.get(value)
+            if isinstance(present, set):
+                present.discard(key)
+                if not present:
+                    del self._keys[value]
+            elif present == key:
+                del self._keys[value]
+
+    def keys(self, value: str) -> list[str]:
+        present = self._keys.get(value)
+        if present is None:
+            return []
+        return [present] if isinstance(present, str) else sorted(present)
+
+
+class Cache(Generic[T]):
+    """A sink for a reflector, and the reader's view of it."""
+
+    def __init__(self, target: Target[T], share: Share) -> None:
+        self.target = target
+        self._share = share
+        self._raw: dict[str, bytes] = {}
+        self._recent: dict[int, tuple[bytes, T]] = {}
+        self._indexes: dict[str, _Index[T]] = {}
+        self._handlers: list[Handler[T]] = []
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._raw
+
+    def get(self, key: str) -> T | None:
+        """The object, or None. Shared: do not change it."""
+        raw = self._raw.get(key)
+        return None if raw is None else self.decoded(raw)
+
+    def item(self, key: str) -> Item[T] | None:
+        """The object, undecoded as yet."""
+        raw = self._raw.get(key)
+        return None if raw is None else Item(self, raw)
+
+    def keys(self) -> list[str]:
+        """Every key there is now."""
+        return list(self._raw)
+
+    def items(self) -> Iterator[Item[T]]:
+        """Every object there is now."""
+        return (Item(self, raw) for raw in list(self._raw.values()))
+
+    def indexed(self, index: str, value: str) -> list[Item[T]]:
+        """The objects an index has under a value, in key order."""
+        return [Item(self, self._raw[key]) for key in self._indexes[index].keys(value)]
+
+    def add_index(self, name: str, values_of: Indexer[T]) -> None:
+        """Index what is there and what will come. Adding a name again keeps the first."""
+        if name in self._indexes:
+            return
+        index = self._indexes[name] = _Index(values_of)
+        for key, raw in self._raw.items():
+            index.add(key, Item(self, raw))
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        """Tell a handler what is there, then every change."""
+        self._handlers.append(handler)
+        for item in self.items():
+            _call(handler, None, item)
+
+    def decoded(self, raw: bytes) -> T:
+        """Decode, remembering the last few. Keyed by identity, which holding the bytes keeps valid."""
+        found = self._recent.get(id(raw))
+        if found is not None:
+            return found[1]
+        obj = self.target.decode(raw)
+        if len(self._recent) >= RECENT:
+            del self._recent[next(iter(self._recent))]
+        self._recent[id(raw)] = (raw, obj)
+        return obj
+
+    def replaced(self, state: Iterable[Change]) -> None:
+        """Take a whole new state, telling handlers only of what differs."""
+        gone = set(self._raw)
+        for change in state:
+            gone.discard(change.metadata.key)
+            self._put(change, trust=True)
+        for key in gone:
+            self._drop(key, Item(self, self._raw[key]))
+
+    def changed(self, change: Change) -> None:
+        """Take one change."""
+        if change.type != "DELETED":
+            self._put(change, trust=False)
+            return
+        old = self._raw.get(change.metadata.key)
+        if old is None:
+            return
+        known = metadata_of(old)
+        stale = is_newer(known.resource_version, change.metadata.resource_version)
+        if known.uid == change.metadata.uid and not stale:
+            self._drop(change.metadata.key, Item(self, change.raw, change.metadata))
+
+    def _put(self, change: Change, trust: bool) -> None:
+        """Store one object. A listing is trusted even when its version is older: the server's history was rewound."""
+        metadata = change.metadata
+        key = metadata.key
+        old: Item[T] | None = None
+        if key in self._raw:
+            old = Item(self, self._raw[key])
+            version = old.metadata.resource_version
+            if old.metadata.uid != metadata.uid:
+                self._drop(key, old)
+                old = None
+            elif metadata.resource_version == version or not (trust or is_newer(metadata.resource_version, version)):
+                return
+        raw = self._share(self.target.group, self.target.plural, key, change.raw)
+        new = Item(self, raw, metadata)
+        for index in self._indexes.values():
+            if old is not None:
+                index.remove(key, old)
+            index.add(key, new)
+        self._raw[key] = raw
+        self._tell(old, new)
+
+    def _drop(self, key: str, last: Item[T]) -> None:
+        stored = Item(self, self._raw.pop(key))
+        for index in self._indexes.values():
+            index.remove(key, stored)
+        self._tell(last, None)
+
+    def _tell(self, old: Item[T] | None, new: Item[T] | None) -> None:
+        for handler in self._handlers:
+            _call(handler, old, new)
+
+
+def _call(handler: Handler[T], old: Item[T] | None, new: Item[T] | None) -> None:
+    """A handler that fails must not stop the copy or the other handlers."""
+    try:
+        handler(old, new)
+    except Exception as error:
+        item = new or old
+        _log.error("handler failed", key=item.key if item else "", error=repr(error))

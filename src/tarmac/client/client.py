@@ -1,0 +1,118 @@
+"""The client: one transport, plus what every call needs (errors as exceptions, polite retries, deadlines).
+
+`Client.resource(target)` gives typed access to one resource; `Client.call` sends anything else. A server that answers
+429 or 503 *and says when to come back* has not acted on the request, so it is sent again, a bounded number of times
+and never earlier than asked. Nothing else is retried here: a broken connection leaves open whether a write happened,
+and only the caller's next reconcile can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from tarmac.api.schema import Json, JsonObject
+from tarmac.api.status import ApiError
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.randomness import Randomness
+from tarmac.client.errors import GarbledReply, api_error, retry_after
+from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
+
+if TYPE_CHECKING:
+    from tarmac.client.resources import ResourceClient
+    from tarmac.client.targets import Target
+
+T = TypeVar("T")
+Query = Mapping[str, str | int | bool | None]
+
+REQUEST_TIMEOUT = 30.0
+ATTEMPTS = 8
+LONGEST_WAIT = 30.0
+JSON_BODY = {"Accept": "application/json", "Content-Type": "application/json"}
+JSON_ONLY = {"Accept": "application/json"}
+
+encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Client:
+    """Access to one API server under one identity."""
+
+    def __init__(self, transport: Transport, clock: Clock | None = None, randomness: Randomness | None = None) -> None:
+        self.transport = transport
+        self.clock = clock or SystemClock()
+        self.randomness = randomness or Randomness()
+
+    def resource(self, target: Target[T]) -> ResourceClient[T]:
+        """Typed access to one resource."""
+        from tarmac.client.resources import ResourceClient
+
+        return ResourceClient(self, target)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        body: bytes = b"",
+        headers: Mapping[str, str] = JSON_BODY,
+        timeout: float = REQUEST_TIMEOUT,
+    ) -> Reply:
+        """One request that must succeed. Raises ApiError for refusals, TransportError when nothing is known."""
+        text = query_string(query)
+        attempt = 0
+        while True:
+            reply = await self.transport.request(method, path, text, headers, body, timeout)
+            if reply.status < 300:
+                return reply
+            error = api_error(reply.status, reply.body, reply.headers)
+            wait = retry_after(error) if reply.status in (429, 503) else None
+            attempt += 1
+            if wait is None or attempt >= ATTEMPTS:
+                raise error
+            await self.clock.sleep(min(wait, LONGEST_WAIT) + self.randomness.uniform(0, 0.1 * attempt))
+
+    async def get_json(self, path: str, query: Query | None = None) -> JsonObject:
+        """GET of any document: discovery, version."""
+        return decode_json((await self.call("GET", path, query, headers=JSON_ONLY)).body)
+
+    def open(
+        self, path: str, query: Query | None = None, headers: Mapping[str, str] = NO_HEADERS
+    ) -> AbstractAsyncContextManager[StreamReply]:
+        """GET of an answer without an end; the status is not checked yet."""
+        return self.transport.stream("GET", path, query_string(query), headers)
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self.transport.close()
+
+
+def query_string(query: Query | None) -> str:
+    """Parameters that are set, encoded; booleans as Kubernetes writes them."""
+    if not query:
+        return ""
+    return urlencode(
+        {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in query.items()
+            if value is not None and value != ""
+        }
+    )
+
+
+def decode_json(body: bytes) -> Json:
+    """A JSON document. Raises GarbledReply."""
+    try:
+        return _decode(body)
+    except msgspec.DecodeError as error:
+        raise GarbledReply(f"the server's answer is not JSON: {error}") from error
+
+
+async def refuse(reply: StreamReply) -> ApiError:
+    """The error behind a stream that did not start."""
+    body = b"".join([chunk async for chunk in reply.chunks])
+    return api_error(reply.status, body, reply.headers)

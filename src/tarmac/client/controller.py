@@ -1,0 +1,149 @@
+"""The loop every controller runs in: keys in, reconciles out.
+
+A reconciler takes a key, reads caches, acts, and returns; it may be called again at any time and keeps nothing
+between calls. What it returns or raises says what happens next, by type:
+
+    None                done; come back when something changes
+    RetryAfter(seconds) done for now; come back then
+    raises Terminal     cannot succeed until somebody changes something: logged, not retried
+    raises Conflict     lost a race: retried with back-off, not worth a log line
+    raises anything     logged and retried with back-off, so a bug in one object never stops the others
+
+Workers, the queue's timer and nothing else live in one task group: cancelling `run` cancels the reconciles under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tarmac.api.status import Conflict, NotFound
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.base.randomness import Randomness
+from tarmac.client.cache import Item
+from tarmac.client.errors import NotLeader
+from tarmac.client.informer import Informer
+from tarmac.client.workqueue import ShutDown, WorkQueue
+
+_log = log("controller")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAfter:
+    """Reconcile again after some seconds, though nothing failed."""
+
+    seconds: float
+
+
+class Terminal(Exception):
+    """Retrying cannot help; only a change of the object or its surroundings can."""
+
+
+Reconcile = Callable[[str], Awaitable[RetryAfter | None]]
+KeysOf = Callable[[Item[Any]], "list[str] | tuple[str, ...]"]
+
+
+def own_key(item: Item[Any]) -> tuple[str, ...]:
+    """The changed object's own key."""
+    return (item.key,)
+
+
+def controller_key(kind: str) -> KeysOf:
+    """The key of the object of this kind that manages the changed one."""
+
+    def keys(item: Item[Any]) -> tuple[str, ...]:
+        owner = item.metadata.controller
+        if owner is None or owner.kind != kind:
+            return ()
+        namespace = item.metadata.namespace
+        return (f"{namespace}/{owner.name}" if namespace else owner.name,)
+
+    return keys
+
+
+class Controller:
+    """One reconciler, its queue and its workers."""
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        workers: int = 4,
+    ) -> None:
+        self.name = name
+        self.queue = WorkQueue(name, clock, randomness)
+        self.results: Counter[str] = Counter()  # success, retry_after, error, terminal
+        self._reconcile = reconcile
+        self._workers = workers
+        self._awaited: list[Informer[Any]] = []
+
+    def watches(self, informer: Informer[Any], keys_of: KeysOf = own_key) -> None:
+        """Queue the keys that `keys_of` names, for the old and the new state of whatever changes."""
+
+        def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+            for item in (old, new):
+                if item is not None:
+                    for key in keys_of(item):
+                        self.queue.add(key)
+
+        self._awaited.append(informer)
+        informer.on_change(changed)
+
+    async def run(self) -> None:
+        """Work until cancelled. Nothing is reconciled before every watched cache is complete."""
+        for informer in self._awaited:
+            await informer.synced()
+        async with asyncio.TaskGroup() as group:
+            timer = group.create_task(self.queue.run())
+            workers = [group.create_task(self._work()) for _ in range(self._workers)]
+            await asyncio.wait(workers)
+            timer.cancel()
+
+    def stop(self) -> None:
+        """Finish what is ready, then let `run` return."""
+        self.queue.shut_down()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except ShutDown:
+                return
+            try:
+                await self._once(key)
+            finally:
+                self.queue.done(key)
+
+    async def _once(self, key: str) -> None:
+        try:
+            result = await self._reconcile(key)
+        except Terminal as error:
+            self._finish(key, "terminal")
+            _log.warning("gave up", controller=self.name, key=key, error=str(error))
+        except (Conflict, NotFound) as error:
+            self.results["error"] += 1
+            self.queue.add_rate_limited(key)
+            _log.debug("lost a race", controller=self.name, key=key, error=str(error))
+        except NotLeader:
+            raise
+        except Exception as error:
+            self.results["error"] += 1
+            self.queue.add_rate_limited(key)
+            where = traceback.format_exc(limit=-3)
+            _log.error("reconcile failed", controller=self.name, key=key, error=repr(error), where=where)
+        else:
+            self._finish(key, "success" if result is None else "retry_after")
+            if result is not None:
+                self.queue.add_after(key, result.seconds)
+
+    def _finish(self, key: str, outcome: str) -> None:
+        self.results[outcome] += 1
+        self.queue.forget(key)

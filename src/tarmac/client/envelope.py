@@ -1,0 +1,124 @@
+"""What every object carries, decoded without looking at the rest of it.
+
+The client moves whole objects as the bytes the server sent. To route them it needs a few fields of the metadata, which
+these structs pick out in a microsecond or two; everything else is skipped by the decoder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.client.errors import GarbledReply
+
+
+class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+    """One entry of metadata.ownerReferences."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of ObjectMeta that routing, indexing and ownership need."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the name alone for cluster-scoped objects."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages the object, if one does."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
+
+
+class Envelope(msgspec.Struct, frozen=True, rename="camel"):
+    """Any object, reduced to its metadata."""
+
+    metadata: Metadata
+    kind: str = ""
+    api_version: str = ""
+
+
+class ListMetadata(
+    msgspec.Struct, frozen=True, rename={"continue_": "continue", "resource_version": "resourceVersion"}
+):
+    """metadata of a list."""
+
+    resource_version: str = ""
+    continue_: str = ""
+
+
+class RawList(msgspec.Struct, frozen=True):
+    """A list whose items are left undecoded."""
+
+    metadata: ListMetadata
+    items: list[msgspec.Raw] | None = None
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One line of a watch."""
+
+    type: str
+    object: msgspec.Raw
+
+
+decode_list = msgspec.json.Decoder(RawList).decode
+decode_event = msgspec.json.Decoder(WatchEvent).decode
+decode_envelope = msgspec.json.Decoder(Envelope).decode
+
+
+def envelope_of(raw: bytes | msgspec.Raw) -> Envelope:
+    """Kind and metadata of an encoded object. Raises GarbledReply when it has none."""
+    try:
+        return decode_envelope(raw)
+    except msgspec.MsgspecError as error:
+        raise GarbledReply(f"not an object: {error}") from error
+
+
+def metadata_of(raw: bytes | msgspec.Raw) -> Metadata:
+    """The metadata of an encoded object. Raises GarbledReply when it has none."""
+    return envelope_of(raw).metadata
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Whether a resource version comes after another. They are decimal numbers; anything else counts as new."""
+    if not (version.isdigit() and than.isdigit()):
+        return True
+    return int(version) > int(than)
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """(namespace, name) of a key; the namespace of a cluster-scoped object is empty."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
+
+
+def reference_to(api_version: str, kind: str, metadata: Metadata) -> dict[str, Any]:
+    """The ownerReferences entry by which a controller marks what it made."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

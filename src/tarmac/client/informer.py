@@ -1,0 +1,112 @@
+"""Informers: one shared local copy per resource, however many controllers look at it.
+
+`Informers` hands out one `Informer` per (resource, namespace, selectors) and runs them all. There is no periodic
+resync: the copy is exact, so replaying it would tell handlers nothing. Wait for `synced` before acting on what is
+*not* in a copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Generic, NoReturn, TypeVar, cast
+
+from tarmac.client.cache import Cache, Handler, Indexer, Item
+from tarmac.client.client import Client
+from tarmac.client.reflector import Reflector, Stats
+from tarmac.client.targets import Target
+
+T = TypeVar("T")
+
+
+class Informer(Generic[T]):
+    """A cache and the reflector that feeds it."""
+
+    def __init__(
+        self, client: Client, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> None:
+        self.target = target
+        self.cache: Cache[T] = Cache(target, client.transport.shared)
+        self._reflector = Reflector(client, target, self.cache, namespace=namespace, labels=labels, fields=fields)
+
+    @property
+    def stats(self) -> Stats:
+        """Listings, resumes, events."""
+        return self._reflector.stats
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cache holds a complete state."""
+        return self._reflector.synced.is_set()
+
+    async def synced(self) -> None:
+        """Wait for the first complete state."""
+        await self._reflector.synced.wait()
+
+    def get(self, key: str) -> T | None:
+        """The object, or None. Shared: do not change it."""
+        return self.cache.get(key)
+
+    def indexed(self, index: str, value: str) -> list[Item[T]]:
+        """Objects by an index."""
+        return self.cache.indexed(index, value)
+
+    def add_index(self, name: str, values_of: Indexer[T]) -> None:
+        """Index by `by_namespace`, `by_owner`, `by_label(...)` or any function of an item."""
+        self.cache.add_index(name, values_of)
+
+    def on_change(self, handler: Handler[T]) -> None:
+        """Call with (old, new) for what is there and for every change."""
+        self.cache.add_handler(handler)
+
+    async def run(self) -> NoReturn:
+        """Keep the cache in step until cancelled."""
+        await self._reflector.run()
+
+
+class Informers:
+    """The informers of one process, made on demand and shared."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._informers: dict[tuple[str, str, str, str, object, str, str, str], Informer[Any]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def informer(self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Informer[T]:
+        """The informer for this selection. One asked for while `run` is on starts at once."""
+        identity = (
+            target.group,
+            target.version,
+            target.plural,
+            target.kind,
+            target.type,
+            namespace,
+            labels,
+            fields,
+        )
+        informer = self._informers.get(identity)
+        if informer is None:
+            informer = Informer(self.client, target, namespace=namespace, labels=labels, fields=fields)
+            self._informers[identity] = informer
+            if self._group is not None:
+                self._group.create_task(informer.run())
+        return cast("Informer[T]", informer)
+
+    def __iter__(self) -> Iterator[Informer[Any]]:
+        return iter(self._informers.values())
+
+    async def synced(self) -> None:
+        """Wait until every informer asked for so far is complete."""
+        for informer in list(self._informers.values()):
+            await informer.synced()
+
+    async def run(self) -> None:
+        """Run all of them until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                for informer in self._informers.values():
+                    group.create_task(informer.run())
+                await asyncio.Event().wait()
+            finally:
+                self._group = None

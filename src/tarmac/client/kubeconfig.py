@@ -1,0 +1,153 @@
+"""Finding the server and our credentials: kubeconfig files, or the service account a pod is given.
+
+Several files in KUBECONFIG merge as kubectl merges them: the first file to name a cluster, user or context wins, and
+so does the first `current-context`. Relative paths in a file are relative to that file. Certificates and keys are
+read here, whether they are embedded or named; only a token file is kept as a path, since tokens rotate.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tarmac.client.errors import BadKubeconfig
+from tarmac.client.http import HttpConfig
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A server to talk to and the namespace to use when none is said."""
+
+    http: HttpConfig
+    namespace: str = "default"
+
+
+def load(
+    path: str | None = None, context: str | None = None, environment: Mapping[str, str] | None = None
+) -> Connection:
+    """The connection to use:
+
+    an explicit file, KUBECONFIG, ~/.kube/config, or the pod's service account; in this order.
+    """
+    environment = os.environ if environment is None else environment
+    if path is not None:
+        return from_files([Path(path)], context)
+    named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    files = [each for each in named or [_home_file(environment)] if each.exists()]
+    if files:
+        return from_files(files, context)
+    if "KUBERNETES_SERVICE_HOST" in environment:
+        return in_cluster(environment)
+    raise BadKubeconfig("no kubeconfig: set KUBECONFIG, or write ~/.kube/config")
+
+
+def in_cluster(environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
+    """What a pod with a service account sees."""
+    host = environment["KUBERNETES_SERVICE_HOST"]
+    if ":" in host:
+        host = f"[{host}]"
+    url = f"https://{host}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}"
+    try:
+        ca = (account / "ca.crt").read_text()
+        namespace = (account / "namespace").read_text().strip()
+    except OSError as error:
+        raise BadKubeconfig(f"in a pod, but its service account cannot be read: {error}") from error
+    return Connection(HttpConfig(url, ca=ca, token_file=str(account / "token")), namespace)
+
+
+def from_files(files: list[Path], context: str | None = None) -> Connection:
+    """Merge the files and take one context of them."""
+    merged = _Merged()
+    for file in files:
+        merged.add(file)
+    name = context or merged.current
+    if not name:
+        raise BadKubeconfig("no context chosen: current-context is empty")
+    chosen = merged.entry("contexts", name)
+    cluster = merged.entry("clusters", chosen.get("cluster", ""))
+    user = merged.entry("users", chosen["user"]) if chosen.get("user") else {}
+    return Connection(_http(cluster, user), chosen.get("namespace") or "default")
+
+
+def _home_file(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("HOME", "/")) / ".kube" / "config"
+
+
+class _Merged:
+    """Named entries of all files; the first of each name counts."""
+
+    def __init__(self) -> None:
+        self.current = ""
+        self._entries: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def add(self, file: Path) -> None:
+        document = _read(file)
+        self.current = self.current or document.get("current-context") or ""
+        for section, field in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
+            for item in document.get(section) or []:
+                entry = dict(item.get(field) or {})
+                for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
+                    if entry.get(key):
+                        entry[key] = str(file.parent / entry[key])
+                self._entries.setdefault((section, item["name"]), entry)
+
+    def entry(self, section: str, name: str) -> dict[str, Any]:
+        try:
+            return self._entries[section, name]
+        except KeyError:
+            raise BadKubeconfig(f'kubeconfig has no {section[:-1]} "{name}"') from None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(file.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise BadKubeconfig(f"{file}: {error}") from error
+    if not isinstance(document, dict):
+        raise BadKubeconfig(f"{file}: not a kubeconfig")
+    return document
+
+
+def _http(cluster: dict[str, Any], user: dict[str, Any]) -> HttpConfig:
+    if not cluster.get("server"):
+        raise BadKubeconfig("the cluster has no server")
+    if user.get("exec") or user.get("auth-provider"):
+        raise BadKubeconfig("credentials from a plug-in are not supported; use a certificate or a token")
+    return HttpConfig(
+        url=cluster["server"],
+        ca=_text(cluster, "certificate-authority"),
+        certificate=_text(user, "client-certificate"),
+        key=_text(user, "client-key"),
+        token=user.get("token"),
+        token_file=user.get("tokenFile"),
+        username=user.get("username"),
+        password=user.get("password"),
+        server_name=cluster.get("tls-server-name"),
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+    )
+
+
+def _data(entry: dict[str, Any], field: str) -> bytes | None:
+    try:
+        return base64.b64decode(entry[field + "-data"], validate=True) if entry.get(field + "-data") else None
+    except binascii.Error as error:
+        raise BadKubeconfig(f"{field}-data is not base64: {error}") from error
+
+
+def _text(entry: dict[str, Any], field: str) -> str | None:
+    data = _data(entry, field)
+    if data is None and entry.get(field):
+        try:
+            data = Path(entry[field]).read_bytes()
+        except OSError as error:
+            raise BadKubeconfig(f"{field}: {error}") from error
+    return None if data is None else data.decode()

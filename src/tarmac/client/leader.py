@@ -1,0 +1,277 @@
+"""Leader election through a Lease, with fencing.
+
+Contenders judge a lease by when *they* last saw it change, on their own monotonic clock, never by comparing wall
+clocks: whoever holds it is safe for `lease_duration` after each renewal that the others could see. The leader allows
+itself less: it counts `renew_deadline` (shorter) from the moment it *sent* the last renewal that succeeded. So,
+whatever the network or the wall clocks do, its own deadline passes before anyone else may take the lease. At the
+deadline
+
+1. the work is cancelled, reconciles under way included, and
+2. `FencedTransport` refuses every further write, and gives no write more time than is left,
+
+so a deposed leader's writes fail even if its work is slow to notice. This needs nothing of the server but
+compare-and-swap, and therefore holds on a stock kube-apiserver. What remains is a write that was handed to the
+network before the deadline and takes effect after `lease_duration - renew_deadline` more seconds; updates carry a
+resourceVersion and lose that race. Each time the lease is taken `leaseTransitions` goes up by one: that is the epoch,
+unique to one leadership.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, ApiError, Conflict, NotFound
+from tarmac.base.clock import Clock, rfc3339_micro
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError, NotLeader
+from tarmac.client.targets import LEASES
+from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
+
+_log = log("leader")
+_READS = frozenset(("GET", "HEAD", "OPTIONS"))
+
+
+class Leadership:
+    """The right to act, until its deadline on the monotonic clock. Renewals move the deadline; losing it is final."""
+
+    def __init__(self, clock: Clock, epoch: int, deadline: float) -> None:
+        self.epoch = epoch
+        self._clock = clock
+        self._deadline = deadline
+        self._lost = False
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left without another renewal."""
+        return 0.0 if self._lost else max(0.0, self._deadline - self._clock.monotonic())
+
+    def check(self) -> None:
+        """Raises NotLeader once the deadline has passed."""
+        if self.remaining <= 0:
+            raise NotLeader(f"leadership of epoch {self.epoch} has ended")
+
+    def extend(self, deadline: float) -> None:
+        """Another renewal succeeded. One that comes after the deadline is too late."""
+        self.check()
+        self._deadline = deadline
+
+    def lose(self) -> None:
+        """End it now, for good."""
+        self._lost = True
+
+
+class FencedTransport:
+    """Lets writes pass only while a leadership holds, and no longer than it holds."""
+
+    def __init__(self, inner: Transport, leadership: Leadership) -> None:
+        self._inner = inner
+        self._leadership = leadership
+        self.shared = inner.shared
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> Reply:
+        """Raises NotLeader in place of a write that comes too late."""
+        if method not in _READS:
+            self._leadership.check()
+            left = self._leadership.remaining
+            timeout = left if timeout is None else min(timeout, left)
+        return await self._inner.request(method, path, query, headers, body, timeout)
+
+    def stream(
+        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
+    ) -> AbstractAsyncContextManager[StreamReply]:
+        """Watches are reads."""
+        return self._inner.stream(method, path, query, headers)
+
+    async def close(self) -> None:
+        """The inner transport belongs to whoever made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a lease holds, how long its leader trusts it, how often everybody tries. Seconds."""
+
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
+            raise ValueError("lease_duration must exceed renew_deadline, and that retry_period")
+
+
+class Elector:
+    """One contender. `identity` must be unique to this process's run, so that nobody inherits a lease by name."""
+
+    def __init__(self, client: Client, name: str, namespace: str, identity: str, timing: Timing | None = None) -> None:
+        self.name = name
+        self.identity = identity
+        self.leading = False
+        self._client = client
+        self._clock = client.clock
+        self._leases = client.resource(LEASES)
+        self._namespace = namespace
+        self._timing = timing or Timing()
+        self._seen: tuple[Any, ...] | None = None
+        self._seen_at = 0.0
+
+    async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
+        """Lead whenever possible, until cancelled or until `lead` returns of its own accord.
+
+        `lead` is cancelled when leadership is lost and called again, from the start, when it is regained.
+        """
+        while True:
+            leadership = await self._acquire()
+            _log.info("leading", lease=self.name, identity=self.identity, epoch=leadership.epoch)
+            self.leading = True
+            try:
+                finished = await self._hold(leadership, lead)
+            finally:
+                self.leading = False
+                await self._release(leadership)
+            if finished:
+                return
+            _log.warning("leadership lost", lease=self.name, identity=self.identity, epoch=leadership.epoch)
+
+    async def _acquire(self) -> Leadership:
+        while True:
+            started = self._clock.monotonic()
+            try:
+                epoch = await self._try_to_take()
+            except (ApiError, ClientError) as error:
+                _log.debug("could not take the lease", lease=self.name, why=str(error))
+                epoch = None
+            if epoch is not None:
+                leadership = Leadership(self._clock, epoch, started + self._timing.renew_deadline)
+                if leadership.remaining > 0:
+                    return leadership
+            await self._clock.sleep(self._timing.retry_period * self._client.randomness.uniform(1.0, 1.5))
+
+    async def _try_to_take(self) -> int | None:
+        """The new epoch, or None while another holds the lease."""
+        try:
+            lease = await self._leases.get(self.name, self._namespace)
+        except NotFound:
+            return await self._create()
+        spec: JsonObject = lease.setdefault("spec", {})
+        if not self._is_free(spec):
+            return None
+        epoch = (spec.get("leaseTransitions") or 0) + 1
+        now = rfc3339_micro(self._clock.now())
+        lease["spec"] = self._record(epoch, acquired=now, renewed=now)
+        try:
+            await self._leases.update(lease)
+        except Conflict:
+            return None
+        return epoch
+
+    async def _create(self) -> int | None:
+        now = rfc3339_micro(self._clock.now())
+        metadata = {"name": self.name, "namespace": self._namespace}
+        lease = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": metadata,
+            "spec": self._record(0, acquired=now, renewed=now),
+        }
+        try:
+            await self._leases.create(lease)
+        except AlreadyExists:
+            return None
+        return 0
+
+    def _is_free(self, spec: JsonObject) -> bool:
+        """Nobody's, or unchanged for its whole duration while we were looking."""
+        if not spec.get("holderIdentity"):
+            return True
+        record = tuple(spec.get(field) for field in ("holderIdentity", "renewTime", "leaseTransitions", "acquireTime"))
+        now = self._clock.monotonic()
+        if record != self._seen:
+            self._seen, self._seen_at = record, now
+        duration = spec.get("leaseDurationSeconds") or self._timing.lease_duration
+        return now - self._seen_at > duration
+
+    async def _hold(self, leadership: Leadership, lead: Callable[[Leadership], Awaitable[None]]) -> bool:
+        """Work and renew; True when the work ended by itself, False when leadership did."""
+        work = asyncio.ensure_future(lead(leadership))
+        async with asyncio.TaskGroup() as group:
+            keepers = [
+                group.create_task(self._renew_while_leading(leadership, work)),
+                group.create_task(self._end_at_deadline(leadership, work)),
+            ]
+            try:
+                await work
+            except asyncio.CancelledError:
+                if leadership.remaining > 0:
+                    raise
+            finally:
+                # However we got here (cancelled from outside, work failed), nothing may outlive this block.
+                work.cancel()
+                for keeper in keepers:
+                    keeper.cancel()
+        return not work.cancelled()
+
+    async def _end_at_deadline(self, leadership: Leadership, work: asyncio.Future[None]) -> None:
+        while leadership.remaining > 0:
+            await self._clock.sleep(leadership.remaining)
+        leadership.lose()
+        work.cancel()
+
+    async def _renew_while_leading(self, leadership: Leadership, work: asyncio.Future[None]) -> None:
+        while leadership.remaining > 0:
+            await self._clock.sleep(self._timing.retry_period)
+            started = self._clock.monotonic()
+            try:
+                await self._renew(leadership.epoch, timeout=leadership.remaining)
+                leadership.extend(started + self._timing.renew_deadline)
+            except NotLeader as error:
+                _log.info("the lease is not ours any more", lease=self.name, why=str(error))
+                leadership.lose()
+                work.cancel()
+            except (ApiError, ClientError) as error:
+                _log.debug("renewal failed", lease=self.name, why=str(error))
+
+    async def _renew(self, epoch: int, timeout: float) -> None:
+        async with asyncio.timeout(max(timeout, 0.001)):
+            lease = await self._leases.get(self.name, self._namespace)
+            spec: JsonObject = lease.get("spec") or {}
+            if spec.get("holderIdentity") != self.identity or (spec.get("leaseTransitions") or 0) != epoch:
+                raise NotLeader(f"held by {spec.get('holderIdentity')!r}")
+            now = rfc3339_micro(self._clock.now())
+            lease["spec"] = self._record(epoch, acquired=spec.get("acquireTime"), renewed=now)
+            await self._leases.update(lease)
+
+    async def _release(self, leadership: Leadership) -> None:
+        """Let the next one start at once; if that fails, the lease runs out by itself."""
+        if leadership.remaining <= 0:
+            return
+        leadership.lose()
+        try:
+            lease = await self._leases.get(self.name, self._namespace)
+            if lease["spec"].get("holderIdentity") == self.identity:
+                lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+                await self._leases.update(lease)
+        except (ApiError, ClientError) as error:
+            _log.debug("could not release the lease", lease=self.name, why=str(error))
+
+    def _record(self, epoch: int, *, acquired: str | None, renewed: str) -> JsonObject:
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": round(self._timing.lease_duration),
+            "acquireTime": acquired,
+            "renewTime": renewed,
+            "leaseTransitions": epoch,
+        }

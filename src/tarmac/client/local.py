@@ -1,0 +1,187 @@
+"""The transport to a server in the same process: no sockets, no copies, the same rules.
+
+The composition root injects `handle`, which calls the API server with an identity already set, so an in-process call
+passes authorization, admission and audit like any other. Handlers answer at once or with an awaitable; an answer has
+either a `body` or a `start` that takes the sending side of a stream.
+
+A stream's sending side is a bounded buffer in this process. The server writes synchronously, the reader takes
+everything that is there in one go; a reader that falls further behind than the bound is cut off, exactly as over a
+socket, and resumes from the last resource version it saw.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+from urllib.parse import unquote
+
+from tarmac.client.errors import Disconnected, RequestTimeout
+from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
+
+STREAM_BOUND = 64 << 20
+
+
+class LocalSink(Protocol):
+    """What a streaming answer writes to."""
+
+    def write(self, data: bytes) -> bool:
+        """Queue a chunk; False once the reader has been cut off."""
+        ...
+
+    def close(self) -> None:
+        """End in an orderly way."""
+        ...
+
+    @property
+    def buffered(self) -> int:
+        """Bytes the reader has not taken yet."""
+        ...
+
+
+class LocalAnswer(Protocol):
+    """A complete answer, as the server makes it. A streamed one has `start` in place of `body`."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status code."""
+        ...
+
+    @property
+    def headers(self) -> list[tuple[str, str]] | None:
+        """Headers beyond the content type."""
+        ...
+
+
+Handle = Callable[[str, str, str, Mapping[str, str], bytes], "LocalAnswer | Awaitable[LocalAnswer]"]
+Share = Callable[[str, str, str, bytes], bytes]
+
+
+def _keep(_group: str, _plural: str, _key: str, raw: bytes) -> bytes:
+    return raw
+
+
+class LocalTransport:
+    """Calls `handle(method, path, query, headers, body)` on the running loop.
+
+    `share(group, plural, key, raw)` may return the store's own bytes for an object that is equal to them.
+    """
+
+    def __init__(self, handle: Handle, share: Share = _keep) -> None:
+        self._handle = handle
+        self.shared = share
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> Reply:
+        """Answers that need no waiting cost no task and no trip through the loop."""
+        answer = self._handle(method, _plain(path), query, headers, body)
+        if inspect.isawaitable(answer):
+            try:
+                async with asyncio.timeout(timeout):
+                    answer = await answer
+            except TimeoutError as error:
+                raise RequestTimeout(f"{method} {path}: no answer in {timeout} s") from error
+        return _reply(answer)
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
+    ) -> AsyncGenerator[StreamReply]:
+        """Open a stream; an answer that is complete already is handed over as one chunk."""
+        answer = self._handle(method, _plain(path), query, headers, b"")
+        if inspect.isawaitable(answer):
+            answer = await answer
+        start: Callable[[LocalSink], Callable[[], None]] | None = getattr(answer, "start", None)
+        if start is None:
+            reply = _reply(answer)
+            yield StreamReply(reply.status, reply.headers, _once(reply.body))
+            return
+        sink = _Sink()
+        stop = start(sink)
+        try:
+            yield StreamReply(answer.status, _lower(answer.headers), sink.chunks())
+        finally:
+            sink.close()
+            stop()
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+class _Sink:
+    """The buffer between the server's writes and the reader."""
+
+    __slots__ = ("_chunks", "_cut", "_ended", "_size", "_waiter")
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._ended = False
+        self._cut = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def buffered(self) -> int:
+        return self._size
+
+    def write(self, data: bytes) -> bool:
+        if self._ended:
+            return False
+        self._size += len(data)
+        if self._size > STREAM_BOUND:
+            self._cut = True
+            self._chunks.clear()
+            self.close()
+            return False
+        self._chunks.append(data)
+        self._wake()
+        return True
+
+    def close(self) -> None:
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while True:
+            while self._chunks:
+                taken, self._chunks = self._chunks, []
+                self._size = 0
+                for chunk in taken:
+                    yield chunk
+            if self._cut:
+                raise Disconnected("cut off: more changes are waiting than the buffer may hold")
+            if self._ended:
+                return
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+            self._waiter = None
+
+
+def _plain(path: str) -> str:
+    return unquote(path) if "%" in path else path
+
+
+def _reply(answer: LocalAnswer) -> Reply:
+    body: bytes | list[bytes] = getattr(answer, "body", b"")
+    return Reply(answer.status, _lower(answer.headers), body if isinstance(body, bytes) else b"".join(body))
+
+
+def _lower(headers: list[tuple[str, str]] | None) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in headers} if headers else NO_HEADERS
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body

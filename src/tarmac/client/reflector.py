@@ -1,0 +1,239 @@
+"""Keeping a local copy in step with the server: list once, then follow every change, for ever.
+
+State is the last resource version seen, and it decides everything: with one, the next connection *resumes* from it;
+without one, the state is *listed* afresh and handed over as a whole, so that the receiver can work out what changed
+meanwhile. The version is dropped only when the server says that its history no longer reaches back (410), or that it
+has never come that far (a restored backup). Broken connections, garbage and server restarts resume; they do not
+relist.
+
+Events at or below the version already seen are repeats and are skipped, so nothing is ever applied twice or
+backwards. A listing is streamed through the watch itself where the server offers it (`sendInitialEvents`), else
+fetched page by page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, NoReturn, Protocol
+
+import msgspec
+
+from tarmac.api.status import ApiError, BadRequest, Gone, Invalid
+from tarmac.base.log import log
+from tarmac.client.backoff import Backoff
+from tarmac.client.client import Client, Query
+from tarmac.client.envelope import envelope_of, is_newer
+from tarmac.client.errors import ClientError, Disconnected, GarbledReply
+from tarmac.client.resources import PAGE, ResourceClient
+from tarmac.client.targets import Target
+from tarmac.client.watch import Change, Watch, watch
+
+FIRST_DELAY = 0.2
+LONGEST_DELAY = 30.0
+WATCH_SECONDS = 300
+SHORT_WATCH = 1.0
+METADATA_FORM = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST_FORM = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+_log = log("reflector")
+
+
+class Sink(Protocol):
+    """Where the copy lives. Called synchronously, in order."""
+
+    def replaced(self, state: Iterable[Change]) -> None:
+        """The whole state, as ADDED changes; whatever is not in it is gone."""
+        ...
+
+    def changed(self, change: Change) -> None:
+        """One ADDED, MODIFIED or DELETED."""
+        ...
+
+
+class Stats:
+    """How the copy was kept in step."""
+
+    __slots__ = ("bookmarks", "errors", "events", "lists", "repeats", "resumes")
+
+    def __init__(self) -> None:
+        self.lists = 0  # full listings; more than one means that history was lost
+        self.resumes = 0  # watches continued from a version
+        self.events = 0
+        self.bookmarks = 0
+        self.repeats = 0  # events skipped because they had been seen
+        self.errors = 0
+
+
+class _Rewound(Exception):
+    """The server's versions have gone back: what we know is from another history."""
+
+
+class Reflector:
+    """Feeds one sink from one resource. `run` never returns; cancel it to stop."""
+
+    def __init__(
+        self,
+        client: Client,
+        target: Target[Any],
+        sink: Sink,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+    ) -> None:
+        self.target = target
+        self.stats = Stats()
+        self.synced = asyncio.Event()  # the sink holds a complete state
+        self._client = client
+        self._resource = ResourceClient(client, target)
+        self._sink = sink
+        self._path = target.path(namespace)
+        self._namespace = namespace
+        self._selection: dict[str, str] = {"labelSelector": labels, "fieldSelector": fields}
+        self._accept = {"Accept": METADATA_FORM if metadata_only else "application/json"}
+        self._accept_list = {"Accept": METADATA_LIST_FORM if metadata_only else "application/json"}
+        self._version: str | None = None
+        self._streams_lists = True
+        self._backoff = Backoff(client.randomness, FIRST_DELAY, LONGEST_DELAY)
+
+    async def run(self) -> NoReturn:
+        """Keep the sink in step until cancelled."""
+        while True:
+            pause = True
+            try:
+                pause = await self._round()
+            except (Gone, _Rewound) as error:
+                self._version = None
+                pause = self._backoff.failures > 0
+                _log.info("history lost, listing again", resource=self.target.plural, why=str(error))
+            except (ApiError, ClientError) as error:
+                if _too_new(error):
+                    self._version = None
+                self.stats.errors += 1
+                _log.debug("watch broke", resource=self.target.plural, why=str(error))
+            if pause:
+                await self._client.clock.sleep(self._backoff.next())
+
+    async def _round(self) -> bool:
+        """One connection's worth of work; whether to pause before the next."""
+        started = self._client.clock.monotonic()
+        before = self.stats.events + self.stats.bookmarks
+        if self._version is not None:
+            await self._resume(self._version)
+        elif self._streams_lists:
+            await self._list_by_watch()
+        else:
+            await self._list_by_pages()
+            return False
+        # A server that closes every watch at once must not be hammered.
+        lived = self._client.clock.monotonic() - started
+        return lived < SHORT_WATCH and self.stats.events + self.stats.bookmarks == before
+
+    async def _resume(self, version: str) -> None:
+        query: Query = {**self._watch_query(), "resourceVersion": version}
+        async with watch(self._client, self._path, query, self._accept) as changes:
+            self.stats.resumes += 1
+            await self._follow(changes)
+
+    async def _list_by_watch(self) -> None:
+        query: Query = {
+            **self._watch_query(),
+            "sendInitialEvents": True,
+            "resourceVersionMatch": "NotOlderThan",
+        }
+        try:
+            async with watch(self._client, self._path, query, self._accept) as changes:
+                state, version = await _initial_state(changes)
+                self._take(state, version)
+                await self._follow(changes)
+        except (BadRequest, Invalid):
+            self._streams_lists = False
+        except (ClientError, ApiError):
+            # Too much state for one stream, or bad luck: pages make progress where the stream does not.
+            if self._version is None:
+                self._streams_lists = False
+            raise
+
+    async def _list_by_pages(self) -> None:
+        query: dict[str, str | int | bool | None] = {**self._selection, "limit": PAGE}
+        state: list[Change] = []
+        while True:
+            try:
+                page = await self._resource.list_raw(self._namespace, query, self._accept_list)
+            except Gone:
+                if not query.get("continue"):
+                    raise
+                # The snapshot expired between pages: take everything at once.
+                state, query = [], {**self._selection}
+                continue
+            state.extend(self._item(raw) for raw in page.items)
+            if not page.continues:
+                break
+            query["continue"] = page.continues
+        self._take(state, page.resource_version)
+        self._streams_lists = True
+
+    def _take(self, state: list[Change], version: str) -> None:
+        if not version:
+            raise GarbledReply("a list without a resource version")
+        self.stats.lists += 1
+        self._sink.replaced(state)
+        self._version = version
+        self.synced.set()
+        self._backoff.reset()
+
+    async def _follow(self, changes: Watch) -> None:
+        async for change in changes:
+            version = change.metadata.resource_version
+            if not version:
+                raise GarbledReply("an event without a resource version")
+            newer = self._version is None or is_newer(version, self._version)
+            if change.type == "BOOKMARK":
+                if not newer and version != self._version:
+                    raise _Rewound(f"bookmark {version} after {self._version}")
+                self.stats.bookmarks += 1
+            elif newer:
+                self.stats.events += 1
+                self._sink.changed(change)
+            else:
+                self.stats.repeats += 1
+            if newer:
+                self._version = version
+            self._backoff.reset()
+
+    def _watch_query(self) -> dict[str, str | int | bool | None]:
+        seconds = int(WATCH_SECONDS * self._client.randomness.uniform(1, 2))
+        return {**self._selection, "timeoutSeconds": seconds, "allowWatchBookmarks": True}
+
+    def _item(self, raw: msgspec.Raw) -> Change:
+        """Items of a list may lack the type that events carry; every copy has it."""
+        envelope = envelope_of(raw)
+        body = bytes(raw)
+        if not envelope.kind:
+            body = b'{"apiVersion":"%b","kind":"%b",%b' % (
+                self.target.api_version.encode(),
+                self.target.kind.encode(),
+                body.lstrip()[1:],
+            )
+        return Change("ADDED", envelope.metadata, body)
+
+
+async def _initial_state(changes: Watch) -> tuple[list[Change], str]:
+    state: dict[str, Change] = {}
+    async for change in changes:
+        if change.type == "BOOKMARK":
+            if change.ends_initial_events:
+                return list(state.values()), change.metadata.resource_version
+        elif change.type == "DELETED":
+            state.pop(change.metadata.key, None)
+        else:
+            state[change.metadata.key] = change
+    raise Disconnected("the stream ended before the initial state was complete")
+
+
+def _too_new(error: Exception) -> bool:
+    """The server has not reached our version: it was restored from an older state."""
+    causes = (error.details or {}).get("causes") if isinstance(error, ApiError) else None
+    return any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes or ())

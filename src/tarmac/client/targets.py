@@ -1,0 +1,85 @@
+"""Which resource a call is about, and how its objects are decoded.
+
+A `Target` names group, version and plural and carries the Python type of its objects: a msgspec Struct for typed
+access, or `dict` for decoded JSON. The constants are the Kubernetes resources that the client and the controllers use
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True)
+class Target(Generic[T]):
+    """One resource of one API version, with the type its objects are decoded to."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    type: type[T]
+
+    @property
+    def api_version(self) -> str:
+        """`v1` or `group/version`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def decode(self) -> Callable[[bytes | msgspec.Raw], T]:
+        """Bytes to object."""
+        return msgspec.json.Decoder(self.type).decode
+
+    @cached_property
+    def _root(self) -> str:
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of a collection, an object, or a subresource of it."""
+        parts = [self._root]
+        if self.namespaced and namespace:
+            parts += ("namespaces", namespace)
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=":@$&+=,"))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def typed(self, type: type[U]) -> Target[U]:
+        """The same resource, decoded to another type."""
+        return Target(self.group, self.version, self.plural, self.kind, self.namespaced, type)
+
+
+def dynamic(api_version: str, plural: str, kind: str, namespaced: bool = True) -> Target[JsonObject]:
+    """A resource whose objects are decoded JSON."""
+    group, _, version = api_version.rpartition("/")
+    return Target(group, version, plural, kind, namespaced, dict[str, Any])
+
+
+NAMESPACES = dynamic("v1", "namespaces", "Namespace", namespaced=False)
+NODES = dynamic("v1", "nodes", "Node", namespaced=False)
+PODS = dynamic("v1", "pods", "Pod")
+SECRETS = dynamic("v1", "secrets", "Secret")
+CONFIG_MAPS = dynamic("v1", "configmaps", "ConfigMap")
+SERVICE_ACCOUNTS = dynamic("v1", "serviceaccounts", "ServiceAccount")
+EVENTS = dynamic("v1", "events", "Event")
+VOLUMES = dynamic("v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+VOLUME_CLAIMS = dynamic("v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+LEASES = dynamic("coordination.k8s.io/v1", "leases", "Lease")
+CERTIFICATE_REQUESTS = dynamic(
+    "certificates.k8s.io/v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
+)
+ACCESS_REVIEWS = dynamic("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
