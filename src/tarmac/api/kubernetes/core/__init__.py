@@ -1,0 +1,1 @@
+"""The core group: pods, services, nodes, volumes and what belongs to them."""

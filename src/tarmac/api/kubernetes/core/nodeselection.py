@@ -1,0 +1,113 @@
+"""Node selectors, taints and tolerations: how pods, volumes and nodes say who goes where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.api.kubernetes import checks
+from tarmac.api.schema import JsonObject
+from tarmac.base import names
+from tarmac.base.fielderrors import FieldErrors
+
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def validate_node_selector(selector: JsonObject, path: str, errors: FieldErrors) -> None:
+    """A core NodeSelector: at least one term."""
+    terms = selector.get("nodeSelectorTerms")
+    if not terms:
+        errors.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
+        return
+    for index, term in enumerate(terms):
+        validate_term(term, f"{path}.nodeSelectorTerms[{index}]", errors)
+
+
+def validate_term(term: JsonObject, path: str, errors: FieldErrors, *, check_values: bool = True) -> None:
+    """One term; preferences, unlike requirements, may hold any values."""
+    for index, requirement in enumerate(term.get("matchExpressions") or ()):
+        _label_requirement(requirement, f"{path}.matchExpressions[{index}]", check_values, errors)
+    for index, requirement in enumerate(term.get("matchFields") or ()):
+        _field_requirement(requirement, f"{path}.matchFields[{index}]", errors)
+
+
+def _label_requirement(requirement: JsonObject, path: str, check_values: bool, errors: FieldErrors) -> None:
+    values = requirement.get("values") or ()
+    match requirement.get("operator", ""):
+        case "In" | "NotIn":
+            if not values:
+                errors.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        case "Exists" | "DoesNotExist":
+            if values:
+                errors.forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        case "Gt" | "Lt":
+            if len(values) != 1:
+                errors.required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+        case other:
+            errors.invalid(f"{path}.operator", other, "not a valid selector operator")
+    checks.qualified_name(requirement.get("key", ""), f"{path}.key", errors)
+    if check_values:
+        for index, value in enumerate(values):
+            checks.report(names.label_value(value), value, f"{path}.values[{index}]", errors)
+
+
+def _field_requirement(requirement: JsonObject, path: str, errors: FieldErrors) -> None:
+    values, operator = requirement.get("values") or (), requirement.get("operator", "")
+    if operator not in ("In", "NotIn"):
+        errors.invalid(f"{path}.operator", operator, "not a valid selector operator")
+    elif len(values) != 1:
+        errors.required(
+            f"{path}.values", "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        )
+    if requirement.get("key") != "metadata.name":
+        errors.invalid(f"{path}.key", requirement.get("key", ""), "not a valid field selector key")
+        return
+    for index, value in enumerate(values):
+        checks.dns_subdomain(value, f"{path}.values[{index}]", errors)
+
+
+def validate_tolerations(tolerations: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
+    """`spec.tolerations`."""
+    for index, toleration in enumerate(tolerations):
+        _validate_toleration(toleration, f"{path}[{index}]", errors)
+
+
+def _validate_toleration(toleration: JsonObject, path: str, errors: FieldErrors) -> None:
+    key, operator, value = toleration.get("key", ""), toleration.get("operator", ""), toleration.get("value", "")
+    effect = toleration.get("effect", "")
+    if key:
+        checks.qualified_name(key, f"{path}.key", errors)
+    elif operator != "Exists":
+        errors.invalid(
+            f"{path}.operator",
+            operator,
+            'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+        )
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        errors.invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+    if operator in ("Equal", ""):
+        if messages := names.label_value(value):
+            errors.invalid(f"{path}.operator", value, ";".join(messages))
+    elif operator == "Exists":
+        if value:
+            errors.invalid(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'")
+    elif operator in ("Lt", "Gt"):
+        errors.not_supported(f"{path}.operator", operator, ("Equal", "Exists", "Lt", "Gt"))
+    else:
+        errors.not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
+    if effect and effect not in TAINT_EFFECTS:
+        errors.not_supported(f"{path}.effect", effect, TAINT_EFFECTS)
+
+
+def validate_taints(taints: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
+    """`spec.taints` of a node."""
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        at = f"{path}[{index}]"
+        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        checks.qualified_name(key, f"{at}.key", errors)
+        if messages := names.label_value(value):
+            errors.invalid(f"{at}.value", value, ";".join(messages))
+        checks.one_of(effect, TAINT_EFFECTS, f"{at}.effect", errors)
+        if (key, effect) in seen:
+            errors.add("Duplicate", at, taint, "taints must be unique by key and effect pair")
+        seen.add((key, effect))

@@ -1,0 +1,1 @@
+"""Pod: defaults, validation on create and update, quality of service, warnings and columns."""

@@ -1,0 +1,92 @@
+"""The Pod's rules, as the server calls them."""
+
+from __future__ import annotations
+
+from tarmac.api.kubernetes.changes import keep
+from tarmac.api.kubernetes.core.pods import status, update, validation
+from tarmac.api.kubernetes.core.pods.defaults import default_pod
+from tarmac.api.kubernetes.core.pods.placement import merge_label_keys
+from tarmac.api.kubernetes.core.pods.podresources import qos_class
+from tarmac.api.kubernetes.core.pods.warnings import pod_warnings
+from tarmac.api.resource import Strategy
+from tarmac.api.schema import JsonObject
+from tarmac.base.fielderrors import FieldErrors
+
+SELECTABLE = (
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+)
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "lastTransitionTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
+class PodStrategy(Strategy):
+    """Pod."""
+
+    has_status = True
+
+    def default(self, obj: JsonObject) -> None:
+        default_pod(obj)
+
+    def prepare_for_create(self, obj: JsonObject) -> None:
+        spec = obj["spec"]
+        created: JsonObject = {"phase": "Pending", "qosClass": qos_class(spec)}
+        obj["status"] = created
+        if spec.get("schedulingGates"):
+            created["conditions"] = [dict(_GATED)]
+        merge_label_keys(obj)
+
+    def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
+        keep(new, old, "status")
+
+    def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
+        validation.validate_create(obj, errors)
+
+    def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+        update.validate_update(new, old, errors)
+
+    def prepare_for_status_update(self, new: JsonObject, old: JsonObject) -> None:
+        # unlike most kinds, a status write may also change labels, annotations and finalizers
+        new["spec"] = old["spec"]
+        metadata = new["metadata"]
+        metadata.pop("deletionTimestamp", None)
+        for field in ("deletionTimestamp", "ownerReferences"):
+            keep(metadata, old["metadata"], field)
+        current, before = new.setdefault("status", {}), old.get("status") or {}
+        for field in ("qosClass", "observedGeneration"):
+            if not current.get(field) and before.get(field):
+                current[field] = before[field]
+
+    def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+        status.validate_status(new, old, errors)
+
+    def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        return pod_warnings(obj) if old is None else []
+
+    def selectable_fields(self, obj: JsonObject) -> dict[str, str]:
+        spec, state = obj.get("spec") or {}, obj.get("status") or {}
+        address = state.get("podIP", "")
+        return {
+            "spec.nodeName": spec.get("nodeName", ""),
+            "spec.restartPolicy": spec.get("restartPolicy", ""),
+            "spec.schedulerName": spec.get("schedulerName", ""),
+            "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+            "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+            "status.phase": state.get("phase", ""),
+            "status.podIP": address,
+            "status.podIPs": address,
+            "status.nominatedNodeName": state.get("nominatedNodeName", ""),
+        }

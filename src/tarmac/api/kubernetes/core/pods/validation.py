@@ -1,0 +1,169 @@
+"""Validation of a Pod on create, and of the parts that every update checks again."""
+
+from __future__ import annotations
+
+from tarmac.api.kubernetes import checks
+from tarmac.api.kubernetes.core import nodeselection
+from tarmac.api.kubernetes.core.pods import containers, network, placement, requirements, security, volumes
+from tarmac.api.schema import JsonObject
+from tarmac.base.fielderrors import FieldErrors
+
+MIRROR = "kubernetes.io/config.mirror"
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_MAX_INT32 = 2**31 - 1
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+# checks of plain optional names: field -> check
+_NAMED = (
+    ("serviceAccountName", checks.dns_subdomain),
+    ("nodeName", checks.dns_subdomain),
+    ("hostname", checks.dns_label),
+    ("subdomain", checks.dns_label),
+    ("priorityClassName", checks.dns_subdomain),
+    ("runtimeClassName", checks.dns_subdomain),
+)
+
+
+def validate_create(pod: JsonObject, errors: FieldErrors) -> None:
+    """Everything a new Pod must satisfy."""
+    validate_pod(pod, errors)
+    spec = pod["spec"]
+    if spec.get("ephemeralContainers"):
+        errors.forbidden("spec.ephemeralContainers", "cannot be set on create")
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        errors.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def validate_pod(pod: JsonObject, errors: FieldErrors) -> None:
+    """What holds for every version of a Pod."""
+    spec = pod["spec"]
+    if annotations := pod["metadata"].get("annotations"):
+        _validate_annotations(annotations, spec, errors)
+    _validate_spec(spec, pod["metadata"].get("name", ""), errors)
+    if not spec.get("serviceAccountName"):
+        _forbid_tokens_without_account(spec, errors)
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            containers.image_whitespace(container, f"spec.{field}[{index}]", errors)
+
+
+def _validate_annotations(annotations: dict[str, str], spec: JsonObject, errors: FieldErrors) -> None:
+    if MIRROR in annotations and not spec.get("nodeName"):
+        detail = "must set spec.nodeName if mirror pod annotation is set"
+        errors.invalid(f"metadata.annotations[{MIRROR}]", annotations[MIRROR], detail)
+    cost = annotations.get(_DELETION_COST)
+    if cost is not None and not _is_int32(cost):
+        errors.invalid(f"metadata.annotations[{_DELETION_COST}]", cost, "must be a 32bit integer")
+
+
+def _is_int32(text: str) -> bool:
+    # Go's ParseInt takes no underscores and no blanks, and the cost also has no leading plus or zeros
+    digits = text.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit() or (len(digits) > 1 and digits[0] == "0") or text == "-0":
+        return False
+    return -(2**31) <= int(text) <= _MAX_INT32
+
+
+def _validate_spec(spec: JsonObject, pod_name: str, errors: FieldErrors) -> None:
+    grace = spec.get("terminationGracePeriodSeconds")
+    if grace is None:
+        errors.required("spec.terminationGracePeriodSeconds")
+    found = volumes.validate_volumes(spec.get("volumes") or (), pod_name, "spec.volumes", errors)
+    context = containers.PodContext(
+        volumes=found,
+        claims=_validate_claims(spec, errors),
+        grace=grace,
+        restart_policy=spec.get("restartPolicy", ""),
+        host_users=spec.get("hostUsers") is not False,
+    )
+    regular, init = spec.get("containers") or (), spec.get("initContainers") or ()
+    containers.validate_containers(regular, "spec.containers", context, errors)
+    if init:
+        containers.validate_init_containers(init, regular, "spec.initContainers", context, errors)
+    if ephemeral := spec.get("ephemeralContainers"):
+        containers.validate_ephemeral_containers(
+            ephemeral, [*regular, *init], "spec.ephemeralContainers", context, errors
+        )
+    if spec.get("resources") is not None:
+        requirements.validate_pod_resources(spec, "spec.resources", errors)
+    network.validate_network(spec, errors)
+    if context.restart_policy not in _RESTART_POLICIES:
+        checks.one_of(context.restart_policy, _RESTART_POLICIES, "spec.restartPolicy", errors)
+    security.validate_pod_security_context(spec, "spec.securityContext", errors)
+    _validate_placement(spec, errors)
+    _validate_names(spec, errors)
+    _validate_rest(spec, errors)
+
+
+def _validate_claims(spec: JsonObject, errors: FieldErrors) -> frozenset[str]:
+    claims = spec.get("resourceClaims")
+    if not claims:
+        return frozenset()
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        path, name = f"spec.resourceClaims[{index}]", claim.get("name", "")
+        if not name:
+            errors.required(f"{path}.name")
+        elif name in seen:
+            errors.duplicate(f"{path}.name", name)
+        else:
+            checks.dns_label(name, f"{path}.name", errors)
+            seen.add(name)
+        sources = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key) is not None]
+        if len(sources) > 1:
+            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            errors.invalid(path, claim, detail)
+        elif not sources:
+            errors.invalid(path, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+        for key in sources:
+            checks.dns_subdomain(claim[key], f"{path}.{key}", errors)
+    return frozenset(seen)
+
+
+def _validate_placement(spec: JsonObject, errors: FieldErrors) -> None:
+    if selector := spec.get("nodeSelector"):
+        checks.labels(selector, "spec.nodeSelector", errors)
+    if affinity := spec.get("affinity"):
+        placement.validate_affinity(affinity, "spec.affinity", errors)
+    for index, gate in enumerate(spec.get("readinessGates") or ()):
+        checks.qualified_name(gate.get("conditionType", ""), f"spec.readinessGates[{index}].conditionType", errors)
+    if gates := spec.get("schedulingGates"):
+        placement.validate_gates(gates, "spec.schedulingGates", errors)
+    if constraints := spec.get("topologySpreadConstraints"):
+        placement.validate_spread(constraints, "spec.topologySpreadConstraints", errors)
+    if tolerations := spec.get("tolerations"):
+        nodeselection.validate_tolerations(tolerations, "spec.tolerations", errors)
+
+
+def _validate_names(spec: JsonObject, errors: FieldErrors) -> None:
+    for field, check in _NAMED:
+        value = spec.get(field)
+        if value:
+            check(value, f"spec.{field}", errors)
+
+
+def _validate_rest(spec: JsonObject, errors: FieldErrors) -> None:
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _MAX_INT32:
+        errors.invalid("spec.activeDeadlineSeconds", deadline, f"must be between 1 and {_MAX_INT32}, inclusive")
+    policy = spec.get("preemptionPolicy")
+    if policy is not None:
+        checks.one_of(policy, ("PreemptLowerPriority", "Never"), "spec.preemptionPolicy", errors)
+    if overhead := spec.get("overhead"):
+        requirements.validate_overhead(overhead, "spec.overhead", errors)
+    system = spec.get("os")
+    if system is not None:
+        name = system.get("name", "")
+        if not name:
+            errors.required("spec.os.name")
+        elif name not in ("linux", "windows"):
+            errors.not_supported("spec.os", name, ("linux", "windows"))
+
+
+def _forbid_tokens_without_account(spec: JsonObject, errors: FieldErrors) -> None:
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for position, source in enumerate(checks.objects(volume, "projected", "sources")):
+            if source.get("serviceAccountToken") is not None:
+                errors.forbidden(
+                    f"spec.volumes[{index}].projected.sources[{position}].serviceAccountToken",
+                    "must not be specified when serviceAccountName is not set",
+                )
