@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from tarmac.api.status import ApiError, InternalError, ServiceUnavailable, Timeout
 from tarmac.base.log import log
 from tarmac.server.http.compression import accepts_gzip, gzip
-from tarmac.server.http.heads import CONTINUE, Heads, encode_headers
+from tarmac.server.http.heads import CONTINUE, Heads, UnsendableHeader, encode_headers
 from tarmac.server.http.limits import Limits
 from tarmac.server.http.messages import Answer, Handler, Request, Response, StreamResponse, UpgradeResponse
 from tarmac.server.http.reading import Phase, RequestReader
@@ -146,14 +146,17 @@ class Connection(asyncio.Protocol):
             return _failure(error)
 
     def _answer_with(self, answer: Answer | Awaitable[Answer]) -> None:
-        if isinstance(answer, Response):
-            self._respond(answer)
-        elif isinstance(answer, StreamResponse):
-            self._start_stream(answer)
-        elif isinstance(answer, UpgradeResponse):
-            self._upgrade(answer)
-        else:
-            self._wait_for(answer)
+        try:
+            if isinstance(answer, Response):
+                self._respond(answer)
+            elif isinstance(answer, StreamResponse):
+                self._start_stream(answer)
+            elif isinstance(answer, UpgradeResponse):
+                self._upgrade(answer)
+            else:
+                self._wait_for(answer)
+        except UnsendableHeader as error:  # found before anything was written
+            self._respond(_failure(error))
 
     def _wait_for(self, answer: Awaitable[Answer]) -> None:
         task = asyncio.ensure_future(answer, loop=self._shared.loop)

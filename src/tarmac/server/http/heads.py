@@ -15,11 +15,15 @@ LAST_CHUNK = b"0\r\n\r\n"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
+class UnsendableHeader(Exception):
+    """A line break in a name or value, which would let data become headers."""
+
+
 def encode_headers(headers: Sequence[tuple[str, str]]) -> bytes:
-    """Header lines. A line break in a name or value would let data become headers, so it is an error."""
+    """Header lines. Raises UnsendableHeader."""
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if text.count("\n") != len(headers) or text.count("\r") != len(headers):
-        raise ValueError("line break in a response header")
+        raise UnsendableHeader("line break in a response header")
     return text.encode()
 
 

@@ -45,7 +45,7 @@ class Request:
         self.method = method
         self.path = path  # percent-decoded
         self.query = query  # raw, without "?"
-        # Names in lower case; repeated lines joined by ", ", those of impersonate-* by a line feed (they may hold commas).
+        # Names in lower case. Repeated lines are joined by ", "; those of impersonate-* (they may hold commas) by "\n".
         self.headers: Mapping[str, str] = headers if headers is not None else {}
         self.body = body
         self.peer_address = peer_address

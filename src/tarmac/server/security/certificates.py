@@ -1,0 +1,191 @@
+"""Making X.509 certificates: an authority, and what it signs.
+
+All keys are ECDSA P-256. Certificates carry what strict verifiers (Python 3.13 and later) insist on: key usage and
+basic constraints on the authority, subject and authority key identifiers on everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_BACKDATE = timedelta(minutes=5)  # for clients whose clock is behind
+AUTHORITY_LIFETIME = timedelta(days=3652)
+LEAF_LIFETIME = timedelta(days=365)
+
+# certificates.k8s.io usages: a key usage bit (the name of KeyUsage's argument), or an extended usage
+_KEY_USAGES = {
+    "signing": "digital_signature",
+    "digital signature": "digital_signature",
+    "content commitment": "content_commitment",
+    "key encipherment": "key_encipherment",
+    "key agreement": "key_agreement",
+    "data encipherment": "data_encipherment",
+    "cert sign": "key_cert_sign",
+    "crl sign": "crl_sign",
+}
+_EXTENDED_USAGES = {
+    "any": ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
+    "server auth": ExtendedKeyUsageOID.SERVER_AUTH,
+    "client auth": ExtendedKeyUsageOID.CLIENT_AUTH,
+    "code signing": ExtendedKeyUsageOID.CODE_SIGNING,
+    "email protection": ExtendedKeyUsageOID.EMAIL_PROTECTION,
+    "s/mime": ExtendedKeyUsageOID.EMAIL_PROTECTION,
+    "timestamping": ExtendedKeyUsageOID.TIME_STAMPING,
+    "ocsp signing": ExtendedKeyUsageOID.OCSP_SIGNING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """PKCS #8, not encrypted: the file's mode protects it."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """A fresh P-256 key."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def load_certificate(pem: bytes) -> x509.Certificate:
+    """The first certificate of a PEM text."""
+    return x509.load_pem_x509_certificate(pem)
+
+
+def subject_names(certificate: x509.Certificate) -> set[str]:
+    """The DNS names and addresses a certificate is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    return {str(name.value) for name in names}
+
+
+class Authority:
+    """A certificate authority with its key at hand."""
+
+    def __init__(self, pair: KeyPair) -> None:
+        self.pem = pair.certificate
+        self._certificate = load_certificate(pair.certificate)
+        key = serialization.load_pem_private_key(pair.key, None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise TypeError("the authority's key is not an elliptic-curve key")
+        self._key = key
+
+    @staticmethod
+    def create(name: str, now: float) -> KeyPair:
+        """A new self-signed authority."""
+        key = new_key()
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = (
+            _dated(x509.CertificateBuilder().subject_name(subject).issuer_name(subject), now, AUTHORITY_LIFETIME)
+            .public_key(key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_key_usage({"digital_signature", "key_cert_sign", "crl_sign"}), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        )
+        certificate = builder.sign(key, hashes.SHA256())
+        return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_pem(key))
+
+    def issue_server(self, common_name: str, names: Iterable[str], now: float) -> KeyPair:
+        """A serving certificate for DNS names and IP addresses."""
+        return self._issue(common_name, (), ("digital signature", "server auth"), _alternative_names(names), now)
+
+    def issue_client(self, user: str, groups: Sequence[str], now: float) -> KeyPair:
+        """A client certificate: the common name is the user, the organisations are the groups."""
+        return self._issue(user, groups, ("digital signature", "client auth"), None, now)
+
+    def sign_request(self, request_pem: bytes, usages: Sequence[str], lifetime: float, now: float) -> bytes:
+        """Certificate (PEM) for a PKCS #10 request, with its subject and names. Raises ValueError for a bad request."""
+        request = x509.load_pem_x509_csr(request_pem)
+        if not request.is_signature_valid:
+            raise ValueError("the request is not signed with its own key")
+        try:
+            names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            names = None
+        return self._sign(request.subject, request.public_key(), usages, names, now, timedelta(seconds=lifetime))
+
+    def _issue(
+        self,
+        name: str,
+        organisations: Sequence[str],
+        usages: Sequence[str],
+        names: x509.SubjectAlternativeName | None,
+        now: float,
+    ) -> KeyPair:
+        attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organisations]
+        subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        key = new_key()
+        certificate = self._sign(subject, key.public_key(), usages, names, now, LEAF_LIFETIME)
+        return KeyPair(certificate, private_pem(key))
+
+    def _sign(
+        self,
+        subject: x509.Name,
+        public_key: CertificatePublicKeyTypes,
+        usages: Sequence[str],
+        names: x509.SubjectAlternativeName | None,
+        now: float,
+        lifetime: timedelta,
+    ) -> bytes:
+        unknown = [usage for usage in usages if usage not in _KEY_USAGES and usage not in _EXTENDED_USAGES]
+        if unknown:
+            raise ValueError(f"unrecognized usages: {unknown}")
+        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._certificate.subject)
+        builder = (
+            _dated(builder, now, lifetime)
+            .public_key(public_key)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage({_KEY_USAGES[u] for u in usages if u in _KEY_USAGES}), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+            .add_extension(self._key_identifier(), critical=False)
+        )
+        extended = dict.fromkeys(_EXTENDED_USAGES[u] for u in usages if u in _EXTENDED_USAGES)
+        if extended:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(extended), critical=False)
+        if names is not None:
+            builder = builder.add_extension(names, critical=False)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    def _key_identifier(self) -> x509.AuthorityKeyIdentifier:
+        own = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
+
+
+def _dated(builder: x509.CertificateBuilder, now: float, lifetime: timedelta) -> x509.CertificateBuilder:
+    start = datetime.fromtimestamp(now, UTC)
+    builder = builder.not_valid_before(start - _BACKDATE).not_valid_after(start + lifetime)
+    return builder.serial_number(x509.random_serial_number())
+
+
+def _key_usage(wanted: set[str]) -> x509.KeyUsage:
+    bits = {*_KEY_USAGES.values(), "encipher_only", "decipher_only"}
+    return x509.KeyUsage(**{bit: bit in wanted for bit in bits})
+
+
+def _alternative_names(names: Iterable[str]) -> x509.SubjectAlternativeName:
+    general: list[x509.GeneralName] = []
+    for name in dict.fromkeys(names):
+        try:
+            general.append(x509.IPAddress(ip_address(name)))
+        except ValueError:
+            general.append(x509.DNSName(name))
+    return x509.SubjectAlternativeName(general)

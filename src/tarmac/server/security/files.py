@@ -1,0 +1,34 @@
+"""Private files: readable by their owner only from the first moment, and never seen half-written."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file in one step, mode 0600."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def directory_lock(directory: Path) -> Generator[None]:
+    """Keep other processes that share the directory out, so that two servers never make two authorities."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (directory / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,142 @@
+"""The directory of keys and certificates a server runs with, made at first start.
+
+    ca.crt ca.key          the authority; clients trust it, and it signs client and serving certificates
+    server.crt server.key  the server's own, renewed at start when it is near its end or lacks a name
+    sa.key                 signs service-account tokens
+
+Several servers may share the directory (or copies of it): whatever is there is used, what is missing is made under a
+lock. The authority and the token key are never replaced, because everything handed out hangs on them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from tarmac.base.clock import Clock
+from tarmac.server.security.certificates import (
+    Authority,
+    KeyPair,
+    load_certificate,
+    new_key,
+    private_pem,
+    subject_names,
+)
+from tarmac.server.security.files import directory_lock, write_private
+
+SERVICE_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+)
+SERVICE_ADDRESSES = ("10.96.0.1", "127.0.0.1", "::1")
+_RENEW_BEFORE = 30 * 24 * 3600.0
+
+
+class Pki:
+    """An opened directory."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        self._directory = directory
+        self._clock = clock
+        with directory_lock(directory):
+            self._pair("ca", lambda: Authority.create("tarmac-ca", clock.now()))
+            if not self.token_key_file.exists():
+                write_private(self.token_key_file, private_pem(new_key()))
+        self.authority = Authority(KeyPair(self.ca_file.read_bytes(), (directory / "ca.key").read_bytes()))
+
+    @property
+    def ca_file(self) -> Path:
+        """The authority's certificate."""
+        return self._directory / "ca.crt"
+
+    @property
+    def token_key_file(self) -> Path:
+        """The key that signs service-account tokens."""
+        return self._directory / "sa.key"
+
+    def server_files(self, names: Iterable[str]) -> tuple[Path, Path]:
+        """Certificate and key to serve with: for `names` and the names every API server has."""
+        wanted = dict.fromkeys([*SERVICE_NAMES, *SERVICE_ADDRESSES, *names])
+        certificate, key = self._directory / "server.crt", self._directory / "server.key"
+        with directory_lock(self._directory):
+            if not self._usable(certificate, key, set(wanted)):
+                pair = self.authority.issue_server("kube-apiserver", wanted, self._clock.now())
+                self._write("server", pair)
+        return certificate, key
+
+    def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
+        """A new client certificate."""
+        return self.authority.issue_client(user, groups, self._clock.now())
+
+    def admin(self) -> KeyPair:
+        """The administrator, who bypasses authorization."""
+        return self.client("kubernetes-admin", ("system:masters",))
+
+    def node(self, name: str) -> KeyPair:
+        """A node agent."""
+        return self.client(f"system:node:{name}", ("system:nodes",))
+
+    def sign_request(self, request_pem: bytes, usages: Sequence[str], lifetime: float) -> bytes:
+        """What the certificates controller calls to sign an approved request."""
+        return self.authority.sign_request(request_pem, usages, lifetime, self._clock.now())
+
+    def _pair(self, name: str, make: Callable[[], KeyPair]) -> None:
+        if not (self._directory / f"{name}.key").exists():
+            self._write(name, make())
+
+    def _write(self, name: str, pair: KeyPair) -> None:
+        # The key goes last: its presence says that the pair is complete.
+        write_private(self._directory / f"{name}.crt", pair.certificate)
+        write_private(self._directory / f"{name}.key", pair.key)
+
+    def _usable(self, path: Path, key: Path, names: set[str]) -> bool:
+        if not (path.exists() and key.exists()):
+            return False
+        certificate = load_certificate(path.read_bytes())
+        fresh = certificate.not_valid_after_utc.timestamp() > self._clock.now() + _RENEW_BEFORE
+        return fresh and names <= subject_names(certificate) and self._is_ours(certificate)
+
+    def _is_ours(self, certificate: x509.Certificate) -> bool:
+        try:
+            certificate.verify_directly_issued_by(load_certificate(self.authority.pem))
+        except (ValueError, TypeError, InvalidSignature):
+            return False
+        return True
+
+
+def kubeconfig(server: str, ca: bytes, pair: KeyPair, user: str = "kubernetes-admin", cluster: str = "tarmac") -> str:
+    """A kubeconfig with everything embedded."""
+    encoded_ca, certificate, key = (base64.b64encode(data).decode() for data in (ca, pair.certificate, pair.key))
+    return f"""\
+apiVersion: v1
+kind: Config
+clusters:
+- name: {cluster}
+  cluster:
+    server: {server}
+    certificate-authority-data: {encoded_ca}
+users:
+- name: {user}
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: {cluster}
+  context:
+    cluster: {cluster}
+    user: {user}
+current-context: {cluster}
+"""
+
+
+def write_kubeconfig(path: Path, server: str, ca: bytes, pair: KeyPair, user: str = "kubernetes-admin") -> None:
+    """Write one, for its owner's eyes only."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_private(path, kubeconfig(server, ca, pair, user).encode())

@@ -1,0 +1,1 @@
+"""The HTTP layer over real sockets."""  # noqa: A005
