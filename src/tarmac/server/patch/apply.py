@@ -4,8 +4,9 @@ The configuration is merged into the live object; then whatever its manager appl
 nobody else owns is removed again. Every field that this changes and another manager owns is a conflict, which fails the
 request or, with `force`, moves the field to the applier. An applier owns what it applies even where it changes nothing.
 
-kubectl's move from client-side apply: when manager "kubectl" conflicts only over fields that its last-applied annotation
-set to the values they still have, it takes them over; and while that annotation is there, kubectl's applies refresh it.
+kubectl's move from client-side apply: when manager "kubectl" conflicts only over fields that its last-applied
+annotation set to the values they still have, it takes them over; and while that annotation is there, kubectl's applies
+refresh it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tarmac.server.patch.fieldset import (
     members,
     union,
 )
-from tarmac.server.patch.merging import merge, remove, with_named_fields
+from tarmac.server.patch.merging import merge, remove, with_named_fields, without_nulls
 from tarmac.server.patch.ownership import applied as claimed
 from tarmac.server.patch.ownership import compare
 from tarmac.server.patch.shapes import Shape, shape_of
@@ -82,7 +83,7 @@ def server_side_apply(
 def _check(resource: Resource, applied: JsonObject) -> None:
     version, kind = applied.get("apiVersion", ""), applied.get("kind", "")
     if (version, kind) != (resource.api_version, resource.kind):
-        raise BadRequest(f"invalid object type: {version}, Kind={kind}")
+        raise BadRequest(f"invalid object type: {_kind(version, kind)}")
     metadata = applied.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
@@ -90,9 +91,13 @@ def _check(resource: Resource, applied: JsonObject) -> None:
         conformity.check(resource.schema, applied)
     except conformity.Nonconforming as error:
         name, namespace = _names(applied)
-        group, _, version = resource.api_version.rpartition("/")
-        kind = f"{group}/{version}, Kind={resource.kind}"
+        kind = _kind(resource.api_version, resource.kind)
         raise InternalError(f"failed to create typed patch object ({namespace}/{name}; {kind}): {error}") from None
+
+
+def _kind(api_version: str, kind: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"
 
 
 def _names(applied: JsonObject) -> tuple[str, str]:
@@ -154,6 +159,7 @@ class _Apply:
         if mine and fields:
             time = mine.time if merged == self.live else now
             managers[self.mine] = mine._replace(fields=canonical(fields), time=time)
+        merged = without_nulls(self.shape, merged)
         metadata = dict(merged["metadata"])
         metadata.pop("managedFields", None)
         if managers:

@@ -2,7 +2,7 @@
 
 `merge` only adds and overwrites. Lists of items are put into an order that keeps both sides' order where they agree and
 follows the configuration where they do not; items only one side knows stay next to their neighbours on that side.
-`remove` drops every path of a set, and the containers that this leaves empty.
+`remove` drops every path of a set; of a container that this leaves empty a null stays, until `without_nulls`.
 """
 
 from __future__ import annotations
@@ -101,8 +101,7 @@ def remove(shape: Shape, value: Any, fields: FieldSet) -> Any:
     """`value` without the paths of a set; None when nothing is left of a container."""
     kind = shape.kind
     if kind in (STRUCT, MAP) and isinstance(value, dict):
-        kept = {name: item for name, item in _kept_fields(shape, value, fields)}
-        return kept or None
+        return dict(_kept_fields(shape, value, fields)) or None
     if kind == LEAF or not isinstance(value, list):
         # An atomic list or map goes as a whole, a scalar stays: only its own path can remove it.
         return None if isinstance(value, dict | list) else value
@@ -130,6 +129,27 @@ def _kept_items(shape: Shape, value: list[Any], fields: FieldSet) -> list[Any]:
         elif not is_member(node):
             kept.append(remove(shape.items, item, node))
     return kept
+
+
+def without_nulls(shape: Shape, value: Any) -> Any:
+    """`value` without null fields: a declared field that is null is a field that is not there."""
+    kind = shape.kind
+    if kind == STRUCT and isinstance(value, dict):
+        return {
+            name: without_nulls(shape.fields[name][1], item)
+            for name, item in value.items()
+            if item is not None or _may_be_null(shape, name)
+        }
+    if kind == MAP and shape.items.kind in (STRUCT, ITEMS) and isinstance(value, dict):
+        return {name: without_nulls(shape.items, item) for name, item in value.items()}
+    if kind == ITEMS and isinstance(value, list):
+        return [without_nulls(shape.items, item) for item in value]
+    return value
+
+
+def _may_be_null(shape: Shape, name: str) -> bool:
+    declared = shape.schema.fields.get(name)
+    return declared is None or declared.nullable
 
 
 def with_named_fields(shape: Shape, fields: FieldSet) -> FieldSet:
