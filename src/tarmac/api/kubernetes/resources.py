@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from tarmac.api.kubernetes.columns import columns_for
-from tarmac.api.kubernetes.strategies import strategy_for
+from tarmac.api.kubernetes.strategies import name_validator_for, selectable_for, strategy_for
 from tarmac.api.kubernetes.tables import load_schema, read_generated
 from tarmac.api.resource import Resource, Subresource
 
@@ -62,6 +62,8 @@ def _resource(row: _Row) -> Resource:
         ),
         columns=columns_for(row.group, row.kind),
         native=True,
+        selectable=selectable_for(row.group, row.kind),
+        validate_name=name_validator_for(row.group, row.kind),
         storage=_VIEWS.get((row.group, row.plural)),
         stored=row.group not in _ANSWERED and row.plural != "bindings",
     )

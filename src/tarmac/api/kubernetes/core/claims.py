@@ -22,6 +22,7 @@ class ClaimStrategy(NativeStrategy):
     """PersistentVolumeClaim."""
 
     has_status = True
+    returns_deleted = True
 
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})

@@ -17,6 +17,7 @@ class NamespaceStrategy(NativeStrategy):
     """Namespace."""
 
     has_status = True
+    returns_deleted = True
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {})

@@ -11,6 +11,8 @@ _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 class ServiceAccountStrategy(NativeStrategy):
     """ServiceAccount."""
 
+    returns_deleted = True
+
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         annotations = obj["metadata"].get("annotations") or {}
         before = ((old or {}).get("metadata") or {}).get("annotations") or {}

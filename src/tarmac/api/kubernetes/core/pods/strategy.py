@@ -37,6 +37,7 @@ class PodStrategy(Strategy):
     """Pod."""
 
     has_status = True
+    returns_deleted = True
 
     def default(self, obj: JsonObject) -> None:
         default_pod(obj)
@@ -72,6 +73,13 @@ class PodStrategy(Strategy):
 
     def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         status.validate_status(new, old, errors)
+
+    def grace_period(self, obj: JsonObject, requested: int | None) -> int | None:
+        spec = obj["spec"]
+        if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+            return 0
+        seconds = requested if requested is not None else spec.get("terminationGracePeriodSeconds", 0)
+        return 1 if seconds < 0 else seconds
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         return pod_warnings(obj) if old is None else []

@@ -1,0 +1,57 @@
+"""Building blocks for the columns of Kubernetes' own kinds.
+
+A description that starts with a dot is the path of a field in the kind's published schema: the table shows that
+field's description, as Kubernetes does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tarmac.api.resource import Column
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import parse_rfc3339
+from tarmac.base.duration import human_duration
+
+UNKNOWN = "<unknown>"
+NONE = "<none>"
+UNSET = "<unset>"
+
+
+def since(timestamp: str | None, now: float) -> str:
+    """How long ago, as the AGE column says it."""
+    return human_duration(now - parse_rfc3339(timestamp)) if timestamp else UNKNOWN
+
+
+def cell(
+    name: str, value: Callable[[JsonObject], Any], description: str = "", *, type: str = "string", wide: bool = False
+) -> Column:
+    """A column whose value does not depend on the time."""
+    return Column(name, lambda obj, _: value(obj), type, priority=int(wide), description=description)
+
+
+def field(name: str, path: str, *, default: Any = "", type: str = "string", wide: bool = False) -> Column:
+    """A column that shows one field, described by its schema."""
+    keys = path.removeprefix(".").split(".")
+
+    def value(obj: JsonObject) -> Any:
+        found: Any = obj
+        for key in keys:
+            found = found.get(key) if found else None
+        return found or default
+
+    return cell(name, value, path, type=type, wide=wide)
+
+
+def join_labels(labels: dict[str, str] | None) -> str:
+    """`a=b,c=d`, sorted."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) if labels else NONE
+
+
+NAME = Column("Name", lambda obj, _: obj["metadata"].get("name", ""), format="name", description=".metadata.name")
+AGE = Column(
+    "Age",
+    lambda obj, now: since(obj["metadata"].get("creationTimestamp"), now),
+    description=".metadata.creationTimestamp",
+)
