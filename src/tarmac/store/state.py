@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 from tarmac.base.log import log
 from tarmac.store.interface import Compacted, Entry, Event, FutureRevision, Page, Subscriber
 
 _log = log("store")
+
+HistoryReader = Callable[[str, int, int, str], Awaitable[Sequence[Event]]]
+"""Reads changes of a bucket after one revision and up to another, by prefix, from a durable log. Raises Compacted."""
 
 _EVENT_COST = 130  # an Event and its places in two queues
 _ENTRY_COST = 160  # an Entry, its name and numbers, without its bytes
@@ -204,6 +207,19 @@ class VisibleState:
         self._compacted = max(self._compacted, revision)
         while self._window and self._window[0].entry.revision <= revision:
             self._forget_oldest()
+
+    async def _joined_history(self, bucket: str, revision: int, prefix: str, read: HistoryReader) -> list[Event]:
+        """Memory if it reaches back far enough, else the durable log up to now and memory from there."""
+        if revision > self.revision:
+            raise FutureRevision(self.revision)
+        events: list[Event] = []
+        while True:
+            try:
+                return [*events, *self.since(bucket, revision, prefix)]
+            except Compacted:
+                until = self.revision  # the log may be ahead of what is visible
+                events += await read(bucket, revision, until, prefix)
+                revision = until
 
     def _tell(self, subscribers: Iterable[Subscriber], batch: Sequence[Event]) -> None:
         for subscriber in subscribers:

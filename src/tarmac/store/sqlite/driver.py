@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from sys import intern
 
@@ -21,10 +22,8 @@ import apsw
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.store.interface import (
-    Compacted,
     Entry,
     Event,
-    FutureRevision,
     Observer,
     Sealer,
     Unavailable,
@@ -91,18 +90,9 @@ class SqliteStore(LocalStore):
         self._file.close()
 
     async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """From memory if it reaches back far enough, else the log up to now and memory from there."""
-        if revision > self.revision:
-            raise FutureRevision(self.revision)
-        events: list[Event] = []
-        while True:
-            try:
-                return [*events, *self.since(bucket, revision, prefix)]
-            except Compacted:
-                until = self.revision  # the file may be ahead of what is durable
-                read = self._loop.run_in_executor(self._side, self._read, bucket, revision, until, prefix)
-                events += await read
-                revision = until
+        """From memory as far as that reaches, else from the file."""
+        read = partial(self._loop.run_in_executor, self._side, self._read)
+        return await self._joined_history(bucket, revision, prefix, read)
 
     async def compact(self, revision: int) -> None:
         """Forget history up to and including `revision`, in memory and in the file."""

@@ -1,0 +1,7 @@
+"""The way out of one machine: objects in an etcd cluster, shared by several servers."""
+
+from __future__ import annotations
+
+from tarmac.store.etcd.driver import EtcdStore
+
+__all__ = ["EtcdStore"]

@@ -1,0 +1,350 @@
+"""The driver: memory fed by our own watch on etcd.
+
+State is loaded once, page by page at one revision, and from then on changes only by what the watch delivers, our own
+writes included. A write is acknowledged when the watch has delivered its revision, so whoever has the acknowledgement
+also reads it here; a refusal is told when the watch has delivered what caused it.
+
+Other servers write to the same etcd, so memory is a moment behind. `fresh` asks etcd for its revision and waits until
+the watch is there; etcd is asked to report progress, for the newest revision may belong to a key that is not ours.
+Versions that report progress before they made it are not believed: there `fresh` asks for the newest revision among
+our own keys, which costs etcd a look at each of them, but which the watch must deliver.
+
+The watch reconnects to another member from the revision it reached. If etcd has compacted that far meanwhile, the
+state is loaded afresh and subscribers are told that they missed something (an empty batch).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from asyncio import Future, Task
+from collections.abc import Awaitable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import log
+from tarmac.base.randomness import Randomness
+from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
+from tarmac.store.etcd.client import EtcdClient, Lost, WatchStream
+from tarmac.store.etcd.compaction import Compaction
+from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.settings import EtcdSettings
+from tarmac.store.etcd.writing import Intent, put, remove
+from tarmac.store.interface import Compacted, Entry, Event, FutureRevision, Observer, Sealer, Unavailable
+from tarmac.store.state import VisibleState
+
+_log = log("store.etcd")
+
+_PAGE = 500
+_WRITES_AT_ONCE = 256
+_WRITE_SECONDS = 15.0
+_PROGRESS_SECONDS = 0.05  # between two questions how far the watch is
+_RECONNECT_SECONDS = 0.05
+
+
+class EtcdStore(VisibleState):
+    """A store that several servers may share."""
+
+    def __init__(
+        self,
+        settings: EtcdSettings,
+        *,
+        sealer: Sealer | None = None,
+        clock: Clock | None = None,
+        observer: Observer | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._clock: Clock = clock or SystemClock()
+        self._observer = observer
+        self._randomness = randomness or Randomness()
+        self._client = EtcdClient(settings, self._clock)
+        self._records = Records(settings.prefix, sealer)
+        self._tasks: set[Task[Any]] = set()
+        self._writes: set[Task[Entry]] = set()
+        self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
+        self._intents: dict[bytes, list[Intent]] = {}
+        self._waiting: list[tuple[int, int, Future[None]]] = []  # heap: revision, tie-breaker, who waits for it
+        self._ties = itertools.count()
+        self._stream: WatchStream | None = None
+        self._trusts_progress = False
+        self._warned = False
+        self._newest = 0  # the newest revision that changed a key of ours
+        self._barrier: Task[None] | None = None
+        self._barrier_turn = asyncio.Lock()
+        self._closing = False
+
+    async def start(self) -> None:
+        """Load everything and begin to follow. Raises Unavailable."""
+        self._trusts_progress = await self._check_version()
+        await self._load()
+        self._own(self._follow())
+        if self._settings.compact_seconds:
+            self._own(self._compact_for_ever())
+
+    async def close(self) -> None:
+        """Finish what was accepted, hang up."""
+        self._closing = True
+        if self._writes:
+            await asyncio.wait(self._writes)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.close()
+
+    def fresh(self) -> Awaitable[None]:
+        """Wait until everything that happened before this call is visible. Raises Unavailable."""
+        if self._barrier is None:
+            self._barrier = self._own(self._run_barrier())
+        return asyncio.shield(self._barrier)
+
+    def head(self, bucket: str, name: str) -> Entry | None:
+        """The visible version: etcd, not memory, decides what a write is stacked on."""
+        return self.get(bucket, name)
+
+    def create(self, bucket: str, name: str, value: bytes) -> Future[Entry]:
+        """Add a key. Raises Exists, Unavailable, from the future."""
+        return self._submit("create", put(self._records, bucket, name, value, 0))
+
+    def update(self, bucket: str, name: str, value: bytes, expected: int) -> Future[Entry]:
+        """Replace the version `expected`. Raises Missing, Conflict, Unavailable, from the future."""
+        return self._submit("update", put(self._records, bucket, name, value, expected))
+
+    def delete(self, bucket: str, name: str, expected: int, value: bytes | None = None) -> Future[Entry]:
+        """Remove the version `expected`. Raises Missing, Conflict, Unavailable, from the future."""
+        token = self._randomness.uuid().encode()
+        return self._submit("delete", remove(self._records, bucket, name, expected, value, token))
+
+    async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
+        """From memory as far as that reaches, else by a second watch from then on."""
+        return await self._joined_history(bucket, revision, prefix, self._read)
+
+    async def compact(self, revision: int) -> None:
+        """Forget history up to and including `revision`, here and in etcd, for everyone."""
+        if revision > self.revision:
+            raise FutureRevision(self.revision)
+        await self._client.compact(revision)
+        self.forget(revision)
+
+    # Writing.
+
+    def _submit(self, operation: str, intent: Intent) -> Future[Entry]:
+        if self._closing:
+            raise Unavailable("the store is shutting down")
+        task = asyncio.ensure_future(self._write(operation, intent))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        return task
+
+    async def _write(self, operation: str, intent: Intent) -> Entry:
+        accepted = self._clock.monotonic()
+        intents = self._intents.setdefault(intent.key, [])
+        intents.append(intent)
+        try:
+            async with self._slots:
+                return await self._write_until(intent, accepted + _WRITE_SECONDS)
+        finally:
+            intents.remove(intent)
+            if not intents:
+                self._intents.pop(intent.key, None)
+            if self._observer is not None:
+                self._observer(operation, self._clock.monotonic() - accepted)
+
+    async def _write_until(self, intent: Intent, give_up: float) -> Entry:
+        lost = False
+        while True:
+            try:
+                response = await self._client.txn(intent.request)
+            except Lost:
+                if self._clock.monotonic() > give_up:
+                    raise
+                lost = True
+                await self.fresh()
+                if intent.landed is not None:
+                    return intent.landed
+                continue
+            if response.succeeded:
+                await self._reach(response.header.revision)
+                if intent.landed is None:  # the state was loaded afresh meanwhile
+                    raise Unavailable("written, but etcd forgot it before it was seen")
+                return intent.landed
+            if lost:
+                await self.fresh()
+                if intent.landed is not None:
+                    return intent.landed
+            error, visible_from = intent.refusal(response)
+            await (self._reach(visible_from) if visible_from else self.fresh())
+            raise error
+
+    # Following.
+
+    async def _load(self) -> None:
+        objects: dict[str, dict[str, Entry]] = {}
+        key, revision, more = self._records.first, 0, True
+        while more:
+            page = await self._client.range(
+                pb.RangeRequest(key=key, range_end=self._records.end, limit=_PAGE, revision=revision)
+            )
+            revision = revision or page.header.revision
+            for bucket, entry in self._records.objects(page.kvs):
+                objects.setdefault(bucket, {})[entry.name] = entry
+            self._newest = max([self._newest, *(kv.mod_revision for kv in page.kvs)])
+            more = page.more
+            key = page.kvs[-1].key + b"\0" if page.kvs else key
+        self.load(objects, revision)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._follow_one_stream()
+            except Compacted:
+                _log.warning("etcd compacted what was not seen yet; loading afresh", revision=self.revision)
+                await self._load_again()
+            except Lost as error:
+                _log.warning("watch lost", revision=self.revision, error=str(error))
+            except Exception as error:  # a bug or a wrong key must not silence the store for good
+                _log.error("watch failed", revision=self.revision, error=repr(error))
+            await self._clock.sleep(_RECONNECT_SECONDS)
+
+    async def _follow_one_stream(self) -> None:
+        self._trusts_progress = await self._check_version()
+        async with self._client.watch(self._watch_request(self.revision + 1, prev_kv=False)) as stream:
+            self._stream = stream
+            try:
+                async for response in stream.responses():
+                    self._deliver(response)
+            finally:
+                self._stream = None
+
+    def _deliver(self, response: pb.WatchResponse) -> None:
+        if response.events:
+            changes = self._records.changes(response.events, self.get)
+            for event, mark in changes:
+                for intent in self._intents.get(self._records.key(event.bucket, event.entry.name), ()):
+                    intent.saw(event, mark)
+            if changes:
+                self.publish([event for event, _ in changes])
+            self._newest = self.revision = response.events[-1].kv.mod_revision
+        elif not response.created and self._trusts_progress:
+            self.revision = max(self.revision, response.header.revision)
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.revision:
+            waiter = heapq.heappop(self._waiting)[2]
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _load_again(self) -> None:
+        with suppress(Unavailable, Compacted):  # the caller comes back
+            await self._load()
+            for bucket in self._buckets.values():
+                self._tell(tuple(bucket.subscribers.values()), ())
+            self._wake()
+
+    async def _check_version(self) -> bool:
+        """Whether this member's progress reports can be believed."""
+        version = (await self._client.status()).version
+        good = _reports_true_progress(version)
+        if not good and not self._warned:
+            self._warned = True
+            _log.warning("this etcd may report progress it has not made; consistent reads cost more", version=version)
+        return good
+
+    # Catching up.
+
+    async def _run_barrier(self) -> None:
+        async with self._barrier_turn:
+            self._barrier = None  # whoever comes from here on needs the next one
+            if self._trusts_progress:
+                request = pb.RangeRequest(key=self._records.last_delete, keys_only=True)
+                target = (await self._client.range(request)).header.revision
+            else:
+                target = await self._newest_in_etcd()
+        await self._reach(target, ask=self._trusts_progress)
+
+    async def _newest_in_etcd(self) -> int:
+        request = pb.RangeRequest(
+            key=self._records.first,
+            range_end=self._records.end,
+            limit=1,
+            sort_order=pb.RangeRequest.DESCEND,
+            sort_target=pb.RangeRequest.MOD,
+            keys_only=True,
+        )
+        return max((kv.mod_revision for kv in (await self._client.range(request)).kvs), default=0)
+
+    async def _reach(self, revision: int, *, ask: bool = False) -> None:
+        """Wait until that much is visible; `ask` when it may not be a revision of ours. Raises Unavailable."""
+        if self.revision >= revision:
+            return
+        reached: Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (revision, next(self._ties), reached))
+        try:
+            async with asyncio.timeout(_WRITE_SECONDS):
+                while ask and not reached.done():
+                    await self._ask_progress()
+                    await asyncio.wait((reached,), timeout=_PROGRESS_SECONDS)
+                await reached
+        except TimeoutError:
+            raise Unavailable(f"etcd is at revision {revision}, but its watch only at {self.revision}") from None
+
+    async def _ask_progress(self) -> None:
+        if self._stream is not None:
+            with suppress(Exception):  # a broken stream is the follower's business
+                await self._stream.ask_progress()
+
+    async def _read(self, bucket: str, after: int, until: int, prefix: str) -> list[Event]:
+        """Changes from etcd's own history."""
+        if after >= self._newest:
+            return []
+        newest = self._newest
+        found: list[pb.Event] = []
+        async with self._client.watch(self._watch_request(after + 1, prev_kv=True)) as stream:
+            async for response in stream.responses():
+                found += response.events
+                if found and found[-1].kv.mod_revision >= newest:
+                    break
+        changes = self._records.past_changes(found)
+        wanted = (event for event, _ in changes if event.bucket == bucket and event.entry.revision <= until)
+        return [event for event in wanted if event.entry.name.startswith(prefix)]
+
+    def _watch_request(self, start: int, *, prev_kv: bool) -> pb.WatchCreateRequest:
+        return pb.WatchCreateRequest(
+            key=self._records.first,
+            range_end=self._records.end,
+            start_revision=start,
+            prev_kv=prev_kv,
+            progress_notify=not prev_kv,
+        )
+
+    # Upkeep.
+
+    async def _compact_for_ever(self) -> None:
+        compaction = Compaction(self._client, self._records.compaction)
+        while True:
+            try:
+                await compaction.round()
+            except Unavailable as error:
+                _log.warning("compaction failed", error=str(error))
+            await self._clock.sleep(self._settings.compact_seconds)
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # those who waited for it were told; nobody may be left
+
+
+def _reports_true_progress(version: str) -> bool:
+    """Progress notifications could overtake events before 3.4.31 and 3.5.13."""
+    parts = tuple(int(part) for part in version.split("-")[0].split(".")[:3] if part.isdecimal())
+    return parts >= (3, 5, 13) or (3, 4, 31) <= parts < (3, 5)

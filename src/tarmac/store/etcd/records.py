@@ -1,0 +1,122 @@
+"""How objects lie in etcd, and how etcd's events become ours.
+
+An object is `PREFIX/<group>/<resource>/<namespace>/<name>`, with `core` for the core group and no namespace segment
+for cluster-scoped objects; its value is the object's JSON without resource version, sealed if the driver seals. Its
+revision is etcd's mod_revision, and every write is one transaction on one object.
+
+Below `PREFIX/!` lies what is not an object. `!last` belongs to deletes: etcd's delete event carries no value, so the
+same transaction puts a token of the writer, and the object's final state if that is not the stored one, under this
+key. It is overwritten by each delete, but the watch delivers every version of it beside the delete that it belongs
+to; it also means that each change below the prefix, deletes included, shows in some key's mod_revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from sys import intern
+
+from tarmac.base.log import log
+from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
+from tarmac.store.interface import PREFIX, Entry, Event, Sealer, Unavailable, splice, unsplice
+
+_log = log("store.etcd")
+
+_TOKEN_BYTES = 36  # a UUID as text
+Change = tuple[Event, bytes]
+"""An event and what identifies its writer: the stored value of a put, the token of a delete."""
+
+
+class Records:
+    """Keys and values under one prefix."""
+
+    def __init__(self, prefix: str, sealer: Sealer | None) -> None:
+        self._root = f"{prefix}/".encode()
+        self._sealer = sealer
+        self.first = self._root
+        self.end = f"{prefix}0".encode()  # "0" follows "/"
+        self.last_delete = self._root + b"!last"
+        self.compaction = self._root + b"!compaction"
+
+    def key(self, bucket: str, name: str) -> bytes:
+        """Where an object lies."""
+        return self._root + f"{bucket}/{name}".encode()
+
+    def seal(self, bucket: str, name: str, value: bytes) -> bytes:
+        """What is put there."""
+        return self._sealer.seal(bucket, name, value) if self._sealer is not None else value
+
+    def objects(self, kvs: Iterable[pb.KeyValue]) -> Iterator[tuple[str, Entry]]:
+        """Bucket and entry of each object among them."""
+        for kv in kvs:
+            place = self._place(kv.key)
+            if place is not None:
+                value = self._open(*place, kv.value)
+                if value is not None:
+                    yield place[0], _entry(place[1], kv, value)
+
+    def changes(self, events: Sequence[pb.Event], previous: Callable[[str, str], Entry | None]) -> list[Change]:
+        """Our events for etcd's, in order. `previous` knows the objects as they were before the first of them."""
+        changes: list[Change] = []
+        latest: dict[tuple[str, str], Entry | None] = {}
+        last = {e.kv.mod_revision: e.kv.value for e in events if e.kv.key == self.last_delete}
+        for event in events:
+            place = self._place(event.kv.key)
+            if place is None:
+                continue
+            before = latest[place] if place in latest else previous(*place)
+            change = self._change(place, event, before, last.get(event.kv.mod_revision, b""))
+            if change is not None:
+                changes.append(change)
+                latest[place] = None if change[0].type == "DELETED" else change[0].entry
+        return changes
+
+    def past_changes(self, events: Sequence[pb.Event]) -> list[Change]:
+        """The same for events that carry the version they replaced."""
+        before = {event.kv.key: event.prev_kv for event in reversed(events)}  # of each key, that of its first event
+
+        def previous(bucket: str, name: str) -> Entry | None:
+            kv = before[self.key(bucket, name)]
+            value = self._open(bucket, name, kv.value) if kv.mod_revision else None
+            return _entry(name, kv, value) if value is not None else None
+
+        return self.changes(events, previous)
+
+    def _change(self, place: tuple[str, str], event: pb.Event, before: Entry | None, last: bytes) -> Change | None:
+        bucket, name = place
+        kv = event.kv
+        if event.type == pb.Event.PUT:
+            value = self._open(bucket, name, kv.value)
+            if value is None:
+                return None
+            entry = _entry(before.name if before is not None else name, kv, value)
+            return Event("ADDED" if before is None else "MODIFIED", bucket, entry, before), kv.value
+        if before is None:  # was never an object
+            return None
+        token, blob = last[:_TOKEN_BYTES], last[_TOKEN_BYTES:]
+        final = self._open(bucket, name, blob) if blob else None
+        raw = splice(final if final is not None else unsplice(before), kv.mod_revision)
+        return Event("DELETED", bucket, Entry(before.name, kv.mod_revision, before.created, raw), before), token
+
+    def _place(self, key: bytes) -> tuple[str, str] | None:
+        """Bucket and name; None for keys that are not objects."""
+        parts = key[len(self._root) :].decode(errors="replace").split("/", 2)
+        if len(parts) < 3 or parts[0].startswith("!"):
+            return None
+        return intern(f"{parts[0]}/{parts[1]}"), parts[2]
+
+    def _open(self, bucket: str, name: str, blob: bytes) -> bytes | None:
+        """The object's JSON; None, with a warning, for what somebody else put there."""
+        try:
+            value = self._sealer.open(bucket, name, blob) if self._sealer is not None else blob
+        except ValueError as error:
+            raise Unavailable(f"cannot decrypt {bucket}/{name}: {error}") from error
+        if not value.startswith(PREFIX):
+            _log.warning("a key below the prefix holds no object of ours; it is ignored", bucket=bucket, name=name)
+            return None
+        return value
+
+
+def _entry(name: str, kv: pb.KeyValue, value: bytes) -> Entry:
+    revision = kv.mod_revision
+    created = revision if kv.create_revision == revision else kv.create_revision
+    return Entry(name, revision, created, splice(value, revision))

@@ -1,0 +1,73 @@
+"""Where the etcd cluster is, and how to introduce oneself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_PREFIX = "/registry/tarmac"
+_OPTIONS = ("prefix", "user", "password-file", "cacert", "cert", "key", "compact")
+
+
+@dataclass(frozen=True)
+class EtcdSettings:
+    """Connection, credentials, and the prefix below which all keys lie."""
+
+    endpoints: tuple[str, ...]
+    prefix: str = DEFAULT_PREFIX
+    user: str | None = None
+    password: str = ""
+    cacert: bytes | None = None  # PEM; its presence turns TLS on
+    cert: bytes | None = None
+    key: bytes | None = None
+    compact_seconds: float = 300  # 0: leave compaction to somebody else
+
+    @classmethod
+    def parse(cls, hosts: str, options: Sequence[tuple[str, str]]) -> EtcdSettings:
+        """From the parts of a store URL. Raises ValueError."""
+        given = dict(options)
+        unknown = sorted(given.keys() - set(_OPTIONS))
+        if unknown:
+            raise ValueError(f"etcd store: unknown option {unknown[0]!r}, known are {', '.join(_OPTIONS)}")
+        if ("cert" in given) != ("key" in given):
+            raise ValueError("etcd store: cert and key are given together or not at all")
+        if "cert" in given and "cacert" not in given:
+            raise ValueError("etcd store: a client certificate needs TLS, which cacert turns on")
+        return cls(
+            endpoints=tuple(_endpoint(host) for host in hosts.split(",")),
+            prefix=_prefix(given.get("prefix", DEFAULT_PREFIX)),
+            user=given.get("user"),
+            password=_file(given, "password-file").decode().strip() if "password-file" in given else "",
+            cacert=_file(given, "cacert") if "cacert" in given else None,
+            cert=_file(given, "cert") if "cert" in given else None,
+            key=_file(given, "key") if "key" in given else None,
+            compact_seconds=_seconds(given.get("compact", "300")),
+        )
+
+
+def _endpoint(text: str) -> str:
+    host, colon, port = text.strip().rpartition(":")
+    if not (host and colon and port.isdecimal() and "@" not in host):
+        raise ValueError(f"etcd store: {text!r} is not HOST:PORT")
+    return f"{host}:{port}"
+
+
+def _prefix(text: str) -> str:
+    prefix = "/" + text.strip("/")
+    if prefix in ("/", "/registry"):
+        raise ValueError(f"etcd store: prefix {text!r} may hold another program's keys, choose one of your own")
+    return prefix
+
+
+def _seconds(text: str) -> float:
+    if not text.isdecimal():
+        raise ValueError(f"etcd store: compact must be a number of seconds, not {text!r}")
+    return float(text)
+
+
+def _file(given: dict[str, str], option: str) -> bytes:
+    try:
+        return Path(given[option]).read_bytes()
+    except OSError as error:
+        raise ValueError(f"etcd store: {option}: cannot read {given[option]}: {error.strerror}") from error

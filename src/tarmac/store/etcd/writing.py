@@ -1,0 +1,71 @@
+"""One write to etcd, from the transaction to the proof of what became of it.
+
+Each write is a transaction that compares the object's mod_revision, so sending it again is harmless: at most one copy
+can succeed. When an attempt gets no answer (`Lost`), the driver catches up with etcd and looks whether its own watch
+delivered this very write; if not, it is sent again. A copy that fails its comparison after a lost one proves nothing
+by itself, as the lost one may have been what changed the revision, so the watch is asked again.
+
+A write is recognised in the watch by the version it replaced together with its stored bytes, for a delete its token.
+(Two writers replacing one version by the same bytes are told alike: both see the state they asked for.)
+"""
+
+from __future__ import annotations
+
+from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
+from tarmac.store.etcd.records import Records
+from tarmac.store.interface import Conflict, Entry, Event, Exists, Missing, StoreError
+
+
+class Intent:
+    """A write under way. `mark` is how it is recognised; `landed` is set when the watch delivers it."""
+
+    __slots__ = ("bucket", "expected", "key", "landed", "mark", "name", "request")
+
+    def __init__(self, bucket: str, name: str, key: bytes, expected: int, mark: bytes, request: pb.TxnRequest) -> None:
+        self.bucket = bucket
+        self.name = name
+        self.key = key
+        self.expected = expected  # 0: must not exist
+        self.mark = mark
+        self.request = request
+        self.landed: Entry | None = None
+
+    def saw(self, event: Event, mark: bytes) -> None:
+        """The watch delivered a change of this key."""
+        replaced = event.previous.revision if event.previous is not None else 0
+        if replaced == self.expected and mark == self.mark:
+            self.landed = event.entry
+
+    def refusal(self, response: pb.TxnResponse) -> tuple[StoreError, int]:
+        """Why the comparison failed, and the revision from which on readers see it too (0: not known)."""
+        kvs = response.responses[0].response_range.kvs
+        if not self.expected:
+            return Exists(f"{self.bucket}/{self.name} exists"), kvs[0].mod_revision if kvs else 0
+        if not kvs:
+            return Missing(f"{self.bucket}/{self.name} does not exist"), 0
+        return Conflict(kvs[0].mod_revision), kvs[0].mod_revision
+
+
+def put(records: Records, bucket: str, name: str, value: bytes, expected: int) -> Intent:
+    """Create (`expected` 0) or replace."""
+    key = records.key(bucket, name)
+    blob = records.seal(bucket, name, value)
+    operation = pb.RequestOp(request_put=pb.PutRequest(key=key, value=blob))
+    return Intent(bucket, name, key, expected, blob, _transaction(key, expected, operation))
+
+
+def remove(records: Records, bucket: str, name: str, expected: int, value: bytes | None, token: bytes) -> Intent:
+    """Delete, leaving the token and the final state beside it."""
+    key = records.key(bucket, name)
+    last = token + (records.seal(bucket, name, value) if value is not None else b"")
+    operations = (
+        pb.RequestOp(request_put=pb.PutRequest(key=records.last_delete, value=last)),
+        pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=key)),
+    )
+    return Intent(bucket, name, key, expected, token, _transaction(key, expected, *operations))
+
+
+def _transaction(key: bytes, expected: int, *operations: pb.RequestOp) -> pb.TxnRequest:
+    unchanged = pb.Compare(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=expected)
+    current = pb.RequestOp(request_range=pb.RangeRequest(key=key, keys_only=True))
+    return pb.TxnRequest(compare=[unchanged], success=operations, failure=[current])

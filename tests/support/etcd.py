@@ -1,0 +1,120 @@
+"""A real etcd for tests: one or three members on loopback, in a temporary folder, gone afterwards.
+
+The binary is `$TARMAC_ETCD`, else the one that `python -m tools.fetch_etcd` put into the cache, else one on the PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from tools.cache import cache_root
+
+_START_SECONDS = 20.0
+
+
+def find_etcd() -> Path | None:
+    """The newest etcd there is; None when there is none."""
+    if "TARMAC_ETCD" in os.environ:
+        return Path(os.environ["TARMAC_ETCD"])
+    cached = [path for path in cache_root().glob("etcd-*/**/etcd") if path.is_file() and os.access(path, os.X_OK)]
+    if cached:
+        return max(
+            cached, key=lambda path: [int(part) for part in re.findall(r"\d+", str(path.relative_to(cache_root())))]
+        )
+    on_path = shutil.which("etcd")
+    return Path(on_path) if on_path else None
+
+
+class EtcdCluster:
+    """Members that can be killed and brought back."""
+
+    def __init__(self, binary: Path, folder: Path, members: int = 1, extra: tuple[str, ...] = ()) -> None:
+        self._binary = binary
+        self._folder = folder
+        self._extra = extra
+        ports = free_ports(2 * members)
+        self._clients = ports[:members]
+        self._peers = ports[members:]
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def endpoints(self) -> list[str]:
+        """HOST:PORT of each member."""
+        return [f"127.0.0.1:{port}" for port in self._clients]
+
+    def start(self) -> None:
+        """Start all members and wait until they answer."""
+        for number in range(len(self._clients)):
+            self.start_member(number)
+        self.wait_ready()
+
+    def start_member(self, number: int) -> None:
+        """Start one member, with the data it had."""
+        name = f"m{number}"
+        client, peer = self._clients[number], self._peers[number]
+        cluster = ",".join(f"m{i}=http://127.0.0.1:{port}" for i, port in enumerate(self._peers))
+        command = [
+            str(self._binary), "--name", name, "--data-dir", str(self._folder / name),
+            "--listen-client-urls", f"http://127.0.0.1:{client}", "--advertise-client-urls", f"http://127.0.0.1:{client}",
+            "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+            "--initial-cluster", cluster, "--heartbeat-interval", "50", "--election-timeout", "300",
+            "--logger", "zap", *self._extra,
+        ]  # fmt: skip
+        with (self._folder / f"{name}.log").open("ab") as output:
+            self._processes[number] = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def kill_member(self, number: int) -> None:
+        """As a crash would."""
+        process = self._processes.pop(number)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def leader(self) -> int:
+        """The number of the member that leads."""
+        for number in self._processes:
+            answer = _post(self._clients[number], "/v3/maintenance/status")
+            leader = re.search(r'"leader":"(\d+)"', answer)
+            member = re.search(r'"member_id":"(\d+)"', answer)
+            if leader and member and leader[1] == member[1]:
+                return number
+        raise AssertionError("no member leads")
+
+    def wait_ready(self) -> None:
+        """Until each running member takes part in the cluster."""
+        deadline = time.monotonic() + _START_SECONDS
+        for number in self._processes:
+            while '"leader"' not in _post(self._clients[number], "/v3/maintenance/status"):
+                assert time.monotonic() < deadline, (self._folder / f"m{number}.log").read_text()[-2000:]
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End everything."""
+        for number in list(self._processes):
+            self.kill_member(number)
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def _post(port: int, path: str) -> str:
+    """A call of etcd's JSON gateway; empty when it does not answer. By hand, since tests turn warnings into errors."""
+    request = f"POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}"
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(request.encode())
+            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+    except OSError:
+        return ""
