@@ -1,0 +1,1 @@
+"""What Tarmac costs, beside yardsticks measured in the same run: `make bench`."""

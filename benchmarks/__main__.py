@@ -1,0 +1,109 @@
+"""`make bench`: measure Tarmac, the yardsticks, and with PEERS=1 the real kube-apiserver, all in one run.
+
+Rates on shared machines are not stable, so CPU per request stands beside every rate and promises are about CPU and
+about ratios to a yardstick of the same run. Every load is repeated and the median is judged. Exits 1 when a promise is
+broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import uvloop
+
+from benchmarks import scenarios, subjects
+from benchmarks.etcd_load import create_rate
+from benchmarks.measured import Measured, measure
+from benchmarks.report import Row, table
+from tests.support.etcd import EtcdCluster, find_etcd
+
+
+def main() -> int:
+    """Run everything; print the table."""
+    options = argparse.ArgumentParser(prog="make bench ARGS=…")
+    options.add_argument("--repeat", type=int, default=5, help="runs of each load (default: %(default)s)")
+    repeat = options.parse_args().repeat
+    with_peer = os.environ.get("PEERS") == "1"
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tarmac-bench-")))
+        rows = list(_rows(directory, repeat, with_peer))
+    print(table(rows, with_peer))
+    broken = [row.what for row in rows if not row.kept]
+    if broken:
+        print(f"\nbroken promises: {', '.join(broken)}", file=sys.stderr)
+    return bool(broken)
+
+
+def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
+    sync = scenarios.fdatasync_ms()
+    _say(f"fdatasync of this machine: {sync:.3f} ms")
+    with subjects.tarmac(directory) as subject:
+        _say("measuring tarmac")
+        own = uvloop.run(measure(subject, repeat))
+    with subjects.null_handler(directory) as subject:
+        _say("measuring the null handler")
+        floor = [uvloop.run(scenarios.get(subject, "/")) for _ in range(repeat)]
+    _say("measuring etcd transactions")
+    with _etcd(directory) as port:
+        etcd = [uvloop.run(create_rate(port, 8000, 64, b"x" * 1250, b"/bench/%d/" % run)) for run in range(repeat)]
+    starts = [subjects.start_seconds(directory) for _ in range(repeat)]
+    peer = Measured()
+    if with_peer:
+        with subjects.kubernetes() as subject:
+            _say("measuring kube-apiserver")
+            peer = uvloop.run(measure(subject, max(3, repeat // 2), full=False))
+    get_rate = [cost.rate for cost in own.get]
+    floor_rate = statistics.median([cost.rate for cost in floor])
+    yield Row("GET one object", "CPU-µs", [c.cpu_us for c in own.get], 35, peer=[c.cpu_us for c in peer.get])
+    yield Row("GET one object, 32 connections", "req/s", get_rate, peer=[c.rate for c in peer.get])
+    yield Row("null handler on the same layer", "req/s", [cost.rate for cost in floor])
+    yield Row("GET rate over null handler", "ratio", [rate / floor_rate for rate in get_rate], 0.5, at_least=True)
+    yield Row(
+        "create 1 KB, 64 clients", "CPU-µs", [c.cpu_us for c in own.create], 150, peer=[c.cpu_us for c in peer.create]
+    )
+    yield Row("create 1 KB, 64 clients", "req/s", [c.rate for c in own.create], peer=[c.rate for c in peer.create])
+    yield Row(
+        "create 1 KB, 1 client", "req/s", [c.rate for c in own.create_one], peer=[c.rate for c in peer.create_one]
+    )
+    yield Row("etcd, one-object transactions, 64 in flight, pre-encoded", "txn/s", etcd)
+    ratio = [cost.rate / statistics.median(etcd) for cost in own.create]
+    yield Row("create rate over etcd transactions", "ratio", ratio, 3, at_least=True)
+    yield Row("LIST 5,000 objects", "CPU-ms", own.list_cpu_ms, 15, peer=peer.list_cpu_ms)
+    yield Row("LIST 5,000 objects", "wall ms", own.list_wall_ms, peer=peer.list_wall_ms)
+    gzip_limit = statistics.median(own.list_cpu_ms) / 3
+    yield Row("LIST 5,000, gzip, unchanged and repeated", "CPU-ms", own.gzip_cpu_ms, gzip_limit, peer=peer.gzip_cpu_ms)
+    yield Row("create → watch event, p50", "ms", own.watch_p50_ms, 4 * sync, peer=peer.watch_p50_ms)
+    yield Row("create → watch event, p50", "fdatasyncs", [value / sync for value in own.watch_p50_ms], 4)
+    yield Row("fan-out to 300 TLS watchers", "CPU-µs per event", own.fan_out_us, 8, peer=peer.fan_out_us)
+    yield Row("resident, 5,000 objects", "MB", own.resident_mb, 95, peer=peer.resident_mb)
+    yield Row("growth per 1.25 KB object", "KB", own.growth_kb, 4, peer=peer.growth_kb)
+    yield Row("start to ready", "s", starts, 1)
+
+
+@contextmanager
+def _etcd(directory: Path) -> Iterator[int]:
+    """A single etcd member on loopback; yields its client port."""
+    binary = find_etcd()
+    assert binary is not None, "no etcd: run python -m tools.fetch_etcd"
+    (directory / "etcd").mkdir()
+    cluster = EtcdCluster(binary, directory / "etcd")
+    try:
+        cluster.start()
+        yield int(cluster.endpoints[0].rpartition(":")[2])
+    finally:
+        cluster.stop()
+
+
+def _say(text: str) -> None:
+    print(f"… {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

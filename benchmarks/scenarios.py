@@ -1,0 +1,160 @@
+"""The measurements: each takes a running subject and returns plain numbers; docs/numbers lists the promises."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import statistics
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from time import perf_counter
+
+import aiohttp
+import msgspec
+
+from benchmarks.load import Outcome, drive, encode
+from benchmarks.processes import cpu_seconds, resident_bytes
+from benchmarks.subjects import Subject
+
+CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
+
+
+class Cost(msgspec.Struct):
+    """One measured load: server CPU per request beside the rate."""
+
+    cpu_us: float
+    rate: float
+    p50_ms: float
+    p99_ms: float
+
+
+def config_map(name: str, size: int = 1000) -> bytes:
+    """An object of about `size` bytes as clients send it."""
+    return msgspec.json.encode(
+        {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": {"payload": "x" * (size - 150)}}
+    )
+
+
+async def _measure(subject: Subject, requests: Iterator[bytes], connections: int) -> Cost:
+    before = cpu_seconds(subject.pids)
+    outcome: Outcome = await drive(subject.host, subject.port, subject.context, requests, connections)
+    used = cpu_seconds(subject.pids) - before
+    assert not outcome.bad, outcome.bad[0]
+    return Cost(
+        used / outcome.requests * 1e6, outcome.rate, outcome.percentile(0.5) * 1e3, outcome.percentile(0.99) * 1e3
+    )
+
+
+async def make_namespace(subject: Subject, name: str) -> None:
+    """A namespace to work in."""
+    async with session(subject) as http:
+        body = {"metadata": {"name": name}}
+        async with http.post(f"{subject.url}/api/v1/namespaces", json=body) as answer:
+            assert answer.status in (201, 409), await answer.text()
+
+
+async def get(subject: Subject, path: str, count: int = 20000, connections: int = 32) -> Cost:
+    """GET of one object, over and over."""
+    request = encode("GET", path, subject.host)
+    return await _measure(subject, itertools.repeat(request, count), connections)
+
+
+async def create(subject: Subject, namespace: str, prefix: str, count: int, connections: int, size: int = 1000) -> Cost:
+    """Creates of objects of `size` bytes."""
+    path = CONFIG_MAPS.format(namespace)
+    requests = [encode("POST", path, subject.host, config_map(f"{prefix}-{number}", size)) for number in range(count)]
+    return await _measure(subject, iter(requests), connections)
+
+
+@asynccontextmanager
+async def session(subject: Subject) -> AsyncIterator[aiohttp.ClientSession]:
+    """An ordinary client for what is not a hot loop; answers are left compressed as they come."""
+    connector = aiohttp.TCPConnector(ssl=subject.context, limit=0)
+    async with aiohttp.ClientSession(connector=connector, auto_decompress=False, read_bufsize=2**20) as http:
+        yield http
+
+
+async def list_all(subject: Subject, namespace: str, times: int, gzip: bool) -> tuple[float, float, int]:
+    """(CPU milliseconds per list, wall milliseconds, bytes) of an unpaged list."""
+    headers = {"Accept-Encoding": "gzip" if gzip else "identity", "Accept": "application/json"}
+    walls: list[float] = []
+    size = 0
+    async with session(subject) as http:
+        before = cpu_seconds(subject.pids)
+        for _ in range(times):
+            begin = perf_counter()
+            async with http.get(subject.url + CONFIG_MAPS.format(namespace), headers=headers) as answer:
+                size = len(await answer.read())
+                assert answer.status == 200
+            walls.append(perf_counter() - begin)
+        used = cpu_seconds(subject.pids) - before
+    return used / times * 1e3, statistics.median(walls) * 1e3, size
+
+
+async def watch_latency(subject: Subject, namespace: str, prefix: str, count: int = 200) -> tuple[float, float]:
+    """(p50, p99) in milliseconds from sending a create to holding its event."""
+    path = CONFIG_MAPS.format(namespace)
+    latencies: list[float] = []
+    async with session(subject) as http:
+        async with http.get(f"{subject.url}{path}?limit=1") as answer:
+            version = (await answer.json())["metadata"]["resourceVersion"]
+        async with http.get(f"{subject.url}{path}?watch=1&resourceVersion={version}") as watch:
+            for number in range(count):
+                begin = perf_counter()
+                post = asyncio.create_task(http.post(subject.url + path, data=config_map(f"{prefix}-{number}")))
+                await watch.content.readline()
+                latencies.append(perf_counter() - begin)
+                (await post).close()
+    latencies.sort()
+    return latencies[len(latencies) // 2] * 1e3, latencies[int(len(latencies) * 0.99)] * 1e3
+
+
+async def fan_out(
+    subject: Subject, namespace: str, prefix: str, watchers: int = 300, events: int = 60
+) -> tuple[float, float]:
+    """(CPU-µs per delivered event, events per second) with every watcher on its own TLS connection."""
+    path = CONFIG_MAPS.format(namespace)
+    ready, finished = asyncio.Barrier(watchers + 1), asyncio.Barrier(watchers + 1)
+
+    async def follow(http: aiohttp.ClientSession, version: str) -> None:
+        async with http.get(f"{subject.url}{path}?watch=1&resourceVersion={version}") as watch:
+            await ready.wait()
+            for _ in range(events):
+                await watch.content.readline()
+            await finished.wait()
+
+    async with session(subject) as http, asyncio.TaskGroup() as group:
+        async with http.get(f"{subject.url}{path}?limit=1") as answer:
+            version = (await answer.json())["metadata"]["resourceVersion"]
+        for _ in range(watchers):
+            group.create_task(follow(http, version))
+        await ready.wait()
+        before, begin = cpu_seconds(subject.pids), perf_counter()
+        for number in range(events):
+            async with http.post(subject.url + path, data=config_map(f"{prefix}-{number}")) as answer:
+                assert answer.status == 201
+        await finished.wait()
+        used, seconds = cpu_seconds(subject.pids) - before, perf_counter() - begin
+    return used / (watchers * events) * 1e6, watchers * events / seconds
+
+
+async def growth_per_object(subject: Subject, namespace: str, count: int) -> float:
+    """Bytes of resident memory per created object of 1.25 KB."""
+    before = resident_bytes(subject.pids)
+    await create(subject, namespace, "grow", count, 32, size=1250)
+    return (resident_bytes(subject.pids) - before) / count
+
+
+def fdatasync_ms(times: int = 200) -> float:
+    """The machine's own yardstick: the median of a 2 KB append and fdatasync."""
+    taken: list[float] = []
+    with tempfile.NamedTemporaryFile() as file:
+        for _ in range(times):
+            file.write(b"x" * 2300)
+            file.flush()
+            begin = perf_counter()
+            os.fdatasync(file.fileno())
+            taken.append(perf_counter() - begin)
+    return statistics.median(taken) * 1e3

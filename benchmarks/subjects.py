@@ -1,0 +1,80 @@
+"""The servers under test: Tarmac as users run it, a null handler on the same HTTP and TLS layer, and the real thing."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from urllib.parse import urlsplit
+
+from tests.support.peer import running_peer
+from tests.support.tarmac_process import TarmacProcess
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One running server and how to talk to it as an administrator."""
+
+    name: str
+    url: str
+    context: ssl.SSLContext
+    pids: tuple[int, ...]
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def host(self) -> str:
+        """The host of the URL."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        """The port of the URL."""
+        return urlsplit(self.url).port or 443
+
+
+@contextmanager
+def tarmac(directory: Path) -> Iterator[Subject]:
+    """`tarmac server` with its defaults: SQLite, TLS, RBAC, audit."""
+    with TarmacProcess(directory / "data") as process:
+        yield Subject("tarmac", process.url, process.client_context(), (process.pid,))
+
+
+@contextmanager
+def null_handler(directory: Path) -> Iterator[Subject]:
+    """A constant answer from the same HTTP and TLS layer, with the certificates of a Tarmac that ran in `directory`."""
+    command = [sys.executable, "-m", "benchmarks.null_server", str(directory / "data" / "pki")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        context = TarmacProcess(directory / "data").client_context()
+        try:
+            yield Subject("null handler", f"https://127.0.0.1:{port}", context, (process.pid,))
+        finally:
+            process.kill()
+
+
+@contextmanager
+def kubernetes() -> Iterator[Subject]:
+    """The real kube-apiserver with its etcd; CPU and memory count both."""
+    with running_peer() as peer:
+        context = ssl.create_default_context(cadata=peer.ca)
+        certificate, key = peer.directory / "bench.crt", peer.directory / "bench.key"
+        certificate.write_text(peer.certificate)
+        key.write_text(peer.key)
+        context.load_cert_chain(certificate, key)
+        yield Subject("kube-apiserver", peer.url, context, (peer.apiserver_pid, peer.etcd_pid))
+
+
+def start_seconds(directory: Path) -> float:
+    """From exec to the ready line, on data that is already there."""
+    process = TarmacProcess(directory / "data")
+    begin = perf_counter()
+    process.start()
+    seconds = perf_counter() - begin
+    process.stop()
+    return seconds
