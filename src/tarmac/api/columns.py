@@ -1,0 +1,84 @@
+"""Printer columns of Tarmac's own kinds.
+
+A column that reads one path is the same in our tables and in a CRD. Where a path is not enough for our own table,
+`value` computes the cell and `json_path` says what a CRD shows instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tarmac.api.resource import Column
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import parse_rfc3339
+from tarmac.base.duration import human_duration
+
+
+def lookup(obj: JsonObject, path: str) -> Any:
+    """The value at a dotted path with list indexes (`.status.networkInterfaces[0].name`), or None."""
+    value: Any = obj
+    for step in path.lstrip(".").replace("[", ".[").split("."):
+        if step.startswith("["):
+            index = int(step[1:-1])
+            value = value[index] if isinstance(value, list) and index < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def column(name: str, path: str, description: str, *, type: str = "string", wide: bool = False) -> Column:
+    """A cell that shows what is at a path."""
+    return computed(name, lambda obj: lookup(obj, path), path, description, type=type, wide=wide)
+
+
+def join(name: str, path: str, description: str, *, wide: bool = False) -> Column:
+    """A cell that shows what is at a path in every item of a list (`.spec.placements[*].name`), joined by commas."""
+    before, _, after = path.partition("[*]")
+
+    def value(obj: JsonObject) -> str | None:
+        items: list[Any] = lookup(obj, before) or []
+        found = [lookup(item, after) if after else item for item in items]
+        return ",".join(str(item) for item in found if item is not None) or None
+
+    return computed(name, value, path, description, wide=wide)
+
+
+def computed(
+    name: str,
+    value: Callable[[JsonObject], Any],
+    path: str | None,
+    description: str,
+    *,
+    type: str = "string",
+    wide: bool = False,
+) -> Column:
+    """A cell that a function makes."""
+    return Column(
+        name, lambda obj, _: value(obj), type, priority=1 if wide else 0, description=description, json_path=path
+    )
+
+
+def condition(name: str, type: str, description: str, *, field: str = "status", wide: bool = False) -> Column:
+    """A cell that shows a condition's status or reason."""
+
+    def value(obj: JsonObject) -> Any:
+        conditions = lookup(obj, ".status.conditions") or ()
+        return next((item.get(field) for item in conditions if item.get("type") == type), None)
+
+    return computed(name, value, f".status.conditions[?(@.type=='{type}')].{field}", description, wide=wide)
+
+
+def _age(obj: JsonObject, now: float) -> str:
+    created = obj["metadata"].get("creationTimestamp")
+    return human_duration(now - parse_rfc3339(created)) if created else "<unknown>"
+
+
+NAME = Column(
+    "Name",
+    lambda obj, _: obj["metadata"]["name"],
+    "string",
+    "name",
+    description="Name of the object, unique in its namespace.",
+)
+AGE = Column("Age", _age, "date", description="Time since creation.", json_path=".metadata.creationTimestamp")

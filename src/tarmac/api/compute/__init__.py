@@ -1,0 +1,112 @@
+"""compute.datumapis.com: Workload, WorkloadDeployment, Instance, InstanceType."""
+
+from __future__ import annotations
+
+from tarmac.api.columns import AGE, NAME, column, computed, condition, join
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.instancetype import InstanceType
+from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
+from tarmac.api.compute.workload import Workload, WorkloadDeployment
+from tarmac.api.declare import declare
+from tarmac.api.ownkinds import OwnStrategy
+from tarmac.api.resource import Resource
+from tarmac.base.names import dns1123_label
+
+_FIRST_INTERFACE = ".status.networkInterfaces[0].assignments"
+_IMAGES = ".spec.template.spec.runtime.sandbox.containers[*].image"
+
+_READY = column("Ready", ".status.summary.ready", "Instances that are ready, of those wanted.")
+_STATUS = column("Status", ".status.summary.status", "The state in one word.")
+_REASON = column("Reason", ".status.summary.reason", "The most useful reason when not all is well.")
+_REVISION = column("Revision", ".status.revision", "Revision of the newest template.", wide=True)
+
+_WORKLOAD_COLUMNS = (
+    NAME,
+    _READY,
+    column("Up-to-date", ".status.updatedReplicas", "Instances of the newest template.", type="integer"),
+    column("Cities", ".status.summary.cities", "Cities with ready instances, of those wanted."),
+    _STATUS,
+    _REASON,
+    AGE,
+    join("Placements", ".spec.placements[*].name", "Names of the placements.", wide=True),
+    column("Desired", ".status.desiredReplicas", "Instances wanted.", type="integer", wide=True),
+    _REVISION,
+    join("Image", _IMAGES, "Images of the containers.", wide=True),
+)
+_DEPLOYMENT_COLUMNS = (
+    NAME,
+    column("City", ".spec.cityCode", "The city it is in."),
+    _READY,
+    column("Desired", ".status.desiredReplicas", "Instances wanted.", type="integer"),
+    _STATUS,
+    _REASON,
+    AGE,
+    column("Location", ".status.location.name", "The Location it was given.", wide=True),
+    _REVISION,
+)
+_INSTANCE_COLUMNS = (
+    NAME,
+    computed(
+        "City",
+        lambda obj: obj["metadata"].get("labels", {}).get(LABEL_CITY_CODE),
+        r".metadata.labels.compute\.datumapis\.com/city-code",
+        "The city it is in.",
+    ),
+    column("Node", ".status.nodeName", "The node it runs on."),
+    _STATUS,
+    column("Restarts", ".status.restarts", "How often its containers were restarted.", type="integer"),
+    column("IP", f"{_FIRST_INTERFACE}.networkIP", "Its first address."),
+    AGE,
+    column("Egress-IP", f"{_FIRST_INTERFACE}.externalIP", "The address the outside sees.", wide=True),
+    column("Type", ".spec.runtime.resources.instanceType", "Its size.", wide=True),
+    column("QoS", ".status.qosClass", "Its quality of service.", wide=True),
+)
+_INSTANCE_TYPE_COLUMNS = (
+    NAME,
+    column("Phase", ".spec.lifecycle.phase", "Whether it may still be used."),
+    column("CPU", ".spec.resources.cpu", "Processors."),
+    column("Memory", ".spec.resources.memory", "Memory."),
+    condition("Ready", "Ready", "Whether it is usable.", wide=True),
+    AGE,
+)
+
+
+def resources() -> tuple[Resource, ...]:
+    """The served resources of the group."""
+    return (
+        declare(
+            Workload,
+            API_VERSION,
+            "workloads",
+            strategy=OwnStrategy(Workload),
+            columns=_WORKLOAD_COLUMNS,
+            short_names=("wl",),
+            validate_name=dns1123_label,
+        ),
+        declare(
+            WorkloadDeployment,
+            API_VERSION,
+            "workloaddeployments",
+            strategy=OwnStrategy(WorkloadDeployment),
+            columns=_DEPLOYMENT_COLUMNS,
+            short_names=("wd",),
+            scale=(".spec.replicas", ".status.replicas", ".status.selector"),
+        ),
+        declare(
+            Instance,
+            API_VERSION,
+            "instances",
+            strategy=OwnStrategy(Instance),
+            columns=_INSTANCE_COLUMNS,
+            short_names=("inst",),
+        ),
+        declare(
+            InstanceType,
+            API_VERSION,
+            "instancetypes",
+            strategy=OwnStrategy(InstanceType),
+            columns=_INSTANCE_TYPE_COLUMNS,
+            short_names=("it",),
+            namespaced=False,
+        ),
+    )

@@ -1,0 +1,286 @@
+"""Instance and the instance template: what runs, with which resources, on which networks, with which volumes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from tarmac.api.compute.volumes import Volume, VolumeAttachment
+from tarmac.api.declare import Field, Struct
+from tarmac.api.networking.policy import InterfacePolicy
+from tarmac.api.shared import (
+    Conditions,
+    EnvFromSource,
+    EnvVar,
+    IPFamily,
+    Kind,
+    Labels,
+    LocalObjectReference,
+    LocationReference,
+    ObservedGeneration,
+    Protocol,
+    ResourceList,
+    Summary,
+)
+
+
+class Port(Struct):
+    """A named port, for network policies and discovery."""
+
+    name: Annotated[str, Field("An IANA service name, unique in the instance.")]
+    port: Annotated[int, Field("The number, 1 to 65535.", minimum=1, maximum=65535)]
+    protocol: Annotated[Protocol, Field("The transport protocol.")] = "TCP"
+
+
+class ContainerResources(Struct):
+    """A container's share of the instance's resources."""
+
+    requests: Annotated[
+        ResourceList,
+        Field(
+            "What the container is weighed by. Each resource must be one of the instance's, and no more than it has."
+        ),
+    ] = {}
+    limits: Annotated[
+        ResourceList,
+        Field("What the container may not exceed. If every container has limits, they must add up to the instance's."),
+    ] = {}
+
+
+class Capabilities(Struct):
+    """Linux capabilities, named without the CAP_ prefix."""
+
+    add: Annotated[list[str], Field("Capabilities to add; ALL is not allowed.")] = []
+    drop: Annotated[list[str], Field("Capabilities to drop; ALL is allowed.")] = []
+
+
+class SeccompProfile(Struct):
+    """Which system calls are allowed."""
+
+    type: Annotated[Literal["RuntimeDefault", "Unconfined", "Localhost"], Field("Kind of profile.")]
+    localhost_profile: Annotated[str, Field("Profile file on the node, for type Localhost.")] = ""
+
+
+class SecurityContext(Struct):
+    """What the container's processes may do."""
+
+    allow_privilege_escalation: Annotated[bool | None, Field("Whether a process may gain more privileges.")] = None
+    capabilities: Annotated[Capabilities | None, Field("Linux capabilities.")] = None
+    seccomp_profile: Annotated[SeccompProfile | None, Field("System call filter.")] = None
+
+
+class Container(Struct):
+    """One container of a sandbox."""
+
+    name: Annotated[str, Field("A DNS label, unique among containers and init containers.")]
+    image: Annotated[str, Field("Fully qualified image, such as ghcr.io/acme/api:1.4.2. The registry must be named.")]
+    command: Annotated[list[str], Field("Replaces the image's entry point.")] = []
+    args: Annotated[list[str], Field("Replaces the image's arguments.")] = []
+    env: Annotated[list[EnvVar], Field("Environment variables.", key="name")] = []
+    env_from: Annotated[list[EnvFromSource], Field("Whole ConfigMaps and Secrets as environment variables.")] = []
+    resources: Annotated[ContainerResources | None, Field("Share of the instance's resources; by default all.")] = None
+    volume_attachments: Annotated[list[VolumeAttachment], Field("Volumes to mount.")] = []
+    ports: Annotated[list[Port], Field("Named ports.", key="name")] = []
+    security_context: Annotated[SecurityContext | None, Field("What the processes may do.")] = None
+
+
+class Sysctl(Struct):
+    """A kernel parameter of the sandbox."""
+
+    name: Annotated[str, Field("Name of the parameter, such as net.core.somaxconn.")]
+    value: Annotated[str, Field("Its value.")]
+
+
+class Sandbox(Struct):
+    """A managed, isolated environment with a kernel of its own, in which containers run."""
+
+    containers: Annotated[list[Container], Field("Containers that run side by side.", key="name", min_items=1)]
+    init_containers: Annotated[
+        list[Container],
+        Field("Containers that run one after the other, each to its end, before the others.", key="name"),
+    ] = []
+    image_pull_secrets: Annotated[list[LocalObjectReference], Field("Secrets for pulling images.", key="name")] = []
+    sysctls: Annotated[list[Sysctl], Field("Kernel parameters.", key="name")] = []
+
+
+class CloudInit(Struct):
+    """What cloud-init finds on first boot: inline, or in a Secret with the keys userData and networkData."""
+
+    user_data: Annotated[str, Field("cloud-init user data.")] = ""
+    network_data: Annotated[str, Field("cloud-init network configuration.")] = ""
+    secret_ref: Annotated[LocalObjectReference | None, Field("Secret that holds them, instead of the fields.")] = None
+
+
+class VirtualMachine(Struct):
+    """A classical virtual machine that boots an operating system from its first volume."""
+
+    volume_attachments: Annotated[
+        list[VolumeAttachment], Field("Disks in order; the first is the boot disk and must have an image.", min_items=1)
+    ]
+    ports: Annotated[list[Port], Field("Named ports.", key="name")] = []
+    cloud_init: Annotated[CloudInit | None, Field("First-boot configuration.")] = None
+
+
+class RuntimeResources(Struct):
+    """Resources of one instance."""
+
+    instance_type: Annotated[
+        str, Field("A type of the catalogue, such as datumcloud/d1-standard-2, or <family>-custom with `requests`.")
+    ]
+    requests: Annotated[
+        ResourceList,
+        Field("Amounts for a custom type: cpu and memory, and devices if wanted. Only with a custom type."),
+    ] = {}
+
+
+class Runtime(Struct):
+    """What runs: a sandbox of containers, or a virtual machine. Exactly one is set."""
+
+    resources: Annotated[RuntimeResources, Field("Resources of one instance.")]
+    sandbox: Annotated[Sandbox | None, Field("Containers in a sandbox.")] = None
+    virtual_machine: Annotated[VirtualMachine | None, Field("A virtual machine.")] = None
+
+
+class NetworkReference(Struct):
+    """A Network. In a manifest the name alone may stand for it: `network: default`."""
+
+    name: Annotated[str, Field("Name of the Network.")]
+    namespace: Annotated[str, Field("Its namespace; by default the same.")] = ""
+
+
+class AddressRequest(Struct):
+    """An address to hold on the interface."""
+
+    address_class: Annotated[str, Field("Class of the address.")] = msgspec.field(name="class")
+
+
+class NetworkInterface(Struct, kw_only=True):
+    """A network interface of the instance."""
+
+    name: Annotated[str, Field("Name inside the instance; by default eth0, eth1, … in order.")] = "eth0"
+    network: Annotated[NetworkReference, Field("Network to attach to; a plain name is accepted.")]
+    ip_families: Annotated[
+        list[IPFamily], Field("Address families; by default those of the network.", unique=True, max_items=2)
+    ] = []
+    addresses: Annotated[list[AddressRequest], Field("Further addresses to hold.", max_items=4)] = []
+    reclaim_policy: Annotated[
+        Literal["Delete", "Retain"], Field("What becomes of the addresses when the instance goes.")
+    ] = "Delete"
+    network_policy: Annotated[
+        InterfacePolicy | None,
+        Field("Traffic this interface accepts. Without it everything inside the network; with it only what it lists."),
+    ] = None
+
+
+class Toleration(Struct):
+    """A taint that does not drive the instance away, or only after a while."""
+
+    key: Annotated[str, Field("Key of the taint; empty with Exists means every taint.")] = ""
+    operator: Annotated[Literal["Equal", "Exists"], Field("How the taint is compared.")] = "Equal"
+    value: Annotated[str, Field("Value of the taint, for Equal.")] = ""
+    effect: Annotated[str, Field("NoSchedule, PreferNoSchedule or NoExecute; empty means all.")] = ""
+    toleration_seconds: Annotated[
+        int | None, Field("How long a NoExecute taint is tolerated; unset is forever.", format="int64")
+    ] = None
+
+
+class InstanceTemplateSpec(Struct):
+    """What an instance is."""
+
+    runtime: Annotated[Runtime, Field("What runs, and with which resources.")]
+    network_interfaces: Annotated[
+        list[NetworkInterface], Field("Network interfaces in order.", key="name", min_items=1)
+    ]
+    volumes: Annotated[list[Volume], Field("Volumes that containers or the virtual machine attach.", key="name")] = []
+    tolerations: Annotated[
+        list[Toleration], Field("Taints that are tolerated. Loss of a node is tolerated for 300 s unless said here.")
+    ] = []
+
+
+class TemplateMeta(Struct):
+    """Metadata that every instance made from the template gets."""
+
+    labels: Annotated[Labels, Field("Labels of each instance. A change may replace instances.")] = {}
+    annotations: Annotated[Labels, Field("Annotations of each instance. A change may replace instances.")] = {}
+
+
+class InstanceTemplate(Struct, kw_only=True):
+    """The template of an instance. `labels` and `annotations` may also stand directly in the template."""
+
+    metadata: Annotated[TemplateMeta | None, Field("Labels and annotations of each instance.")] = None
+    spec: Annotated[InstanceTemplateSpec, Field("What each instance is.")]
+
+
+class SchedulingGate(Struct):
+    """A reason why the instance may not start yet."""
+
+    name: Annotated[str, Field("Network, or Quota.")]
+
+
+class InstanceController(Struct):
+    """What the deployment's controller knows about the instance."""
+
+    template_hash: Annotated[str, Field("Revision of the template that the instance was made from.")]
+    scheduling_gates: Annotated[
+        list[SchedulingGate], Field("What must happen before the instance starts.", key="name")
+    ] = []
+
+
+class InstanceSpec(InstanceTemplateSpec):
+    """One instance: the template's content, and where it goes."""
+
+    location: Annotated[LocationReference | None, Field("Where the instance runs.")] = None
+    controller: Annotated[InstanceController | None, Field("Written by the deployment's controller.")] = None
+
+
+class InterfaceAssignments(Struct):
+    """The addresses most users ask for."""
+
+    network_ip: Annotated[str, Field("First address inside the network.")] = msgspec.field(name="networkIP", default="")
+    external_ip: Annotated[str, Field("Address the outside sees.")] = msgspec.field(name="externalIP", default="")
+
+
+class InterfaceAddress(Struct):
+    """One address of an interface."""
+
+    family: Annotated[IPFamily, Field("Its family.")]
+    address: Annotated[str, Field("The address with its prefix length.")]
+    gateway: Annotated[str, Field("Next hop.")] = ""
+    address_class: Annotated[str, Field("Class it was requested under.")] = msgspec.field(name="class", default="")
+
+
+class InterfaceStatus(Struct):
+    """An interface as it is."""
+
+    name: Annotated[str, Field("Name inside the instance.")]
+    assignments: Annotated[InterfaceAssignments | None, Field("The addresses most users ask for.")] = None
+    addresses: Annotated[list[InterfaceAddress], Field("Every address.")] = []
+    mac_address: Annotated[str, Field("Hardware address.")] = ""
+    conditions: Conditions = []
+
+
+class ObservedController(Struct):
+    """What is running."""
+
+    observed_template_hash: Annotated[str, Field("Revision of the template that is running.")] = ""
+
+
+class InstanceStatus(Struct):
+    """The instance as it is."""
+
+    observed_generation: ObservedGeneration = 0
+    conditions: Conditions = []
+    controller: Annotated[ObservedController | None, Field("Which revision is running.")] = None
+    network_interfaces: Annotated[list[InterfaceStatus], Field("Interfaces as they are.", key="name")] = []
+    node_name: Annotated[str, Field("Node it runs on.")] = ""
+    restarts: Annotated[int, Field("How often its containers were restarted.", minimum=0)] = 0
+    qos_class: Annotated[str, Field("Guaranteed, Burstable or BestEffort.")] = ""
+    summary: Annotated[Summary | None, Field("The instance in a few words.")] = None
+
+
+class Instance(Kind):
+    """One running sandbox or virtual machine. Instances are made by Workloads, never by users."""
+
+    spec: Annotated[InstanceSpec, Field("What runs, and where.")]
+    status: Annotated[InstanceStatus | None, Field("The instance as it is.")] = None

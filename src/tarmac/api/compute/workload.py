@@ -1,0 +1,154 @@
+"""Workload and WorkloadDeployment: instances in many cities as one object, and the part of it that is in one city."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from tarmac.api.compute.instance import InstanceTemplate
+from tarmac.api.compute.scaling import ScaleSettings
+from tarmac.api.declare import Field, IntOrString, Struct
+from tarmac.api.shared import (
+    Conditions,
+    Kind,
+    LabelSelector,
+    LocalObjectReference,
+    LocationReference,
+    ObservedGeneration,
+    Summary,
+)
+
+
+class PlacementSelector(Struct):
+    """Places chosen by an expression."""
+
+    constraint: Annotated[
+        str,
+        Field(
+            "A CEL expression over region, cityCode and topology (a map of all topology keys), such as "
+            "region in ['US', 'EU']. A key that a Location lacks is the empty string.",
+            max_length=4096,
+        ),
+    ]
+
+
+class OnCityLoss(Struct):
+    """What to do with the instances of a city that is lost."""
+
+    policy: Annotated[Literal["Stay", "Move"], Field("Wait for the city, or start instances in others.")] = "Stay"
+    cities: Annotated[list[str], Field("Where to move to, in order of preference.", unique=True)] = []
+    after: Annotated[str, Field("How long a city must be lost first, such as 5m.")] = ""
+
+
+class Placement(Struct, kw_only=True):
+    """Where instances go, and how many in each city. Exactly one way of choosing places is used."""
+
+    name: Annotated[str, Field("A DNS label, unique in the workload.")]
+    city_codes: Annotated[
+        list[str], Field("IATA codes of cities. Each gets a deployment of its own.", unique=True)
+    ] = []
+    scope: Annotated[str, Field("What gets a deployment of its own; only cityCode.")] = ""
+    selector: Annotated[PlacementSelector | None, Field("Places chosen by an expression.")] = None
+    locations: Annotated[list[LocalObjectReference], Field("Locations by name.", key="name")] = []
+    location_selector: Annotated[LabelSelector | None, Field("Locations by their topology keys.")] = None
+    scale_settings: Annotated[ScaleSettings, Field("How many instances in each city.")]
+    on_city_loss: Annotated[OnCityLoss | None, Field("What to do when a city is lost; by default stay.")] = None
+
+
+class Rollout(Struct):
+    """How a template change replaces instances in one city."""
+
+    max_unavailable: Annotated[
+        IntOrString, Field("Most instances that may be missing meanwhile: a number or a percentage.")
+    ] = 1
+    max_surge: Annotated[
+        IntOrString, Field("Most extra instances meanwhile, at ordinals above the highest: a number or a percentage.")
+    ] = 0
+
+
+class WorkloadSpec(Struct):
+    """What should run, and where."""
+
+    template: Annotated[InstanceTemplate, Field("What each instance is.")]
+    placements: Annotated[
+        list[Placement], Field("Where instances go, and how many in each city.", key="name", min_items=1)
+    ]
+    rollout: Annotated[Rollout | None, Field("How a template change replaces instances.")] = None
+    paused: Annotated[bool, Field("No rollout and no scaling while true.")] = False
+
+
+class Counters(Struct):
+    """Instances counted."""
+
+    replicas: Annotated[int, Field("Instances that exist.", minimum=0)] = 0
+    current_replicas: Annotated[int, Field("Instances of the newest template that are programmed.", minimum=0)] = 0
+    desired_replicas: Annotated[int, Field("Instances wanted now.", minimum=0)] = 0
+    ready_replicas: Annotated[int, Field("Instances that are ready, whatever their template.", minimum=0)] = 0
+    updated_replicas: Annotated[int, Field("Instances of the newest template.", minimum=0)] = 0
+
+
+class PlacementStatus(Counters, kw_only=True):
+    """A placement as it is."""
+
+    name: Annotated[str, Field("Name of the placement.")]
+    conditions: Conditions = []
+    locations: Annotated[list[str], Field("Locations that were chosen.")] = []
+
+
+class WorkloadStatus(Counters):
+    """The workload as it is."""
+
+    observed_generation: ObservedGeneration = 0
+    conditions: Conditions = []
+    deployments: Annotated[int, Field("WorkloadDeployments, those being deleted included.", minimum=0)] = 0
+    placements: Annotated[list[PlacementStatus], Field("Each placement as it is.", key="name")] = []
+    revision: Annotated[str, Field("Revision of the newest template.")] = ""
+    anycast_addresses: Annotated[list[str], Field("Shared addresses announced from every city that is ready.")] = []
+    summary: Annotated[Summary | None, Field("The workload in a few words.")] = None
+
+
+class Workload(Kind):
+    """Instances of one template in as many cities as it names, kept that way for as long as the object exists."""
+
+    spec: Annotated[WorkloadSpec, Field("What should run, and where.")]
+    status: Annotated[WorkloadStatus | None, Field("The workload as it is; written by the platform.")] = None
+
+
+class WorkloadReference(Struct):
+    """The Workload a deployment belongs to."""
+
+    name: Annotated[str, Field("Name of the Workload.")]
+    uid: Annotated[str, Field("UID of the Workload.")]
+
+
+class WorkloadDeploymentSpec(Struct):
+    """The part of a Workload that is in one city."""
+
+    workload_ref: Annotated[WorkloadReference, Field("The Workload it belongs to. Cannot be changed.")]
+    placement_name: Annotated[str, Field("The placement it was made for. Cannot be changed.")]
+    city_code: Annotated[str, Field("The city it is in. Cannot be changed.")]
+    template: Annotated[InstanceTemplate, Field("What each instance is; copied from the Workload.")]
+    scale_settings: Annotated[ScaleSettings, Field("How many instances; copied from the placement.")]
+    replicas: Annotated[
+        int | None,
+        Field("Instances wanted, set by scaling; kept between minReplicas and maxReplicas.", minimum=0, maximum=1000),
+    ] = None
+    rollout: Annotated[Rollout | None, Field("How a template change replaces instances.")] = None
+    paused: Annotated[bool, Field("No rollout and no scaling while true.")] = False
+
+
+class WorkloadDeploymentStatus(Counters):
+    """The deployment as it is."""
+
+    observed_generation: ObservedGeneration = 0
+    conditions: Conditions = []
+    location: Annotated[LocationReference | None, Field("Location it was given by the scheduler.")] = None
+    revision: Annotated[str, Field("Revision of the newest template.")] = ""
+    selector: Annotated[str, Field("Selects the deployment's instances; for scaling.")] = ""
+    summary: Annotated[Summary | None, Field("The deployment in a few words.")] = None
+
+
+class WorkloadDeployment(Kind):
+    """The part of a Workload that is in one city. Made by the Workload's controller."""
+
+    spec: Annotated[WorkloadDeploymentSpec, Field("What should run in the city.")]
+    status: Annotated[WorkloadDeploymentStatus | None, Field("The deployment as it is.")] = None

@@ -1,0 +1,86 @@
+"""Checks that a schema alone can make: required fields, closed sets, bounds, lengths, patterns, unique items.
+
+Kubernetes makes the same checks from the schema of a CRD, and the words are the same. Types are not checked here: what
+reaches this has been decoded. The walk follows the data, in the order in which the schema declares its fields.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any
+
+from tarmac.api.schema import Json, Schema, Type
+from tarmac.base.fielderrors import FieldErrors
+
+_pattern = lru_cache(maxsize=256)(re.compile)
+
+
+def check(value: Json, schema: Schema, path: str, errors: FieldErrors) -> None:
+    """Add a cause for everything in `value` that breaks a rule of `schema`."""
+    if isinstance(value, dict):
+        _object(value, schema, path, errors)
+    elif isinstance(value, list):
+        _list(value, schema, path, errors)
+    elif isinstance(value, str):
+        _string(value, schema, path, errors)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        _number(value, schema, path, errors)
+
+
+def _object(value: dict[str, Any], schema: Schema, path: str, errors: FieldErrors) -> None:
+    if schema.type is Type.MAP and schema.items is not None:
+        for key, item in value.items():
+            check(item, schema.items, f"{path}.{key}", errors)
+        return
+    for name, field in schema.fields.items():
+        inner = f"{path}.{name}" if path else name
+        if value.get(name) is not None:
+            check(value[name], field, inner, errors)
+        elif name in schema.required:
+            errors.required(inner)
+
+
+def _list(value: list[Any], schema: Schema, path: str, errors: FieldErrors) -> None:
+    if schema.min_items is not None and len(value) < schema.min_items:
+        errors.invalid(path, len(value), f"{path} in body should have at least {schema.min_items} items")
+    if schema.max_items is not None and len(value) > schema.max_items:
+        errors.too_many(path, len(value), schema.max_items)
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        if schema.items is not None:
+            check(item, schema.items, f"{path}[{index}]", errors)
+        identity = _identity(item, schema)
+        if identity is not None:
+            shown = json.dumps(identity, sort_keys=True)
+            if shown in seen:
+                errors.duplicate(f"{path}[{index}]", identity)
+            seen.add(shown)
+
+
+def _identity(item: Json, schema: Schema) -> Json:
+    """What must be unique about a list item, or None."""
+    if schema.list_type == "set":
+        return item
+    if schema.list_type == "map" and isinstance(item, dict):
+        return {key: item.get(key) for key in schema.list_map_keys}
+    return None
+
+
+def _string(value: str, schema: Schema, path: str, errors: FieldErrors) -> None:
+    if schema.enum and value not in schema.enum:
+        errors.not_supported(path, value, schema.enum)
+    if schema.min_length is not None and len(value) < schema.min_length:
+        errors.invalid(path, value, f"{path} in body should be at least {schema.min_length} chars long")
+    if schema.max_length is not None and len(value) > schema.max_length:
+        errors.too_long(path, value, schema.max_length)
+    if schema.pattern is not None and not _pattern(schema.pattern).search(value):
+        errors.invalid(path, value, f"{path} in body should match '{schema.pattern}'")
+
+
+def _number(value: float, schema: Schema, path: str, errors: FieldErrors) -> None:
+    if schema.minimum is not None and value < schema.minimum:
+        errors.invalid(path, value, f"{path} in body should be greater than or equal to {schema.minimum}")
+    if schema.maximum is not None and value > schema.maximum:
+        errors.invalid(path, value, f"{path} in body should be less than or equal to {schema.maximum}")

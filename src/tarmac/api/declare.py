@@ -1,0 +1,231 @@
+"""How a kind of Tarmac's own is declared: once, as typed and documented classes.
+
+A kind is a `Struct` whose fields carry their documentation and rules as `Field` in an `Annotated` type. From that one
+declaration come the structural schema (which feeds decoding, apply, OpenAPI and CRDs) and typed decoding for
+controllers:
+
+    class Placement(Struct):
+        \"""Where instances go, and how many.\"""
+
+        name: Annotated[str, Field("A DNS label, unique in the workload.")]
+        city_codes: Annotated[list[str], Field("IATA codes.", unique=True)] = []
+
+A field without a default is required. A default other than None, zero or empty is the field's default in the schema and
+is stored when the field is left out. JSON names are the camelCase of the Python names unless `msgspec.field` says so.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Annotated, Any, Literal, NewType, TypeVar, Union
+
+import msgspec
+
+from tarmac.api.resource import Column, Resource, Strategy, Subresource
+from tarmac.api.schema import Json, JsonObject, Schema, Type
+from tarmac.base.quantity import Quantity
+
+Time = NewType("Time", str)
+"""An RFC 3339 time in whole seconds."""
+
+IntOrString = int | str
+"""A number, or a string such as a port name or a percentage."""
+
+
+class Struct(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Base of every declared type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    key: str | None = None  # a list of objects, each known by this field
+    unique: bool = False  # a list without duplicates
+    atomic: bool = False  # an object or map that is applied as a whole
+    minimum: int | None = None
+    maximum: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field(_Rules):
+    """What the schema says about a field beyond its type. The text is what `kubectl explain` shows."""
+
+    doc: str
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def decode(type: type[T], obj: JsonObject) -> T:
+    """A stored object as its declared type. Unknown fields are left out; raises msgspec.ValidationError."""
+    return msgspec.convert(obj, type, dec_hook=_decode_special)
+
+
+def encode(value: msgspec.Struct) -> JsonObject:
+    """The JSON object of a typed value, without fields that have their default."""
+    return msgspec.to_builtins(value, enc_hook=str)
+
+
+def _decode_special(type: type[Any], value: Any) -> Any:
+    if type is Quantity:
+        return Quantity.parse(value)
+    raise NotImplementedError(f"no decoding for {type}")
+
+
+_SCALARS: dict[Any, Type] = {
+    str: Type.STRING,
+    bool: Type.BOOLEAN,
+    int: Type.INTEGER,
+    float: Type.NUMBER,
+    Quantity: Type.QUANTITY,
+    Time: Type.TIME,
+    Any: Type.ANY,
+}
+
+
+@cache
+def schema_of(struct: type[msgspec.Struct]) -> Schema:
+    """The structural schema of a declared type. Types that refer to themselves are not supported, nor needed."""
+    infos = msgspec.structs.fields(struct)
+    return Schema(
+        Type.OBJECT,
+        description=_text(struct.__doc__),
+        fields={info.encode_name: _field(info) for info in infos},
+        required=tuple(info.encode_name for info in infos if info.required),
+    )
+
+
+def _field(info: msgspec.structs.FieldInfo) -> Schema:
+    schema = _of_type(info.type)
+    default = info.default if info.default is not msgspec.NODEFAULT else None
+    if info.default_factory is not msgspec.NODEFAULT:
+        default = info.default_factory()
+    return replace(schema, default=default) if default else schema
+
+
+def _of_type(annotation: Any) -> Schema:
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        inner, *extras = typing.get_args(annotation)
+        rules = next((extra for extra in extras if isinstance(extra, Field)), None)
+        return _with_rules(_of_type(inner), rules) if rules else _of_type(inner)
+    if origin in {Union, types.UnionType}:
+        return _of_union([argument for argument in typing.get_args(annotation) if argument is not types.NoneType])
+    if origin is Literal:
+        return Schema(Type.STRING, enum=typing.get_args(annotation))
+    if origin is list:
+        return Schema(Type.LIST, items=_of_type(typing.get_args(annotation)[0]))
+    if origin is dict:
+        return Schema(Type.MAP, items=_of_type(typing.get_args(annotation)[1]))
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return schema_of(annotation)
+    return Schema(_SCALARS[annotation], format="int32" if annotation is int else None)
+
+
+def _of_union(members: list[Any]) -> Schema:
+    if set(members) == {int, str}:
+        return Schema(Type.INT_OR_STRING)
+    (only,) = members
+    return _of_type(only)
+
+
+def _with_rules(schema: Schema, rules: Field) -> Schema:
+    return replace(
+        schema,
+        description=_text(rules.doc) or schema.description,
+        list_type="map" if rules.key else "set" if rules.unique else schema.list_type,
+        list_map_keys=(rules.key,) if rules.key else schema.list_map_keys,
+        atomic=rules.atomic or schema.atomic,
+        format=rules.format or schema.format,
+        pattern=rules.pattern,
+        minimum=rules.minimum,
+        maximum=rules.maximum,
+        min_items=rules.min_items,
+        max_items=rules.max_items,
+        min_length=rules.min_length,
+        max_length=rules.max_length,
+    )
+
+
+def _text(doc: str | None) -> str:
+    return " ".join((doc or "").split())
+
+
+def declare(
+    struct: type[msgspec.Struct],
+    api_version: str,
+    plural: str,
+    *,
+    strategy: Strategy,
+    columns: tuple[Column, ...],
+    namespaced: bool = True,
+    short_names: tuple[str, ...] = (),
+    selectable: tuple[str, ...] = (),
+    scale: tuple[str, str, str | None] | None = None,
+    validate_name: Callable[[str], list[str]] | None = None,
+) -> Resource:
+    """The served resource of a declared kind. The kind's name is the class's; every kind has a status subresource."""
+    group, version = api_version.split("/")
+    kind = struct.__name__
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        namespaced=namespaced,
+        load_schema=lambda: _kind_schema(struct, group, version),
+        strategy=strategy,
+        short_names=short_names,
+        categories=("tarmac",),
+        subresources=_subresources(kind, has_scale=scale is not None),
+        columns=columns,
+        selectable=selectable,
+        scale=scale,
+        validate_name=validate_name,
+    )
+
+
+def _subresources(kind: str, *, has_scale: bool) -> tuple[Subresource, ...]:
+    verbs = ("get", "patch", "update")
+    status = Subresource("status", kind, verbs)
+    return (status, Subresource("scale", "Scale", verbs, "autoscaling", "v1")) if has_scale else (status,)
+
+
+def _kind_schema(struct: type[msgspec.Struct], group: str, version: str) -> Schema:
+    from tarmac.api.kubernetes.tables import load_schema  # the tables are read when a kind is first used
+
+    schema = schema_of(struct)
+    metadata = load_schema("", "v1", "ConfigMap").fields["metadata"]
+    reversed_group = ".".join(reversed(group.split(".")))
+    name = f"{reversed_group}.{version}.{struct.__name__}"
+    return replace(schema, fields={**_TYPE_META, **schema.fields, "metadata": metadata}, name=name)
+
+
+_TYPE_META = {
+    "apiVersion": Schema(Type.STRING, description="Group and version of the kind."),
+    "kind": Schema(Type.STRING, description="Kind of the object."),
+}
+
+
+def fill_defaults(value: Json, schema: Schema) -> None:
+    """Store the schema's defaults for what was left out, in place. A field is only filled where its object exists."""
+    if schema.type is Type.OBJECT and isinstance(value, dict):
+        for name, field in schema.fields.items():
+            if name in value:
+                fill_defaults(value[name], field)
+            elif field.default is not None:
+                value[name] = copy.copy(field.default)
+    elif schema.items is not None and schema.type in {Type.LIST, Type.MAP} and isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            fill_defaults(item, schema.items)
