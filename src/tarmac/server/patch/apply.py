@@ -17,7 +17,7 @@ import msgspec
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import BadRequest, Conflict, InternalError
+from tarmac.api.status import BadRequest, Conflict
 from tarmac.server.patch import conformity, entries, managed, resets
 from tarmac.server.patch.elements import display
 from tarmac.server.patch.entries import Claim, Manager, Managers
@@ -30,6 +30,7 @@ from tarmac.server.patch.fieldset import (
     members,
     union,
 )
+from tarmac.server.patch.gotext import unclassified
 from tarmac.server.patch.merging import merge, remove, with_named_fields, without_nulls
 from tarmac.server.patch.ownership import applied as claimed
 from tarmac.server.patch.ownership import compare
@@ -92,7 +93,7 @@ def _check(resource: Resource, applied: JsonObject) -> None:
     except conformity.Nonconforming as error:
         name, namespace = _names(applied)
         kind = _kind(resource.api_version, resource.kind)
-        raise InternalError(f"failed to create typed patch object ({namespace}/{name}; {kind}): {error}") from None
+        raise unclassified(f"failed to create typed patch object ({namespace}/{name}; {kind}): {error}") from None
 
 
 def _kind(api_version: str, kind: str) -> str:

@@ -10,9 +10,8 @@ from typing import Any
 
 from tarmac.api.schema import Schema, Type
 from tarmac.server.patch.elements import BadElement, display, field_element
+from tarmac.server.patch.gotext import go_syntax, go_text, go_type
 from tarmac.server.patch.shapes import ITEMS, SET, shape_of
-
-_GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64"}
 
 
 class Nonconforming(Exception):
@@ -39,7 +38,7 @@ def _check(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]
             _check_fields(schema, value, path, problems)
         case Type.LIST:
             _check_items(schema, value, path, problems)
-        case Type.ANY:
+        case Type.ANY | Type.INT_OR_STRING:
             pass
         case _:
             _check_scalar(schema, value, path, problems)
@@ -47,7 +46,7 @@ def _check(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]
 
 def _check_fields(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
     if not isinstance(value, dict):
-        problems.append((path, f"expected map, got {_go_value(value)}"))
+        problems.append((path, f"expected map, got &{{{go_text(value)}}}"))
         return
     for name, item in value.items():
         here = path + display(field_element(name))
@@ -61,7 +60,7 @@ def _check_fields(schema: Schema, value: Any, path: str, problems: list[tuple[st
 
 def _check_items(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
     if not isinstance(value, list):
-        problems.append((path, f"expected list, got {_go_value(value)}"))
+        problems.append((path, f"expected list, got &{{{go_text(value)}}}"))
         return
     shape = shape_of(schema)
     seen: set[str] = set()
@@ -85,42 +84,15 @@ def _check_scalar(schema: Schema, value: Any, path: str, problems: list[tuple[st
     match schema.type:
         case Type.INTEGER | Type.NUMBER:
             if isinstance(value, bool) or not isinstance(value, int | float):
-                text = f"expected numeric (int or float), got {_go_type(value)}"
+                text = f"expected numeric (int or float), got {go_type(value)}"
         case Type.STRING | Type.BYTES if schema.format in (None, "", "byte"):
             if not isinstance(value, str):
-                text = f"expected string, got {_go_syntax(value)}"
+                text = f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
         case Type.BOOLEAN:
             if not isinstance(value, bool):
-                text = f"expected boolean, got {_go_value(value)}"
+                text = f"expected boolean, got &{{{go_text(value)}}}"
         case _:
             if isinstance(value, dict | list):
-                text = f"expected any scalar, got {_go_value(value)}"
+                text = f"expected any scalar, got &{{{go_text(value)}}}"
     if text is not None:
         problems.append((path, text))
-
-
-def _go_type(value: Any) -> str:
-    return "map[string]interface {}" if isinstance(value, dict) else _GO_TYPES.get(type(value), "[]interface {}")
-
-
-def _go_syntax(value: Any) -> str:
-    return f"&value.valueUnstructured{{Value:{_go_literal(value)}}}"
-
-
-def _go_literal(value: Any) -> str:
-    if isinstance(value, dict):
-        inner = ", ".join(f'"{name}":{_go_literal(value[name])}' for name in sorted(value))
-        return f"map[string]interface {{}}{{{inner}}}"
-    if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(_go_literal(item) for item in value)}}}"
-    if isinstance(value, str):
-        return f'"{value}"'
-    if value is None:
-        return "interface {}(nil)"
-    return str(value).lower()
-
-
-def _go_value(value: Any) -> str:
-    from tarmac.server.patch.strategic import go_text
-
-    return f"&{{{go_text(value)}}}"

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.decode.findings import go_kind
 from tarmac.api.status import BadRequest, Invalid, TooLarge
 
 MAX_OPERATIONS = 10_000
 _MAX_COPIED_BYTES = 3 * 1024 * 1024
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_GO_TYPES = {dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "bool"}
 
 
 class _DoesNotApply(Exception):
@@ -54,7 +54,7 @@ def _operations(patch: Any) -> list[dict[str, Any]]:
             text = (operation or {}).get(name)
             if text is not None and not isinstance(text, str):
                 raise BadRequest(
-                    f"error decoding patch: json: cannot unmarshal {_GO_TYPES[type(text)]} "
+                    f"error decoding patch: json: cannot unmarshal {go_kind(text)} "
                     f"into Go struct field jsonPatchOp.{name} of type string"
                 )
     if len(patch) > MAX_OPERATIONS:
@@ -67,7 +67,7 @@ def _operations(patch: Any) -> list[dict[str, Any]]:
 
 def _undecodable(value: Any, type_name: str) -> BadRequest:
     return BadRequest(
-        f"error decoding patch: json: cannot unmarshal {_GO_TYPES[type(value)]} into Go value of type {type_name}"
+        f"error decoding patch: json: cannot unmarshal {go_kind(value)} into Go value of type {type_name}"
     )
 
 
@@ -158,7 +158,8 @@ class _Work:
                 raise _DoesNotApply(f"no such path: {path}")
             if change:
                 below = self._own(below)
-                container[step if isinstance(container, dict) else _index(step, len(container))] = below
+                key_or_index: Any = step if isinstance(container, dict) else _index(step, len(container))
+                container[key_or_index] = below
             container = below
         return container, key
 

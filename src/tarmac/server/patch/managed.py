@@ -2,8 +2,8 @@
 
 A write makes its manager the owner of what it changed; what it removed or took over stops being anybody else's. Call
 `for_update` where Kubernetes does: after decoding and defaulting, before admission and before the strategy prepares the
-object, so that what the server fills in afterwards belongs to nobody. Just before storing, `keep_times` undoes the new
-timestamps of a write that changed nothing else, so that the caller sees an unchanged object and need not write.
+object, so that what the server fills in afterwards belongs to nobody. A write that changes nothing keeps every entry as
+it was; one whose changes the server then drops may differ in nothing but the time of an entry, and need not be stored.
 """
 
 from __future__ import annotations
@@ -157,16 +157,3 @@ def _merge_into_ancient(managers: Managers, first: Manager, manager: Manager) ->
     ancient = Manager(_ANCIENT, UPDATE, claim.version)
     older = managers.pop(ancient, None) or managers.pop(first)
     managers[ancient] = claim._replace(fields=canonical(union(claim.fields, older.fields)))
-
-
-def keep_times(old: JsonObject, new: JsonObject) -> None:
-    """Give `new` the timestamps of `old` when nothing else differs. Changes `new` in place."""
-    before, after = old["metadata"].get("managedFields"), new["metadata"].get("managedFields")
-    if before and after and before != after and _timeless(before) == _timeless(after):
-        unchanged = {**new, "metadata": {**new["metadata"], "managedFields": before}}
-        if unchanged == old:
-            new["metadata"]["managedFields"] = before
-
-
-def _timeless(managed: list[JsonObject]) -> list[JsonObject]:
-    return [{name: value for name, value in entry.items() if name != "time"} for entry in managed]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from tarmac.server.patch.elements import BadElement, value_order
 from tarmac.server.patch.fieldset import LEAF as MEMBER
 from tarmac.server.patch.fieldset import SELF, FieldSet
-from tarmac.server.patch.shapes import ITEMS, LEAF, MAP, SET, STRUCT, Shape
+from tarmac.server.patch.shapes import ITEMS, LEAF, MAP, STRUCT, Shape
 
 _ABSENT: Any = object()
 
@@ -158,9 +158,8 @@ def _compare(shape: Shape, old: Any, new: Any) -> tuple[FieldSet | None, FieldSe
         return whole(shape, new), None
     if not isinstance(new, container) and new is not None:
         return MEMBER, {element: node for element, node in whole(shape, old).items() if element != SELF} or None
-    if container is dict:
-        return _compare_fields(shape, old or {}, new or {})
-    return _compare_items(shape, old or [], new or [])
+    compare_below: Any = _compare_fields if container is dict else _compare_items
+    return compare_below(shape, old or container(), new or container())
 
 
 def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> tuple[FieldSet | None, FieldSet | None]:
@@ -213,6 +212,3 @@ def _compare_group(shape: Shape, old: list[Any], new: list[Any]) -> tuple[FieldS
     if len(old) > 1:
         return (whole(shape, new[0]) if new else None), MEMBER
     return MEMBER, (whole(shape, old[0]) if old else None)
-
-
-__all__ = ["ITEMS", "SET", "Comparison", "applied", "compare", "whole"]

@@ -17,7 +17,8 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.schema import JsonObject, Schema, Type
-from tarmac.api.status import BadRequest, InternalError
+from tarmac.api.status import ApiError, BadRequest
+from tarmac.server.patch.gotext import go_text, go_type, unclassified
 from tarmac.server.patch.jsonpatch import rejected
 from tarmac.server.patch.listorder import Identify, arrange
 from tarmac.server.patch.mergepatch import without_nulls
@@ -30,7 +31,7 @@ _FREE = Schema(Type.ANY)
 
 
 def apply_strategic_patch(schema: Schema, document: JsonObject, patch: JsonObject) -> JsonObject:
-    """The merged document. Raises BadRequest, Invalid or (for what upstream calls a server error) InternalError."""
+    """The merged document. Raises ApiError for a patch that makes no sense."""
     return _merge_object(schema, document, patch)
 
 
@@ -40,9 +41,9 @@ def _merge_object(schema: Schema, document: JsonObject, patch: JsonObject) -> Js
     merged = _retained(document, patch)
     ordered = _merge_ordered_lists(schema, merged, patch)
     for key, value in patch.items():
-        if key == _RETAIN or key in ordered or _is_directive(key, _ORDER):
+        if key == _RETAIN or key in ordered or key.startswith(_ORDER):
             continue
-        if _is_directive(key, _DELETE):
+        if key.startswith(_DELETE):
             _delete_scalars(merged, _field_of(key, _DELETE), value)
         elif value is None:
             merged.pop(key, None)
@@ -58,7 +59,7 @@ def _directed(patch: JsonObject) -> JsonObject:
         case "delete":
             return {}
         case other:
-            raise InternalError(f"unknown patch type: {go_text(other)} in map: {go_text(patch)}")
+            raise unclassified(f"unknown patch type: {go_text(other)} in map: {go_text(patch)}")
 
 
 def _merge_field(schema: Schema, merged: JsonObject, key: str, value: Any) -> None:
@@ -87,7 +88,7 @@ def _merge_list(schema: Schema, current: list[Any], patch: list[Any]) -> list[An
         return arrange([*dict.fromkeys([*current, *patch])], patch, current, _scalar)
     key = schema.patch_merge_key
     if not key:
-        raise InternalError("cannot merge lists without merge key for struct")
+        raise unclassified("cannot merge lists without merge key for struct")
     current, patch = _carry_out_item_directives(current, patch, key)
     identify = _by_key(key)
     return arrange(_merge_items(schema, current, patch, key), patch, current, identify)
@@ -122,9 +123,9 @@ def _carry_out_item_directives(current: list[Any], patch: list[Any], key: str) -
             case "replace":
                 replace = True
             case "merge":
-                raise InternalError("merging lists cannot yet be specified in the patch")
+                raise unclassified("merging lists cannot yet be specified in the patch")
             case other:
-                raise InternalError(f"unknown patch type: {go_text(other)} in map: {go_text(item)}")
+                raise unclassified(f"unknown patch type: {go_text(other)} in map: {go_text(item)}")
     return (plain, []) if replace else (current, plain)
 
 
@@ -132,7 +133,7 @@ def _merge_ordered_lists(schema: Schema, merged: JsonObject, patch: JsonObject) 
     """Merge and order the lists that have a `$setElementOrder`, in place; returns the fields this took care of."""
     done: set[str] = set()
     for key, order in patch.items():
-        if not _is_directive(key, _ORDER):
+        if not key.startswith(_ORDER):
             continue
         field = _field_of(key, _ORDER)
         if not isinstance(order, list):
@@ -169,7 +170,7 @@ def _check_order(patch: list[Any], order: list[Any], key: str | None) -> None:
         if isinstance(item, dict) and _PATCH in item:
             continue
         if identify(item) not in wanted:
-            raise InternalError(
+            raise unclassified(
                 f"The order in patch list:\n{go_text(patch)}\n doesn't match {_ORDER} list:\n{go_text(order)}\n"
             )
 
@@ -190,10 +191,6 @@ def _retained(document: JsonObject, patch: JsonObject) -> JsonObject:
         if value is not None and key not in names and not key.startswith((_DELETE, _ORDER, _RETAIN)):
             raise BadRequest("invalid patch format of retainKeys")
     return {key: value for key, value in document.items() if key in names}
-
-
-def _is_directive(key: str, prefix: str) -> bool:
-    return key.startswith(prefix)
 
 
 def _field_of(key: str, prefix: str) -> str:
@@ -222,7 +219,7 @@ def _holds_objects(current: list[Any], patch: list[Any]) -> bool:
     if list in kinds:
         raise rejected()
     if len(kinds) > 1:
-        raise InternalError(f"list element types are not identical: {go_text([current, patch])}")
+        raise unclassified(f"list element types are not identical: {go_text([current, patch])}")
     return kinds == {dict}
 
 
@@ -245,25 +242,10 @@ def _scalar(item: Any) -> Any:
     return item
 
 
-def _no_merge_key(item: JsonObject, key: str) -> InternalError:
-    return InternalError(f"map: {go_text(item)} does not contain declared merge key: {key}")
+def _no_merge_key(item: JsonObject, key: str) -> ApiError:
+    return unclassified(f"map: {go_text(item)} does not contain declared merge key: {key}")
 
 
-def _wrong_type(expected: str, value: Any) -> InternalError:
-    return InternalError(f"expected a {expected}, but received a {_go_type(value)}")
-
-
-def _go_type(value: Any) -> str:
-    names = {dict: "map[string]interface {}", list: "[]interface {}", str: "string", int: "int64", float: "float64"}
-    return "%!s(<nil>)" if value is None else names.get(type(value), "bool")
-
-
-def go_text(value: Any) -> str:
-    """A value as Go's %v prints it: clients see it in messages."""
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{go_text(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(go_text(item) for item in value) + "]"
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _wrong_type(expected: str, value: Any) -> ApiError:
+    actual = "%!s(<nil>)" if value is None else go_type(value)
+    return unclassified(f"expected a {expected}, but received a {actual}")
