@@ -83,6 +83,15 @@ class GoTypes:
             else:
                 yield from self.json_fields(item.target)
 
+    def embedded(self, full_name: str, under: str = "") -> Iterator[tuple[str, str]]:
+        """JSON field -> dotted names of the embedded structs it comes from, for fields that do."""
+        for item in self.struct(full_name) or []:
+            if not item.json:
+                name = item.target.rpartition(".")[2]
+                yield from self.embedded(item.target, f"{under}.{name}" if under else name)
+            elif under and under != "TypeMeta":
+                yield item.json, under
+
 
 def openapi_prefix(import_path: str) -> str:
     """`k8s.io/api/core/v1` as OpenAPI names it: `io.k8s.api.core.v1`."""

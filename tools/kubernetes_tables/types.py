@@ -1,7 +1,7 @@
 """The type table: every type that a served kind can reach, as compact schema nodes without descriptions.
 
-Node keys are the attribute names of `tarmac.api.schema.Schema`; `ref` stands for a named type. Structure and merge rules
-come from OpenAPI v3, the rules of Go's JSON encoding from the Go types.
+Node keys are the attribute names of `tarmac.api.schema.Schema`; `ref` stands for a named type. Structure and merge
+rules come from OpenAPI v3, the rules of Go's JSON encoding from the Go types.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def _object(name: str, published: dict[str, Any], go: GoTypes) -> Node:
     fields = node["fields"].items()
     node["always"] = {key: _zero(value, go_fields[key]) for key, value in fields if _always(value, go_fields[key])}
     node["keep_empty"] = [key for key, value in fields if _keep_empty(value, go_fields[key])]
+    node["embedded"] = dict(go.embedded(name))
     return {key: value for key, value in node.items() if value}
 
 
@@ -82,13 +83,16 @@ def _zero(node: Node, field: Field) -> Any:
 
 def _keep_empty(node: Node, field: Field) -> bool:
     """An empty value that was given is written."""
-    return field.pointer or not field.omit_empty or "ref" in node
+    if field.pointer or "ref" in node:
+        return True
+    # lists and maps go through protobuf, where empty and absent are the same
+    return not field.omit_empty and node["type"] not in ("list", "map", "bytes")
 
 
 def _field(published: dict[str, Any], field: Field) -> Node:
     node = _node(published)
     if "ref" not in node and node["type"] not in ("time", "micro-time"):
-        node["go_type"] = field.go_type
+        _name_go_types(node, field.go_type)
     if "x-kubernetes-patch-strategy" in published:
         node["patch_strategy"] = published["x-kubernetes-patch-strategy"].split(",")
     if "x-kubernetes-patch-merge-key" in published:
@@ -96,6 +100,14 @@ def _field(published: dict[str, Any], field: Field) -> Node:
     if published.get("default"):
         node["default"] = published["default"]
     return node
+
+
+def _name_go_types(node: Node, go_type: str) -> None:
+    """`[]string` of a list says `string` of its items; `map[string][]uint8` says `[]uint8` of its values."""
+    node["go_type"] = go_type
+    items = node.get("items", {})
+    if "type" in items:
+        _name_go_types(items, go_type.removeprefix("[]") if node["type"] == "list" else go_type.partition("]")[2])
 
 
 def _node(published: dict[str, Any]) -> Node:

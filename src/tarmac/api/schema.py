@@ -74,4 +74,5 @@ class Schema:
     # (`status: {}`, `rules: null`), and fields whose empty value is kept when given (the others vanish when empty)
     always: dict[str, Json] = field(default_factory=dict)
     keep_empty: frozenset[str] = frozenset()
+    embedded: dict[str, str] = field(default_factory=dict)  # fields of embedded structs, and those structs' Go names
     go_type: str | None = None  # as Go's decoding errors name it: "map[string]string", "v1.PullPolicy"

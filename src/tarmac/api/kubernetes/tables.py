@@ -46,6 +46,12 @@ def load_schema(group: str, version: str, kind: str) -> Schema:
     return _named(_file().kinds[f"{group}/{version}/{kind}"])
 
 
+def is_known(group: str, version: str, kind: str) -> bool:
+    """Whether a kind, or a list of it, is in the tables."""
+    kinds = _file().kinds
+    return any(f"{group}/{version}/{name}" in kinds for name in (kind, kind.removesuffix("List")))
+
+
 _types: dict[str, Schema] = {}
 _leaves: dict[bytes, Schema] = {}
 
@@ -62,6 +68,7 @@ def _named(name: str) -> Schema:
         atomic=row.get("atomic", False),
         always=row.get("always", {}),
         keep_empty=frozenset(row.get("keep_empty", ())),
+        embedded=row.get("embedded", {}),
         name=name,
     )
     for field, node in row.get("fields", {}).items():

@@ -1,0 +1,288 @@
+"""Decoding a request body into a checked object, with the answers Kubernetes gives to bodies that are wrong.
+
+Kubernetes' own kinds are decoded as Go decodes them into typed structs: type and kind may be left out, the first wrong
+type is a 400. Tarmac's kinds behave as custom resources: type and kind must be there, wrong types are a 422 that lists
+every one. Unknown and repeated fields are dropped; whether that is silent, a warning or a refusal is the client's choice
+(`fieldValidation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tarmac.api.decode import strictness
+from tarmac.api.decode.findings import add_mismatches, go_kind, go_text
+from tarmac.api.decode.jsontext import Malformed, Pairs, parse_json
+from tarmac.api.decode.media import PROTOBUF, YAML, body_type
+from tarmac.api.decode.rules import Mismatch, Walk, compile_rule
+from tarmac.api.kubernetes.tables import is_known, load_schema
+from tarmac.api.resource import Resource
+from tarmac.api.schema import Json, JsonObject, Schema
+from tarmac.api.status import BadRequest, Invalid, invalid
+from tarmac.base.fielderrors import FieldError, FieldErrors
+
+
+class Decoded(NamedTuple):
+    """An object ready for admission, and texts for Warning headers."""
+
+    obj: JsonObject
+    warnings: list[str]
+
+
+class _Body(NamedTuple):
+    """A parsed body: `pairs` if JSON keys repeat, `notes` on what the encoding itself had to leave out."""
+
+    value: Json
+    pairs: Pairs | None
+    notes: list[str]
+
+
+class Refused(Exception):
+    """The body does not decode; the caller knows which Status that is."""
+
+
+def decode_object(resource: Resource, body: bytes, content_type: str = "", field_validation: str = "") -> Decoded:
+    """The object in a POST or PUT of a resource. Raises BadRequest, UnsupportedMediaType, Invalid."""
+    if resource.native:
+        return decode_kind(resource.group, resource.version, resource.kind, body, content_type, field_validation)
+    parsed = _parse(body, body_type(content_type, native=False), resource.kind)
+    obj = _own_object(resource, parsed.value, body)
+    warnings = _check_own(resource, obj, field_validation, parsed.pairs, parsed.notes)
+    return Decoded(obj, warnings)
+
+
+def decode_kind(
+    group: str, version: str, kind: str, body: bytes, content_type: str = "", field_validation: str = ""
+) -> Decoded:
+    """An object of one of Kubernetes' own kinds, be it a resource or the body of a subresource."""
+    parsed = _parse(body, body_type(content_type, native=True), kind)
+    obj = _native_object(parsed.value, body, kind)
+    _check_header(obj, group, version, kind, body)
+    schema = load_schema(group, version, kind)
+    try:
+        return Decoded(obj, _check_native(schema, obj, field_validation, parsed.pairs, parsed.notes))
+    except Refused as refusal:
+        given = obj.get("apiVersion", "").rpartition("/")[2]
+        text = f'{obj.get("kind", kind)} in version "{given}" cannot be handled as a {kind}: {refusal}'
+        raise BadRequest(text) from None
+
+
+def decode_delete_options(body: bytes, content_type: str = "") -> JsonObject:
+    """The DeleteOptions in the body of a DELETE, of any group and version; empty if there is no body."""
+    if not body:
+        return {}
+    try:
+        parsed = _read(body, body_type(content_type, native=True))
+        obj = _object_or_refuse(parsed.value)
+        kind, version = obj.get("kind") or "DeleteOptions", obj.get("apiVersion") or "v1"
+        if kind != "DeleteOptions":
+            raise Refused(_not_registered(kind, version))
+        _check_native(load_schema("", "v1", "DeleteOptions"), obj, "Ignore", None, [])
+    except (Malformed, Refused) as error:
+        raise BadRequest(str(error)) from None
+    return obj
+
+
+def check_object(
+    resource: Resource, obj: JsonObject, field_validation: str = "", repeated: Sequence[str] = ()
+) -> list[str]:
+    """Check an object that a patch made, in place; returns warnings. `repeated` are keys that the patch had twice."""
+    notes = [f'duplicate field "{path}"' for path in repeated]
+    if not resource.native:
+        _check_own_kind(resource, obj)
+        return _check_own(resource, obj, field_validation, None, notes)
+    try:
+        return _check_native(resource.schema, obj, field_validation, None, notes)
+    except Refused as refusal:
+        cause = FieldError("Invalid", "patch", msgspec.json.encode(obj).decode(), str(refusal))
+        details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.path}]}
+        raise Invalid(f' "" is invalid: {cause}', details=details) from None
+
+
+# --- reading ---
+
+
+def _parse(body: bytes, media: str, kind: str) -> _Body:
+    try:
+        return _read(body, media)
+    except Malformed as error:
+        raise _unrecognized(kind, str(error), body) from None
+
+
+def _read(body: bytes, media: str) -> _Body:
+    if media == PROTOBUF:
+        from tarmac.api.decode.protobuf import parse_protobuf  # its tables are read when the first such body comes
+
+        return _Body(*parse_protobuf(body))
+    if media == YAML:
+        from tarmac.api.decode.yamltext import parse_yaml  # most servers never see a YAML body
+
+        value, repeated = parse_yaml(body)
+        return _Body(value, None, repeated)
+    try:
+        return _Body(*parse_json(body), [])
+    except Malformed as error:
+        raise Malformed(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def _unrecognized(kind: str, why: str, body: bytes) -> BadRequest:
+    return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(body)})")
+
+
+def _summary(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    head, more = body[:30], " ..." if len(body) > 30 else ""
+    return (head.decode("utf-8", "replace") if body.startswith(b"{") else head.hex()) + more
+
+
+# --- kinds and versions ---
+
+_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+
+
+def _object_or_refuse(value: Json) -> JsonObject:
+    """A JSON object with texts for type and kind; null is an empty one, as in Go."""
+    if value is None:
+        return {}
+    problem = f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into Go "
+    if type(value) is not dict:
+        raise Refused(f"{problem}value of type {_TYPE_META}")
+    for field in ("apiVersion", "kind"):
+        given = value.get(field)
+        if given is not None and type(given) is not str:
+            raise Refused(problem.replace("object", go_kind(given), 1) + f"struct field .{field} of type string")
+    return value
+
+
+def _native_object(value: Json, body: bytes, kind: str) -> JsonObject:
+    try:
+        return _object_or_refuse(value)
+    except Refused as refusal:
+        raise _unrecognized(kind, str(refusal), body) from None
+
+
+def _check_header(obj: JsonObject, group: str, version: str, kind: str, body: bytes) -> None:
+    """Fill in what is left out, refuse what is something else."""
+    api_version = f"{group}/{version}" if group else version
+    given_version, given_kind = obj.get("apiVersion") or api_version, obj.get("kind") or kind
+    if given_version != api_version or given_kind != kind:
+        _refuse_kind(given_version, given_kind, api_version, kind, body)
+    obj["apiVersion"], obj["kind"] = api_version, kind
+
+
+# versions of a body that Kubernetes converts, with the same fields
+_CONVERTED = {("policy/v1beta1", "Eviction")}
+
+
+def _refuse_kind(given_version: str, given_kind: str, api_version: str, kind: str, body: bytes) -> None:
+    if given_kind == kind and (given_version, kind) in _CONVERTED:
+        return
+    if given_version.count("/") > 1:
+        raise _unrecognized(kind, f"unexpected GroupVersion string: {given_version}", body)
+    group, _, version = given_version.rpartition("/")
+    if given_kind == kind == "Event" and is_known(group, version, kind):
+        raise _other_version(given_version, api_version)
+    if is_known(group, version, given_kind):
+        package = (api_version.rpartition("/")[0] or "core").partition(".")[0]
+        why = f"converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion"
+    else:
+        why = _not_registered(given_kind, given_version)
+    raise BadRequest(f'{given_kind} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def _not_registered(kind: str, version: str) -> str:
+    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+
+
+def _other_version(given: str, wanted: str) -> BadRequest:
+    return BadRequest(f"the API version in the data ({given}) does not match the expected API version ({wanted})")
+
+
+def _own_object(resource: Resource, value: Json, body: bytes) -> JsonObject:
+    obj = _native_object(value, body, resource.kind)
+    if not obj.get("kind"):
+        why = f"Object 'Kind' is missing in '{body.decode('utf-8', 'replace')}'"
+        raise _unrecognized(resource.kind, why, body)
+    given = obj.get("apiVersion") or ""
+    if given != resource.api_version:
+        raise _other_version(given, resource.api_version)
+    _check_own_kind(resource, obj)
+    return obj
+
+
+def _check_own_kind(resource: Resource, obj: JsonObject) -> None:
+    if obj.get("kind") != resource.kind:
+        errors = FieldErrors()
+        errors.invalid("kind", obj.get("kind"), f"must be {resource.kind}")
+        metadata = obj.get("metadata")
+        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        raise invalid(resource.group, str(obj.get("kind")), name, errors)
+
+
+# --- fields ---
+
+
+def _check_native(
+    schema: Schema, obj: JsonObject, field_validation: str, pairs: Pairs | None, notes: list[str]
+) -> list[str]:
+    walk = Walk(native=True)
+    try:
+        compile_rule(schema, native=True)(obj, walk, None, None)
+    except Mismatch as found:
+        raise Refused(go_text(found, obj, schema)) from None
+    if not walk.unknown and pairs is None and not notes:
+        return []
+    return _judge(strictness.native_findings(walk.unknown, obj, pairs, notes), field_validation)
+
+
+def _check_own(
+    resource: Resource, obj: JsonObject, field_validation: str, pairs: Pairs | None, notes: list[str]
+) -> list[str]:
+    resource.strategy.normalise(obj)
+    handled = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+    metadata, walk = Walk(native=True), Walk(native=False)
+    schema = resource.schema
+    try:
+        _check_metadata(schema.fields["metadata"], obj, metadata)
+    except Refused as refusal:
+        raise BadRequest(f"{handled}: {refusal}") from None
+    # metadata is Go's everywhere; the walk over the rest must not look at it again
+    own_metadata = obj.pop("metadata")
+    compile_rule(schema, native=False)(obj, walk, None, None)
+    obj["metadata"] = own_metadata
+    warnings: list[str] = []
+    if metadata.unknown or walk.unknown or pairs is not None or notes:
+        found = strictness.own_findings(metadata.unknown, walk.unknown, obj, pairs, notes)
+        try:
+            warnings = _judge(found, field_validation)
+        except Refused as refusal:
+            raise BadRequest(f"{handled}: {refusal}") from None
+    if walk.mismatches:
+        errors = FieldErrors()
+        add_mismatches(walk.mismatches, obj, errors)
+        raise invalid(resource.group, resource.kind, own_metadata.get("name", ""), errors)
+    return warnings
+
+
+def _check_metadata(schema: Schema, obj: JsonObject, walk: Walk) -> None:
+    metadata = obj.get("metadata")
+    if metadata is None:
+        obj["metadata"] = {}
+        return
+    if type(metadata) is not dict:
+        raise Refused(f"json: cannot unmarshal {go_kind(metadata)} into Go value of type v1.ObjectMeta")
+    try:
+        compile_rule(schema, native=True)(metadata, walk, None, None)
+    except Mismatch as found:
+        raise Refused(go_text(found, metadata, schema)) from None
+
+
+def _judge(found: list[str], field_validation: str) -> list[str]:
+    """What a client hears about dropped fields; it warns unless told otherwise."""
+    if field_validation == "Strict":
+        raise Refused(f"strict decoding error: {strictness.joined(found)}")
+    return [] if field_validation == "Ignore" else found
