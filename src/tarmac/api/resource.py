@@ -92,6 +92,13 @@ class Strategy:
         """Seconds between a delete and the end of the object, for kinds whose end somebody else must confirm; None: at once."""
         return None
 
+    def is_held(self, obj: JsonObject) -> bool:
+        """Whether something beyond metadata.finalizers keeps a deleted object (a namespace's spec.finalizers)."""
+        return False
+
+    def mark_deleted(self, obj: JsonObject) -> None:
+        """Note in a held object, in place, that its deletion has begun."""
+
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         """Texts for Warning headers: accepted but deprecated, ignored or risky input."""
         return []

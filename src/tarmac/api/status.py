@@ -51,9 +51,10 @@ class ApiError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.status_reason,
         }
-        if self.details:
+        if self.status_reason:
+            body["reason"] = self.status_reason
+        if self.details is not None:
             body["details"] = self.details
         body["code"] = self.http_code
         return body

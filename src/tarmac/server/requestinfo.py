@@ -1,8 +1,19 @@
-"""What a request is about, in the words authorization, audit and metrics use."""
+"""What a request is about, in the words authorization, audit and metrics use.
+
+A path is parsed once and remembered: clients ask for the same few thousand paths over and over, so the hot path is one
+dictionary lookup. The few query parameters that change the meaning of a path (`watch`, a field selector on
+`metadata.name`) are looked at only when the query can contain them.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from tarmac.server.http.messages import Request
+
+_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+_REMEMBERED = 20_000
 
 
 class RequestInfo(NamedTuple):
@@ -17,3 +28,75 @@ class RequestInfo(NamedTuple):
     subresource: str = ""
     namespace: str = ""
     name: str = ""
+
+
+_seen: dict[tuple[str, str], RequestInfo] = {}
+
+
+def request_info(request: Request) -> RequestInfo:
+    """What `request` is about."""
+    key = (request.method, request.path)
+    info = _seen.get(key)
+    if info is None:
+        info = _parse(request.method, request.path)
+        if len(_seen) >= _REMEMBERED:
+            _seen.clear()
+        _seen[key] = info
+    query = request.query
+    if query and info.is_resource and ("watch" in query or "fieldSelector" in query):
+        return _refine(info, request)
+    return info
+
+
+def _parse(method: str, path: str) -> RequestInfo:
+    other = RequestInfo(method.lower(), path)
+    parts = [part for part in path.split("/") if part]
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return other
+    verb = _VERBS.get(method)
+    if verb is None:
+        return other
+    if rest[0] == "watch" and len(rest) > 1:
+        verb, rest = "watch", rest[1:]
+    namespace, resource, name, subresource = _place(rest)
+    if not name and verb in ("get", "delete"):
+        verb = {"get": "list", "delete": "deletecollection"}[verb]
+    return RequestInfo(verb, path, True, group, version, resource, subresource, namespace, name)
+
+
+def _place(rest: list[str]) -> tuple[str, str, str, str]:
+    """Namespace, resource, name and subresource of the path behind the version."""
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+            rest = rest[2:]
+    resource, *rest = rest
+    name, *rest = rest or [""]
+    return namespace, resource, name, "/".join(rest[:1])
+
+
+def _refine(info: RequestInfo, request: Request) -> RequestInfo:
+    """A list may be a watch, and a collection may be narrowed to one name, which is what gets authorized."""
+    if info.verb not in ("list", "watch", "deletecollection"):
+        return info
+    if info.verb == "list" and request.param("watch") in ("true", "1"):
+        info = info._replace(verb="watch")
+    if not info.name:
+        name = _selected_name(request.param("fieldSelector"))
+        if name:
+            info = info._replace(name=name)
+    return info
+
+
+def _selected_name(selector: str) -> str:
+    for term in selector.split(","):
+        for operator in ("==", "="):
+            field, found, value = term.partition(operator)
+            if found and field.strip() == "metadata.name" and not field.endswith("!"):
+                return value.strip()
+    return ""

@@ -52,6 +52,12 @@ class NamespaceStrategy(NativeStrategy):
         if phase != wanted:
             errors.invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {state}")
 
+    def is_held(self, obj: JsonObject) -> bool:
+        return bool(obj["spec"].get("finalizers"))
+
+    def mark_deleted(self, obj: JsonObject) -> None:
+        obj["status"]["phase"] = "Terminating"
+
     def selectable_fields(self, obj: JsonObject) -> dict[str, str]:
         return {"status.phase": (obj.get("status") or {}).get("phase", "")}
 

@@ -1,0 +1,53 @@
+"""`/livez`, `/readyz`, `/healthz`: named checks, each also under a path of its own.
+
+A check returns why it fails, or None. `?verbose` lists them, `?exclude=name` leaves some out. Nobody outside learns why
+one fails; the log does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tarmac.base.log import log
+from tarmac.server.http.messages import Request, Response
+
+Check = Callable[[], str | None]
+
+_TEXT = "text/plain; charset=utf-8"
+_log = log("health")
+
+
+class Health:
+    """The checks behind one of the paths."""
+
+    def __init__(self, name: str, checks: Mapping[str, Check]) -> None:
+        self._name = name
+        self._checks = {"ping": lambda: None, **checks}
+
+    def answer(self, request: Request, part: str) -> Response | None:
+        """The verdict; None when there is no check called `part`."""
+        if part:
+            check = self._checks.get(part)
+            if check is None:
+                return None
+            checks = {part: check}
+        else:
+            excluded = request.params().get("exclude", [])
+            checks = {name: check for name, check in self._checks.items() if name not in excluded}
+        return self._run(checks, "verbose" in request.params())
+
+    def _run(self, checks: Mapping[str, Check], verbose: bool) -> Response:
+        lines: list[str] = []
+        failed = False
+        for name, check in checks.items():
+            why = check()
+            if why is None:
+                lines.append(f"[+]{name} ok")
+            else:
+                failed = True
+                lines.append(f"[-]{name} failed: reason withheld")
+                _log.warning("health check failed", check=name, why=why)
+        if not failed and not verbose:
+            return Response(200, b"ok", _TEXT)
+        lines.append(f"{self._name} check {'failed' if failed else 'passed'}\n")
+        return Response(500 if failed else 200, "\n".join(lines).encode(), _TEXT)

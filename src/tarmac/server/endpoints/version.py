@@ -1,0 +1,30 @@
+"""`/version`: which Kubernetes API this is."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+from tarmac.api.schema import JsonObject
+
+GIT_VERSION = "v1.35.8+tarmac"
+
+
+def version() -> JsonObject:
+    """The document; `goVersion` and `compiler` are the fields' names, not a claim."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return {
+        "major": "1",
+        "minor": "35",
+        "emulationMajor": "1",
+        "emulationMinor": "35",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "34",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": sys.implementation.name,
+        "platform": f"{sys.platform}/{machine}",
+    }

@@ -1,0 +1,207 @@
+"""Metrics under the names operators know, counted as plain integers and written out when somebody scrapes.
+
+The request path does one dictionary look-up and a few additions; labels, cumulative buckets and text are made at scrape
+time.
+"""
+
+from __future__ import annotations
+
+import os
+import resource as limits
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from tarmac.server.requestinfo import RequestInfo
+
+_SECONDS = (
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60,
+)  # fmt: skip
+_STORE_SECONDS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+_VERBS = {"create": "POST", "update": "PUT"}
+
+Labels = Iterable[tuple[str, str]]
+Sample = tuple[str, Labels, float]
+
+
+class Histogram:
+    """Durations in fixed buckets; not cumulative until shown."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.sum += seconds
+
+    def samples(self, name: str, labels: list[tuple[str, str]]) -> Iterator[Sample]:
+        """As Prometheus wants it."""
+        total = 0
+        for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
+            total += count
+            yield f"{name}_bucket", [*labels, ("le", f"{bound:g}" if bound != "+Inf" else "+Inf")], total
+        yield f"{name}_sum", labels, self.sum
+        yield f"{name}_count", labels, total
+
+
+class _Series:
+    """Everything about one kind of request."""
+
+    __slots__ = ("codes", "durations", "labels")
+
+    def __init__(self, labels: list[tuple[str, str]]) -> None:
+        self.labels = labels
+        self.codes: dict[int, int] = {}
+        self.durations = Histogram(_SECONDS)
+
+
+class Metrics:
+    """All counters of one server. `gauges` are read at scrape time."""
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[object, ...], _Series] = {}
+        self._running: dict[tuple[object, ...], tuple[list[tuple[str, str]], list[int]]] = {}
+        self._store: dict[str, Histogram] = {}
+        self.reading = 0  # requests in flight
+        self.writing = 0
+        self.gauges: list[Callable[[], Iterable[tuple[str, str, str, Iterable[Sample]]]]] = []
+
+    def finished(self, info: RequestInfo, code: int, seconds: float) -> None:
+        """One request has been answered."""
+        if info.is_resource:
+            key = (
+                info.verb,
+                info.group,
+                info.version,
+                info.resource,
+                info.subresource,
+                not info.name,
+                not info.namespace,
+            )
+        else:
+            key = (info.verb, _family(info.path))
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = _Series(_labels(info))
+        series.codes[code] = series.codes.get(code, 0) + 1
+        series.durations.observe(seconds)
+
+    def stream_started(self, info: RequestInfo) -> Callable[[], None]:
+        """A watch or another long answer runs; returns what to call at its end."""
+        key = (info.verb, info.group, info.version, info.resource, info.subresource, not info.name, not info.namespace)
+        _, count = self._running.setdefault(key, (_labels(info), [0]))
+        count[0] += 1
+
+        def ended() -> None:
+            count[0] -= 1
+
+        return ended
+
+    def store_observed(self, operation: str, seconds: float) -> None:
+        """The store's `Observer`."""
+        histogram = self._store.get(operation)
+        if histogram is None:
+            histogram = self._store[operation] = Histogram(_STORE_SECONDS)
+        histogram.observe(seconds)
+
+    def text(self) -> bytes:
+        """The exposition format."""
+        lines: list[str] = []
+        for name, kind, description, samples in self._families():
+            lines += (f"# HELP {name} {description}", f"# TYPE {name} {kind}")
+            lines += map(_line, samples)
+        return ("\n".join(lines) + "\n").encode()
+
+    def _families(self) -> Iterator[tuple[str, str, str, Iterable[Sample]]]:
+        name = "apiserver_request_total"
+        yield name, "counter", "Requests by verb, resource and code.", self._totals(name)
+        name = "apiserver_request_duration_seconds"
+        yield name, "histogram", "Time to answer, by verb and resource.", self._durations(name)
+        name = "apiserver_longrunning_requests"
+        yield name, "gauge", "Watches and other answers without an end.", self._long_running(name)
+        name = "apiserver_current_inflight_requests"
+        kinds = (("mutating", self.writing), ("readOnly", self.reading))
+        yield name, "gauge", "Requests being answered.", [(name, [("request_kind", kind)], n) for kind, n in kinds]
+        name = "etcd_request_duration_seconds"
+        yield name, "histogram", "Time from accepting a write to its acknowledgement by the store.", self._stores(name)
+        for gauge in self.gauges:
+            yield from gauge()
+        yield from process_metrics()
+
+    def _totals(self, name: str) -> Iterator[Sample]:
+        for series in self._series.values():
+            for code, count in series.codes.items():
+                yield name, [("code", str(code)), *series.labels], count
+
+    def _durations(self, name: str) -> Iterator[Sample]:
+        for series in self._series.values():
+            yield from series.durations.samples(name, series.labels)
+
+    def _long_running(self, name: str) -> Iterator[Sample]:
+        for labels, count in self._running.values():
+            yield name, labels, count[0]
+
+    def _stores(self, name: str) -> Iterator[Sample]:
+        for operation, histogram in self._store.items():
+            yield from histogram.samples(name, [("operation", operation)])
+
+
+def _family(path: str) -> str:
+    """A path outside the API by its first segment, so that nobody can make endless series."""
+    return "/" + path.split("/", 2)[1] if path.startswith("/") else path
+
+
+def _labels(info: RequestInfo) -> list[tuple[str, str]]:
+    verb = _VERBS.get(info.verb, info.verb.upper())
+    if not info.is_resource:
+        scope, subresource = "", _family(info.path)
+    else:
+        scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
+        subresource = info.subresource
+    return [
+        ("component", "apiserver"),
+        ("dry_run", ""),
+        ("group", info.group),
+        ("resource", info.resource),
+        ("scope", scope),
+        ("subresource", subresource),
+        ("verb", verb),
+        ("version", info.version),
+    ]
+
+
+def _line(sample: Sample) -> str:
+    name, labels, value = sample
+    shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
+    return f"{name}{{{shown}}} {value:g}" if shown else f"{name} {value:.17g}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+_STARTED = time.time()
+
+
+def process_metrics() -> Iterator[tuple[str, str, str, Iterable[Sample]]]:
+    """What every Prometheus client says about its process."""
+    usage = limits.getrusage(limits.RUSAGE_SELF)
+    values: Mapping[str, tuple[str, float]] = {
+        "process_cpu_seconds_total": ("counter", usage.ru_utime + usage.ru_stime),
+        "process_resident_memory_bytes": ("gauge", _resident()),
+        "process_open_fds": ("gauge", len(os.listdir("/proc/self/fd"))),
+        "process_start_time_seconds": ("gauge", _STARTED),
+    }
+    for name, (kind, value) in values.items():
+        yield name, kind, "As in every Prometheus client.", [(name, (), value)]
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,55 @@
+"""Turning entries and documents into answers of the shape a client asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.api.schema import JsonObject
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.printing.metadata import partial_metadata
+from tarmac.server.printing.negotiation import PLAIN, Shape, shape_of
+from tarmac.server.printing.table import TablePrinter
+from tarmac.server.printing.texts import as_yaml, indented
+from tarmac.server.storage.encoding import encode_json
+
+Headers = list[tuple[str, str]]
+
+
+def warning_headers(warnings: Sequence[str]) -> Headers | None:
+    """`Warning: 299 - "text"` for each, none twice; kubectl prints them."""
+    if not warnings:
+        return None
+    return [("Warning", f'299 - "{_quotable(text)}"') for text in dict.fromkeys(warnings)]
+
+
+def _quotable(text: str) -> str:
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def document(request: Request, value: JsonObject, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+    """A document that is not stored: a Status, a review, discovery."""
+    shape = shape_of(request)
+    if shape.form != "object":
+        shape = PLAIN
+    return finish(encode_json(value), shape, status, warnings)
+
+
+def object_answer(
+    raw: bytes, revision: int, shape: Shape, printer: TablePrinter, now: float, status: int, warnings: Sequence[str]
+) -> Response:
+    """One object in the wanted shape."""
+    if shape.form == "table":
+        row = printer.row(raw, now, shape.include_object)
+        raw = printer.table(b'{"resourceVersion":"%d"}' % revision, [row])
+    elif shape.form == "metadata":
+        raw = partial_metadata(raw)
+    return finish(raw, shape, status, warnings)
+
+
+def finish(body: bytes, shape: Shape, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+    """An encoded document as it goes out."""
+    headers = warning_headers(warnings)
+    if shape.yaml:
+        return Response(status, as_yaml(body), "application/yaml", headers)
+    return Response(status, indented(body) if shape.pretty else body, headers=headers)

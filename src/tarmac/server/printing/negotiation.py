@@ -1,0 +1,81 @@
+"""Which shape of an answer a client accepts.
+
+An Accept header is a list of media types; ours are JSON and YAML, each of them also `as` a Table or as metadata alone. The
+first clause we can serve wins, as in Kubernetes. Clients send the same few headers, so the result is remembered by text.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from tarmac.api.status import NotAcceptable
+from tarmac.server.http.messages import Request
+
+Form = Literal["object", "table", "metadata"]
+
+_AVAILABLE = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/json;stream=watch"
+_JSON = frozenset({"application/json", "application/*", "*/*"})
+_FORMS: dict[str, Form] = {
+    "Table": "table",
+    "PartialObjectMetadata": "metadata",
+    "PartialObjectMetadataList": "metadata",
+}
+_BROWSERS = ("curl", "Wget", "Mozilla/5.0")
+
+
+class Shape(NamedTuple):
+    """What to answer with."""
+
+    form: Form = "object"
+    yaml: bool = False
+    pretty: bool = False
+    include_object: str = "Metadata"  # what a table row carries: None, Metadata or Object
+
+    @property
+    def plain(self) -> bool:
+        """Whether stored bytes can be sent as they are."""
+        return self.form == "object" and not self.yaml and not self.pretty
+
+
+PLAIN = Shape()
+PRETTY = Shape(pretty=True)
+
+
+def shape_of(request: Request, *, of_list: bool = False) -> Shape:
+    """The shape a request asks for. Raises NotAcceptable."""
+    headers = request.headers
+    accept = headers.get("accept", "")
+    shape = PLAIN if accept in ("", "*/*", "application/json") else _negotiate(accept, of_list)
+    if request.query:
+        if shape.form == "table" and (include := request.param("includeObject")):
+            shape = shape._replace(include_object=include)
+        if "pretty" in request.query:
+            return shape._replace(pretty=request.param("pretty") not in ("false", "0"))
+    if headers.get("user-agent", "").startswith(_BROWSERS):
+        return PRETTY if shape is PLAIN else shape._replace(pretty=True)
+    return shape
+
+
+@lru_cache(maxsize=512)
+def _negotiate(accept: str, of_list: bool) -> Shape:
+    for clause in accept.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        if media not in _JSON and media != "application/yaml":
+            continue
+        values = dict(part.split("=", 1) for part in parameters if "=" in part)
+        form = _form(values, of_list)
+        if form is not None:
+            return Shape(form, yaml=media == "application/yaml")
+    raise NotAcceptable(_AVAILABLE, details={})
+
+
+def _form(values: dict[str, str], of_list: bool) -> Form | None:
+    kind = values.get("as")
+    if kind is None:
+        return "object"
+    if values.get("g") != "meta.k8s.io" or values.get("v") not in ("v1", "v1beta1"):
+        return None
+    if kind.startswith("Partial") and kind.endswith("List") != of_list:
+        return None
+    return _FORMS.get(kind)

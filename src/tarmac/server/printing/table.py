@@ -1,0 +1,80 @@
+"""Tables: what `kubectl get` shows, made by the server from a kind's columns.
+
+Column definitions never change, so they are encoded once per resource. Kinds without columns of their own show a name
+and a creation time, as in Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from tarmac.api.resource import Column, Resource
+from tarmac.api.schema import JsonObject
+from tarmac.server.printing.metadata import partial_metadata
+from tarmac.server.storage.encoding import decode_json, encode_json
+
+_NAME = "Name must be unique within a namespace."
+_CREATED = "CreationTimestamp is a timestamp representing the server time when this object was created."
+_DEFAULT = (
+    Column("Name", lambda obj, _: obj["metadata"].get("name", ""), format="name", description=_NAME),
+    Column("Created At", lambda obj, _: obj["metadata"].get("creationTimestamp"), "date", description=_CREATED),
+)
+
+
+class TablePrinter:
+    """The table of one resource."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._columns = resource.columns or _DEFAULT
+
+    @cached_property
+    def definitions(self) -> bytes:
+        """The encoded column definitions; made on first use, since descriptions may come from the schema."""
+        return encode_json([_definition(column, self._resource) for column in self._columns])
+
+    def table(self, list_metadata: bytes, rows: Iterable[bytes], *, definitions: bool = True) -> bytes:
+        """The whole table; only the first event of a watch has definitions."""
+        return b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":%b,"columnDefinitions":%b,"rows":[%b]}' % (
+            list_metadata,
+            self.definitions if definitions else b"null",
+            b",".join(rows),
+        )
+
+    def rows(self, raws: Iterable[bytes], now: float, include: str) -> Iterator[bytes]:
+        """One row for each object."""
+        for raw in raws:
+            yield self.row(raw, now, include)
+
+    def row(self, raw: bytes, now: float, include: str) -> bytes:
+        """The cells of one object, and as much of the object itself as `include` says."""
+        obj: JsonObject = decode_json(raw)
+        cells = encode_json([column.value(obj, now) for column in self._columns])
+        if include == "None":
+            shown = b"null"
+        else:
+            shown = raw if include == "Object" else partial_metadata(raw)
+        return b'{"cells":%b,"object":%b}' % (cells, shown)
+
+
+def _definition(column: Column, resource: Resource) -> JsonObject:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": _description(column.description, resource),
+        "priority": column.priority,
+    }
+
+
+def _description(text: str, resource: Resource) -> str:
+    """A text that is a path (`.spec.nodeName`) stands for the description of that field in the schema."""
+    if not text.startswith("."):
+        return text
+    node = resource.schema
+    for step in text[1:].split("."):
+        if step not in node.fields:
+            return ""
+        node = node.fields[step]
+    return node.description

@@ -1,0 +1,121 @@
+"""From what a request is about to the function that answers it.
+
+Routes are made on first use and remembered, so a server with many kinds starts at once and a request costs one look-up. A
+route is a table of verbs; what a resource does not offer is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from tarmac.api.resource import Resource
+from tarmac.server.http.messages import Answer, Request
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.storage.collecting import delete_collection
+from tarmac.server.storage.creating import create
+from tarmac.server.storage.deleting import delete
+from tarmac.server.storage.getting import get
+from tarmac.server.storage.listcache import ListCache
+from tarmac.server.storage.listing import list_objects
+from tarmac.server.storage.patching import patch
+from tarmac.server.storage.served import Served, Services
+from tarmac.server.storage.updating import rules_of, update
+from tarmac.server.storage.views import EventView, View
+from tarmac.server.storage.watching import watch
+from tarmac.server.storage.watchgroups import Hub
+
+Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
+Route = Mapping[str, Endpoint]
+Answering = Callable[[Served], Route]
+"""Makes the route of a subresource, or of a resource that is answered and never stored."""
+
+_ON_ONE = frozenset({"get", "update", "patch", "delete"})
+_VIEWS: dict[tuple[str, str], View] = {("events.k8s.io", "events"): EventView()}
+
+
+class Routes:
+    """All routes of one server. `special` holds what is not plain storage, by (group, plural, subresource)."""
+
+    def __init__(
+        self, services: Services, hub: Hub, cache: ListCache, special: Mapping[tuple[str, str, str], Answering]
+    ) -> None:
+        self._services = services
+        self._hub = hub
+        self._cache = cache
+        self._special = special
+        self._routes: dict[tuple[str, str, str, str], tuple[Resource, Route] | None] = {}
+        self._served: dict[tuple[str, str, str], Served] = {}
+
+    def find(self, info: RequestInfo) -> tuple[Resource, Route] | None:
+        """The resource and its route; None when there is no such resource or subresource."""
+        key = (info.group, info.version, info.resource, info.subresource)
+        try:
+            return self._routes[key]
+        except KeyError:
+            route = self._make(info)
+            if route is not None:  # unknown paths are endless, known ones are not
+                self._routes[key] = route
+            return route
+
+    def served(self, resource: Resource) -> Served:
+        """The resource, bound to the services."""
+        key = (resource.group, resource.version, resource.plural)
+        served = self._served.get(key)
+        if served is None:
+            view = _VIEWS.get((resource.group, resource.plural))
+            kept = resource if view is None else self._kept(resource)
+            served = self._served[key] = Served(resource, self._services, kept, view)
+        return served
+
+    def _kept(self, resource: Resource) -> Resource:
+        return next(other for other in self._services.catalog if other.bucket == resource.bucket and not other.storage)
+
+    def _make(self, info: RequestInfo) -> tuple[Resource, Route] | None:
+        resource = self._services.catalog.find(info.group, info.version, info.resource)
+        if resource is None:
+            return None
+        served = self.served(resource)
+        if info.subresource and all(sub.name != info.subresource for sub in resource.subresources):
+            return None
+        special = self._special.get((resource.group, resource.plural, info.subresource))
+        if special is None and info.subresource:
+            special = self._special.get(("", "", info.subresource))
+        if special is not None:
+            return resource, special(served)
+        return resource, self._status(served) if info.subresource else self._main(served)
+
+    def _main(self, served: Served) -> Route:
+        verbs: dict[str, Endpoint] = {
+            "get": partial(get, served),
+            "list": partial(list_objects, served, cache=self._cache),
+            "watch": partial(watch, served, hub=self._hub),
+            "create": partial(create, served),
+            "update": partial(update, served, rules_of(served)),
+            "patch": partial(patch, served, rules_of(served)),
+            "delete": partial(delete, served),
+            "deletecollection": partial(delete_collection, served),
+        }
+        return {verb: endpoint for verb, endpoint in verbs.items() if verb in served.resource.verbs}
+
+    def _status(self, served: Served) -> Route:
+        rules = rules_of(served, "status")
+        return {
+            "get": partial(get, served),
+            "update": partial(update, served, rules),
+            "patch": partial(patch, served, rules),
+        }
+
+
+def is_addressed(resource: Resource, info: RequestInfo) -> bool:
+    """Whether the path has the form of one of this resource's: namespaced objects are in a namespace, others are not."""
+    if resource.namespaced:
+        return bool(info.namespace) or not info.name or info.verb in ("list", "watch", "deletecollection")
+    return not info.namespace or resource.plural == "namespaces"
+
+
+def has_form_of(info: RequestInfo) -> bool:
+    """Whether a verb comes with a name exactly when it needs one."""
+    if info.verb == "create":
+        return not info.name or bool(info.subresource)
+    return bool(info.name) if info.verb in _ON_ONE else True

@@ -1,0 +1,73 @@
+"""Continue tokens: where the next page of a list begins, and of which moment.
+
+Opaque to clients, but the same inside as Kubernetes' own: base64 of the resource version and the key to start from. A
+token without a version (-1) means "from here, as it is now": what a client gets when the moment it was paging through is
+no longer known.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NamedTuple
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest, Gone
+
+_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+_NOW = -1
+
+
+class _Token(msgspec.Struct):
+    v: str
+    rv: int
+    start: str
+
+
+_decode = msgspec.json.Decoder(_Token).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Position(NamedTuple):
+    """Behind the key `after`, as of `revision` (0: now)."""
+
+    after: str
+    revision: int
+
+
+def token(after: str, revision: int) -> str:
+    """The token of a position."""
+    body = _encode(_Token("meta.k8s.io/v1", revision, f"{after}\0"))
+    return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
+
+
+def position(text: str, prefix: str) -> Position:
+    """The position of a token. Raises BadRequest."""
+    try:
+        found = _decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
+    if found.v != "meta.k8s.io/v1" or not found.start.startswith(prefix) or found.rv == 0:
+        raise BadRequest(
+            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion or key"
+        )
+    return Position(found.start.rstrip("\0"), 0 if found.rv == _NOW else found.rv)
+
+
+class ExpiredToken(Gone):
+    """The moment has passed; the Status carries a token to go on without it."""
+
+    def __init__(self, after: str) -> None:
+        super().__init__(_TOO_OLD)
+        self._token = token(after, _NOW)
+
+    def status(self) -> JsonObject:
+        """The Status with the fresh token."""
+        return super().status() | {"metadata": {"continue": self._token}}

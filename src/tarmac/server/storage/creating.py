@@ -1,0 +1,110 @@
+"""Create: from a decoded object to a stored one.
+
+The order is Kubernetes' own and observable: who manages which field is recorded before admission changes anything, the
+system stamps and the strategy prepares before validation, and every broken rule is reported at once. The object that was
+validated is the one that is encoded.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, ApiError, already_exists, invalid
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.admission.chain import Attributes
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.patch import managed
+from tarmac.server.storage import metadata as meta
+from tarmac.server.storage.bodies import read_object
+from tarmac.server.storage.options import write_options
+from tarmac.server.storage.served import Call, Served
+from tarmac.store.interface import Entry, Exists
+
+_NAME_ATTEMPTS = 8
+
+
+async def create(served: Served, request: Request) -> Response:
+    """POST to a collection."""
+    call = Call(served, request, write_options("CreateOptions", request))
+    entry = await create_object(call, read_object(call))
+    return served.answer(request, entry, 201, call.warnings)
+
+
+async def create_object(call: Call, obj: JsonObject, *, applied: bool = False) -> Entry:
+    """Store a new object. `applied`: server-side apply has recorded the managers already."""
+    served, services = call.served, call.served.services
+    place_new(call, obj)
+    if not applied:
+        managed.for_update(served.resource, None, obj, call.manager, call.info.subresource, services.now())
+    attributes = admission_attributes(call, obj)
+    services.admission.admit(attributes)
+    metadata = obj["metadata"]
+    generated = not metadata.get("name") and bool(metadata.get("generateName"))
+    if generated:
+        metadata["name"] = meta.generated_name(metadata["generateName"], services.randomness.suffix())
+    meta.stamp(metadata, services.randomness.uuid(), services.now())
+    _prepare(served, obj)
+    _validate(call, obj)
+    attributes.name = metadata.get("name", "")
+    services.admission.validate(attributes)
+    call.warnings += attributes.warnings
+    call.warnings += served.strategy.warnings(obj, None)
+    return await _store(call, obj, generated)
+
+
+def place_new(call: Call, obj: JsonObject) -> None:
+    """Check that the object may be born where the URL says."""
+    metadata = obj.setdefault("metadata", {})
+    meta.place(call.served.resource, metadata, call.info.namespace)
+    if metadata.get("resourceVersion"):
+        raise ApiError("resourceVersion should not be set on objects to be created", reason="")
+
+
+def admission_attributes(call: Call, obj: JsonObject) -> Attributes:
+    """What admission is asked about a new object."""
+    info = call.info
+    name = obj["metadata"].get("name", "")
+    resource, user, dry_run = call.served.resource, call.user, call.options.dry_run
+    return Attributes("CREATE", resource, info.subresource, info.namespace, name, obj, None, user, dry_run)
+
+
+def _prepare(served: Served, obj: JsonObject) -> None:
+    strategy = served.strategy
+    if strategy.has_status and not served.resource.native:
+        obj.pop("status", None)
+    strategy.prepare_for_create(obj)
+    if served.counts_generations:
+        obj["metadata"]["generation"] = 1
+
+
+def _validate(call: Call, obj: JsonObject) -> None:
+    resource = call.served.resource
+    errors = FieldErrors()
+    meta.validate(resource, obj["metadata"], errors)
+    call.served.strategy.validate(obj, errors)
+    if errors:
+        raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), errors)
+
+
+async def _store(call: Call, obj: JsonObject, generated: bool) -> Entry:
+    served, metadata = call.served, obj["metadata"]
+    for _ in range(_NAME_ATTEMPTS if generated else 1):
+        key = served.key(call.info.namespace, metadata["name"])
+        try:
+            if not call.options.dry_run:
+                return await served.store.create(served.bucket, key, served.encode(obj))
+            if served.head(key) is None:
+                return Entry(key, 0, 0, served.encode(obj))
+        except Exists:
+            pass
+        if generated:
+            suffix = served.services.randomness.suffix()
+            taken, metadata["name"] = metadata["name"], meta.generated_name(metadata["generateName"], suffix)
+    raise _taken(call, taken if generated else metadata["name"], generated)
+
+
+def _taken(call: Call, name: str, generated: bool) -> AlreadyExists:
+    error = already_exists(call.served.resource.group, call.served.resource.plural, name)
+    if generated:
+        text = f"{error.message}, the server was not able to generate a unique name for the object"
+        return AlreadyExists(text, details={**(error.details or {}), "retryAfterSeconds": 1})
+    return error

@@ -1,0 +1,237 @@
+"""Delete: at once, after a grace period, or when the last finalizer has gone.
+
+Deleting an object that something still holds (a finalizer, a grace period that somebody must confirm) only marks it; the
+update that releases the last hold removes it (`updating.is_released`). Propagation policies are finalizers that the garbage
+collector takes off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, conflict, invalid
+from tarmac.base.clock import parse_rfc3339, rfc3339
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.admission.chain import Attributes
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.printing.answers import document
+from tarmac.server.storage.bodies import read_delete_options
+from tarmac.server.storage.metadata import FOREGROUND, ORPHAN
+from tarmac.server.storage.options import WriteOptions, boolean, check_dry_run, integer
+from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.updating import until_visible
+from tarmac.store.interface import Conflict, Entry, Missing, splice
+
+_ATTEMPTS = 5
+_POLICIES = ("Foreground", "Background", "Orphan")
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """How to delete."""
+
+    grace_period: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    policy: str | None = None
+    orphan: bool | None = None
+    dry_run: bool = False
+
+
+PLAIN = DeleteOptions()
+
+
+def delete_options(request: Request) -> DeleteOptions:
+    """From the body, or else from the query. Raises Invalid."""
+    if request.body:
+        given = read_delete_options(request)
+    elif request.query:
+        given = _from_query(request)
+    else:
+        return PLAIN
+    errors = FieldErrors()
+    policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
+    if policy is not None and orphan is not None:
+        errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+    elif policy is not None and policy not in _POLICIES:
+        errors.not_supported("propagationPolicy", policy, [*_POLICIES, "nil"])
+    dry_run = check_dry_run(given.get("dryRun") or [], errors)
+    if errors:
+        raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
+    preconditions: Mapping[str, Any] = given.get("preconditions") or {}
+    grace = given.get("gracePeriodSeconds")
+    grace = 1 if grace is not None and grace < 0 else grace
+    return DeleteOptions(grace, preconditions.get("uid"), preconditions.get("resourceVersion"), policy, orphan, dry_run)
+
+
+def _from_query(request: Request) -> JsonObject:
+    return {
+        "gracePeriodSeconds": integer(request, "gracePeriodSeconds"),
+        "propagationPolicy": request.param("propagationPolicy") or None,
+        "orphanDependents": boolean(request, "orphanDependents"),
+        "dryRun": request.params().get("dryRun"),
+    }
+
+
+async def delete(served: Served, request: Request) -> Response:
+    """DELETE of one object."""
+    options = delete_options(request)
+    call = Call(served, request, WriteOptions(options.dry_run))
+    entry, gone = await remove(call, call.info.name, call.key, options)
+    if not gone or served.strategy.returns_deleted:
+        # 202 only for the old way of asking for the background, as in Kubernetes
+        status = 202 if not gone and options.orphan is False else 200
+        return served.answer(request, entry, status, call.warnings)
+    return document(request, _success(served, entry), 200, call.warnings)
+
+
+def _success(served: Served, entry: Entry) -> JsonObject:
+    metadata = served.load(entry)["metadata"]
+    resource = served.resource
+    details: JsonObject = {"name": metadata["name"]}
+    if resource.group:
+        details["group"] = resource.group
+    details |= {"kind": resource.plural, "uid": metadata["uid"]}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+async def remove(call: Call, name: str, key: str, options: DeleteOptions) -> tuple[Entry, bool]:
+    """Delete or mark one object: its last or marked version, and whether it is gone."""
+    served = call.served
+    for _ in range(_ATTEMPTS):
+        entry = served.head(key)
+        if entry is None:
+            raise served.not_found(name)
+        try:
+            return await _remove(call, name, entry, options)
+        except (Conflict, Missing):
+            continue
+    raise served.conflict(name)
+
+
+async def _remove(call: Call, name: str, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
+    served, store = call.served, call.served.store
+    obj = served.load(entry)
+    check_preconditions(served, obj, options)
+    _admit(call, name, obj)
+    plan = _plan(served, obj, options)
+    if plan == "pending":
+        await until_visible(store, served.bucket, entry)
+        return entry, False
+    if plan == "marked":
+        value = served.encode(obj)
+        if options.dry_run:
+            return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision)), False
+        return await store.update(served.bucket, entry.name, value, entry.revision), False
+    if options.dry_run:
+        return entry, True
+    return await store.delete(served.bucket, entry.name, entry.revision), True
+
+
+def _admit(call: Call, name: str, obj: JsonObject) -> None:
+    info, admission = call.info, call.served.services.admission
+    place = (info.subresource, obj["metadata"].get("namespace", ""), name)
+    attributes = Attributes("DELETE", call.served.resource, *place, None, obj, call.user, call.options.dry_run)
+    admission.admit(attributes)
+    admission.validate(attributes)
+    call.warnings += attributes.warnings
+
+
+def check_preconditions(served: Served, obj: JsonObject, options: DeleteOptions) -> None:
+    """The object must be the one the client means."""
+    metadata = obj["metadata"]
+    if options.uid is not None and options.uid != metadata["uid"]:
+        raise _mismatch(served, metadata, "UID", options.uid, metadata["uid"], "deleted and then recreated")
+    version = options.resource_version
+    if version is not None and version != metadata["resourceVersion"]:
+        raise _mismatch(served, metadata, "ResourceVersion", version, metadata["resourceVersion"], "modified")
+
+
+def _mismatch(served: Served, metadata: JsonObject, what: str, given: str, actual: str, perhaps: str) -> ApiError:
+    why = (
+        f"the {what} in the precondition ({given}) does not match the {what} in record ({actual}). "
+        f"The object might have been {perhaps}"
+    )
+    return conflict(served.resource.group, served.resource.kind, metadata["name"], why)
+
+
+def _plan(served: Served, obj: JsonObject, options: DeleteOptions) -> str:
+    """What to do with `obj`, which is marked in place: `gone`, `marked` (write it) or `pending` (somebody else's turn)."""
+    graceful = _grace(served, obj, options)
+    if graceful is None:
+        return "pending"
+    metadata = obj["metadata"]
+    finalizers = _finalizers(metadata.get("finalizers") or [], options)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+    if served.strategy.is_held(obj):
+        if "deletionTimestamp" in metadata:
+            return "pending"
+        metadata["deletionTimestamp"] = rfc3339(served.services.clock.now())
+        served.strategy.mark_deleted(obj)
+        return "marked"
+    if finalizers and not graceful:
+        _mark(metadata, served.services.clock.now())
+        return "marked"
+    if finalizers or (graceful and metadata["deletionGracePeriodSeconds"] > 0):
+        return "marked"
+    return "gone"
+
+
+def _grace(served: Served, obj: JsonObject, options: DeleteOptions) -> bool | None:
+    """Start or shorten a grace period; False for kinds (and moments) without one, None when one runs already."""
+    metadata, now = obj["metadata"], served.services.clock.now()
+    period = served.strategy.grace_period(obj, options.grace_period)
+    if period is None:
+        return False
+    running = metadata.get("deletionGracePeriodSeconds")
+    if "deletionTimestamp" not in metadata:
+        metadata["deletionTimestamp"] = rfc3339(now + period)
+        metadata["deletionGracePeriodSeconds"] = period
+        _next_generation(metadata)
+        return True
+    if not running:
+        return False
+    if options.grace_period is None or options.grace_period >= running:
+        return None
+    period = options.grace_period
+    end = parse_rfc3339(metadata["deletionTimestamp"]) - running + period
+    if end < now:
+        end, period = now, min(period, 1)
+    metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = rfc3339(end), period
+    return True
+
+
+def _mark(metadata: JsonObject, now: float) -> None:
+    if "deletionTimestamp" not in metadata:
+        _next_generation(metadata)
+    if "deletionTimestamp" not in metadata or parse_rfc3339(metadata["deletionTimestamp"]) > now:
+        metadata["deletionTimestamp"] = rfc3339(now)
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def _next_generation(metadata: JsonObject) -> None:
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
+def _finalizers(present: list[str], options: DeleteOptions) -> list[str]:
+    """The finalizers with what the propagation policy adds or takes away."""
+    if options.orphan is None and options.policy is None:
+        return present
+    kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
+    if options.orphan or options.policy == "Orphan":
+        kept.append(ORPHAN)
+    elif options.policy == "Foreground":
+        kept.append(FOREGROUND)
+    return present if set(kept) == set(present) else kept
+
+
+def without_preconditions(options: DeleteOptions) -> DeleteOptions:
+    """For the members of a collection, each of which has a version of its own."""
+    return replace(options, uid=None, resource_version=None)

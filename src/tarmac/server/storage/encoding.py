@@ -1,0 +1,35 @@
+"""How objects become stored bytes, and what is cut off again.
+
+A value starts with its metadata, so that the store can splice the resource version in, and ends with a tail that is the
+same for every object of a kind: `,"kind":"Pod","apiVersion":"v1"}`. Items of a list of Kubernetes' own kinds carry no
+kind; with a constant tail they are made by leaving out the last bytes, without looking at the object.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+
+encode_json = msgspec.json.Encoder().encode
+decode_json = msgspec.json.Decoder(dict).decode
+
+
+def tail_of(resource: Resource) -> bytes:
+    """What every stored value of the resource ends with."""
+    return b',"kind":"%b","apiVersion":"%b"}' % (resource.kind.encode(), resource.api_version.encode())
+
+
+def encode_object(obj: JsonObject, resource: Resource, *, keep_version: bool = False) -> bytes:
+    """Metadata first, kind and apiVersion last. A value to store has no resource version; the store splices it in."""
+    metadata = obj["metadata"]
+    if not keep_version:
+        metadata.pop("resourceVersion", None)
+    ordered: JsonObject = {"metadata": metadata}
+    ordered.update(obj)
+    ordered.pop("kind", None)
+    ordered.pop("apiVersion", None)
+    ordered["kind"] = resource.kind
+    ordered["apiVersion"] = resource.api_version
+    return encode_json(ordered)

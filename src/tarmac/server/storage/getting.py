@@ -1,0 +1,46 @@
+"""Get: the stored bytes of one object. The cheapest path through the server, and the most used one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from tarmac.api.status import BadRequest
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.storage.listing import too_large
+from tarmac.server.storage.options import parse_revision
+from tarmac.server.storage.served import Served
+
+
+def get(served: Served, request: Request) -> Response | Awaitable[Response]:
+    """GET of one object."""
+    wanted = request.param("resourceVersion") if request.query else ""
+    if wanted != "0":
+        waiting = served.store.fresh()
+        if waiting is not None:
+            return _get_fresh(waiting, served, request, wanted)
+    return _get(served, request, wanted)
+
+
+async def _get_fresh(waiting: Awaitable[None], served: Served, request: Request, wanted: str) -> Response:
+    await waiting
+    return _get(served, request, wanted)
+
+
+def _get(served: Served, request: Request, wanted: str) -> Response:
+    info = request.info
+    if wanted:
+        _check_reached(served, wanted)
+    entry = served.store.get(served.bucket, served.key(info.namespace, info.name))
+    if entry is None:
+        raise served.not_found(info.name)
+    return served.answer(request, entry)
+
+
+def _check_reached(served: Served, wanted: str) -> None:
+    """A client may ask for a state at least as new as one it has seen."""
+    try:
+        revision = parse_revision(wanted)
+    except ValueError as error:
+        raise BadRequest(f"invalid resource version: {error}") from None
+    if revision > served.store.revision:
+        raise too_large(revision, served.store.revision)

@@ -1,0 +1,94 @@
+"""Encoded lists, kept until their resource changes.
+
+An entry is dropped by the next event of its bucket, so a list always shows a write that came before it. It is also dropped
+with age: its resource version must stay one that a watch can be started from. The whole is bounded in bytes; answers that
+are not asked for again leave first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tarmac.base.clock import Clock
+from tarmac.server.http.messages import Response
+from tarmac.store.interface import Compacted, Event, Store
+
+_MAX_BYTES = 8 << 20
+
+Key = tuple[object, ...]
+
+
+class CachedAnswer(NamedTuple):
+    """A finished answer and the version it shows."""
+
+    response: Response
+    revision: int
+    max_age: float
+
+
+class _Kept(NamedTuple):
+    answer: CachedAnswer
+    since: float
+    size: int
+
+
+class ListCache:
+    """Answers by key, grouped by the bucket whose change ends them."""
+
+    def __init__(self, store: Store, clock: Clock, max_bytes: int = _MAX_BYTES) -> None:
+        self._store = store
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self._kept: OrderedDict[Key, _Kept] = OrderedDict()
+        self._keys: dict[str, set[Key]] = {}
+        self._endings: dict[str, Callable[[], None]] = {}
+        self._size = 0
+
+    def get(self, bucket: str, key: Key) -> CachedAnswer | None:
+        """The answer, if it still holds."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        if self._clock.monotonic() - kept.since > kept.answer.max_age:
+            self._drop(bucket, key)
+            return None
+        self._kept.move_to_end(key)
+        return kept.answer
+
+    def put(self, bucket: str, key: Key, answer: CachedAnswer) -> None:
+        """Keep an answer. One made aside may be stale by now and is not kept."""
+        size = len(answer.response.body)
+        if size > self._max_bytes // 4 or self._changed(bucket, answer.revision):
+            return
+        self._drop(bucket, key)
+        self._kept[key] = _Kept(answer, self._clock.monotonic(), size)
+        self._keys.setdefault(bucket, set()).add(key)
+        self._size += size
+        if bucket not in self._endings:
+            self._endings[bucket] = self._store.subscribe(bucket, lambda events: self._invalidate(bucket, events))
+        while self._size > self._max_bytes:
+            oldest = next(iter(self._kept))
+            self._drop(str(oldest[1]), oldest)
+
+    def _changed(self, bucket: str, revision: int) -> bool:
+        if revision == self._store.revision:
+            return False
+        try:
+            return bool(self._store.since(bucket, revision))
+        except Compacted:
+            return True
+
+    def _invalidate(self, bucket: str, _: Sequence[Event]) -> None:
+        for key in tuple(self._keys.get(bucket, ())):
+            self._drop(bucket, key)
+        end = self._endings.pop(bucket, None)
+        if end is not None:
+            end()
+
+    def _drop(self, bucket: str, key: Key) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._size -= kept.size
+            self._keys[bucket].discard(key)

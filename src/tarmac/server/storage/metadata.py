@@ -1,0 +1,189 @@
+"""Object metadata: what the system sets, what a client may set, and the rules both follow.
+
+Objects come in with whatever metadata a client sent. `stamp` makes a new object the system's own; `carry_over` does the same
+for an update by taking from the stored object what no client can change. The checks word their findings exactly as
+Kubernetes does, since people and tools read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest
+from tarmac.base import names
+from tarmac.base.fielderrors import FieldErrors
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+_STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
+_ANNOTATIONS_LIMIT = 256 << 10
+_SYSTEM_FIELDS = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
+_IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+GENERATED_NAME_BASE = 63 - 5
+
+_label_key = lru_cache(4096)(names.qualified_name)
+_label_value = lru_cache(4096)(names.label_value)
+
+
+def place(resource: Resource, metadata: JsonObject, namespace: str) -> None:
+    """Put the object where the URL says. Raises BadRequest when the object says something else."""
+    if resource.namespaced:
+        if metadata.setdefault("namespace", namespace) in ("", namespace):
+            metadata["namespace"] = namespace
+            return
+    elif not metadata.get("namespace"):
+        metadata.pop("namespace", None)
+        return
+    raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def stamp(metadata: JsonObject, uid: str, now: str) -> None:
+    """Make new metadata the system's: identity and birth are ours, traces of another life are dropped."""
+    for field in _SYSTEM_FIELDS:
+        metadata.pop(field, None)
+    metadata["uid"] = uid
+    metadata["creationTimestamp"] = now
+
+
+def carry_over(new: JsonObject, old: JsonObject) -> None:
+    """Take from the old metadata what an update cannot change."""
+    new.pop("selfLink", None)
+    for field in ("creationTimestamp", "deletionTimestamp"):
+        if field in old:
+            new[field] = old[field]
+        else:
+            new.pop(field, None)
+    for field in ("deletionGracePeriodSeconds", "uid"):
+        if field in old and not new.get(field):
+            new[field] = old[field]
+    if "generation" in old:
+        new["generation"] = old["generation"]
+    else:
+        new.pop("generation", None)
+
+
+def generated_name(base: str, suffix: str) -> str:
+    """`base` cut so that the whole fits a label, and the suffix."""
+    return base[:GENERATED_NAME_BASE] + suffix
+
+
+def validate(resource: Resource, metadata: JsonObject, errors: FieldErrors) -> None:
+    """The rules for metadata of a new object."""
+    check_name = resource.validate_name or names.dns1123_subdomain
+    prefix = metadata.get("generateName")
+    if prefix:
+        _add(errors, "metadata.generateName", prefix, check_name(_without_trailing_dash(prefix)))
+    name = metadata.get("name")
+    if name:
+        _add(errors, "metadata.name", name, check_name(name))
+    else:
+        errors.required("metadata.name", "name or generateName is required")
+    _validate_namespace(resource, metadata.get("namespace"), errors)
+    if metadata.get("generation", 0) < 0:
+        errors.invalid("metadata.generation", metadata["generation"], "must be greater than or equal to 0")
+    _validate_common(metadata, errors)
+    _validate_finalizers(metadata.get("finalizers") or (), errors)
+
+
+def validate_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+    """The rules for metadata of a changed object."""
+    if "deletionTimestamp" in old:
+        added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if added:
+            shown = ", ".join(f'"{name}"' for name in added)
+            errors.forbidden(
+                "metadata.finalizers",
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{shown}}}",
+            )
+    for field in _IMMUTABLE:
+        if new.get(field) != old.get(field):
+            errors.invalid(f"metadata.{field}", new.get(field), "field is immutable")
+    if any(new.get(field) != old.get(field) for field in ("labels", "annotations", "ownerReferences")):
+        _validate_common(new, errors)
+    if new.get("finalizers") != old.get("finalizers"):
+        _validate_finalizers(new.get("finalizers") or (), errors)
+
+
+def _without_trailing_dash(prefix: str) -> str:
+    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def _validate_namespace(resource: Resource, namespace: str | None, errors: FieldErrors) -> None:
+    if not resource.namespaced:
+        if namespace:
+            errors.forbidden("metadata.namespace", "not allowed on this type")
+    elif not namespace:
+        errors.required("metadata.namespace")
+    else:
+        _add(errors, "metadata.namespace", namespace, names.dns1123_label(namespace))
+
+
+def _validate_common(metadata: JsonObject, errors: FieldErrors) -> None:
+    labels = metadata.get("labels")
+    if labels:
+        for key, value in labels.items():
+            _add(errors, "metadata.labels", key, _label_key(key))
+            _add(errors, "metadata.labels", value, _label_value(value))
+    annotations = metadata.get("annotations")
+    if annotations:
+        _validate_annotations(annotations, errors)
+    owners = metadata.get("ownerReferences")
+    if owners:
+        _validate_owners(owners, errors)
+
+
+def _validate_annotations(annotations: dict[str, str], errors: FieldErrors) -> None:
+    size = 0
+    for key, value in annotations.items():
+        _add(errors, "metadata.annotations", key, _label_key(key.lower()))
+        size += len(key) + (len(value) if value.isascii() else len(value.encode()))
+    if size > _ANNOTATIONS_LIMIT:
+        errors.too_long("metadata.annotations", "", _ANNOTATIONS_LIMIT)
+
+
+def _validate_owners(owners: list[JsonObject], errors: FieldErrors) -> None:
+    path = "metadata.ownerReferences"
+    controller = ""
+    for owner in owners:
+        api_version = owner.get("apiVersion", "")
+        if not api_version.rpartition("/")[2]:
+            errors.invalid(f"{path}.apiVersion", api_version, "version must not be empty")
+        for field in ("kind", "name", "uid"):
+            if not owner.get(field):
+                errors.invalid(f"{path}.{field}", "", "must not be empty")
+        if (api_version, owner.get("kind")) == ("v1", "Event"):
+            errors.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
+        if owner.get("controller"):
+            this = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                errors.invalid(
+                    path,
+                    owners,
+                    "Only one reference can have Controller set to true. "
+                    f'Found "true" in references for {controller} and {this}',
+                )
+            controller = controller or this
+
+
+def _validate_finalizers(finalizers: Iterable[str], errors: FieldErrors) -> None:
+    path = "metadata.finalizers"
+    present = list(finalizers)
+    for index, finalizer in enumerate(present):
+        _add(errors, path, finalizer, _label_key(finalizer))
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            errors.invalid(
+                f"{path}[{index}]", finalizer, "name is neither a standard finalizer name nor is it fully qualified"
+            )
+    if ORPHAN in present and FOREGROUND in present:
+        errors.invalid(path, present, f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set")
+
+
+def _add(errors: FieldErrors, path: str, value: Any, messages: list[str]) -> None:
+    for message in messages:
+        errors.invalid(path, value, message)

@@ -1,0 +1,67 @@
+"""Patch: JSON patch, merge patch, strategic merge, and server-side apply.
+
+A patch without a resource version is applied to whatever is newest, again if need be; one that carries a version loses
+to any other write. Only apply may create.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.schema import JsonObject
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.patch.apply import server_side_apply
+from tarmac.server.patch.engine import APPLY_PATCH, apply_patch, check_type, read_configuration
+from tarmac.server.storage.bodies import adopt
+from tarmac.server.storage.creating import create_object
+from tarmac.server.storage.options import write_options
+from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.updating import Rules, check_name, check_version, rewrite
+from tarmac.store.interface import Entry
+
+
+async def patch(served: Served, rules: Rules, request: Request) -> Response:
+    """PATCH."""
+    patch_type = check_type(served.resource, request.headers.get("content-type", ""))
+    is_apply = patch_type == APPLY_PATCH
+    call = Call(served, request, write_options("PatchOptions", request, apply=is_apply))
+    if is_apply:
+        return await _apply(call, rules)
+    body = request.body
+
+    def change(old: JsonObject, entry: Entry) -> JsonObject:
+        new = adopt(call, apply_patch(served.resource, patch_type, served.load(entry), body))
+        check_name(call, new)
+        check_version(call, new, old)
+        return new
+
+    entry = await rewrite(call, change, rules)
+    return served.answer(request, entry, 200, call.warnings)
+
+
+async def _apply(call: Call, rules: Rules) -> Response:
+    served, body = call.served, call.request.body
+
+    def merged(live: JsonObject | None) -> JsonObject:
+        configuration = read_configuration(body)
+        metadata = configuration.get("metadata")
+        new = server_side_apply(
+            served.resource,
+            live,
+            configuration,
+            call.options.field_manager,
+            force=call.options.force,
+            subresource=call.info.subresource,
+            now=served.services.now(),
+        )
+        check_name(call, {"metadata": dict(metadata or {})})
+        return adopt(call, new)
+
+    def change(old: JsonObject, entry: Entry) -> JsonObject:
+        new = merged(served.load(entry))
+        check_version(call, new, old)
+        return new
+
+    if served.head(call.key) is None and not call.info.subresource:
+        entry = await create_object(call, merged(None), applied=True)
+        return served.answer(call.request, entry, 201, call.warnings)
+    entry = await rewrite(call, change, rules._replace(applied=True))
+    return served.answer(call.request, entry, 200, call.warnings)

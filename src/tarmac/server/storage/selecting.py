@@ -1,0 +1,147 @@
+"""Label and field selectors over stored bytes.
+
+Entries hold bytes, so what a selector looks at (labels, a few fields) has to be decoded. An `Index` remembers it per name
+and revision for the resources that are ever selected from; equal label sets share one dictionary, which is what most
+objects of one owner have. Names and namespaces come from the key, and an object without labels is seen to have none by a
+search for the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest
+from tarmac.base.selectors import FieldSelector, LabelSelector
+from tarmac.store.interface import Entry
+
+_PLACE = ("metadata.name", "metadata.namespace")
+_NO_LABELS: dict[str, str] = {}
+_SHARED_SETS = 10_000
+
+
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Labels
+
+
+_decode_labels = msgspec.json.Decoder(_Labelled).decode
+
+
+class Selected(NamedTuple):
+    """What selectors may look at."""
+
+    revision: int
+    labels: dict[str, str]
+    fields: dict[str, str]
+
+
+class Index:
+    """Labels and selectable fields of one resource's entries."""
+
+    __slots__ = ("_known", "_load", "_resource", "_shared")
+
+    def __init__(self, resource: Resource, load: Callable[[Entry], JsonObject]) -> None:
+        self._resource = resource
+        self._load = load
+        self._known: dict[str, Selected] = {}
+        self._shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+
+    def look(self, entry: Entry) -> Selected:
+        """What selectors see of an entry."""
+        known = self._known.get(entry.name)
+        if known is not None and known.revision == entry.revision:
+            return known
+        known = self._read(entry)
+        self._known[entry.name] = known
+        return known
+
+    def forget(self, name: str) -> None:
+        """The object is gone."""
+        self._known.pop(name, None)
+
+    def _read(self, entry: Entry) -> Selected:
+        if self._resource.selectable:
+            obj = self._load(entry)
+            labels = obj["metadata"].get("labels") or _NO_LABELS
+            return Selected(
+                entry.revision, self._share(labels), self._share(self._resource.strategy.selectable_fields(obj))
+            )
+        if b'"labels":{' not in entry.raw:
+            return Selected(entry.revision, _NO_LABELS, _NO_LABELS)
+        return Selected(entry.revision, self._share(_decode_labels(entry.raw).metadata.labels), _NO_LABELS)
+
+    def _share(self, values: dict[str, str]) -> dict[str, str]:
+        key = tuple(values.items())
+        shared = self._shared.get(key)
+        if shared is None:
+            if len(self._shared) >= _SHARED_SETS:
+                self._shared.clear()
+            shared = self._shared[key] = values
+        return shared
+
+
+class Selection:
+    """Both selectors of one request, resolved against one resource. Raises BadRequest for what cannot be selected by."""
+
+    __slots__ = ("_fields", "_index", "_labels", "_placed", "key", "name", "namespace")
+
+    def __init__(self, resource: Resource, index: Index, labels: str, fields: str) -> None:
+        try:
+            label_selector = LabelSelector.parse(labels)
+            field_selector = FieldSelector.parse(fields)
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+        _check_supported(resource, field_selector)
+        self._index = index
+        self.key = (str(label_selector), str(field_selector))
+        self.name = field_selector.exact("metadata.name")
+        self.namespace = field_selector.exact("metadata.namespace")
+        self._placed = FieldSelector([term for term in field_selector.requirements if term[0] in _PLACE])
+        rest = FieldSelector([term for term in field_selector.requirements if term[0] not in _PLACE])
+        self._labels = None if label_selector.everything else label_selector.matches
+        self._fields = None if rest.everything else rest.matches
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return self._labels is None and self._fields is None and self._placed.everything
+
+    def matches(self, entry: Entry) -> bool:
+        """Whether the entry is selected."""
+        return self.accepts(entry, lambda: self._index.look(entry))
+
+    def accepts(self, entry: Entry, look: Callable[[], Selected]) -> bool:
+        """As `matches`, for a caller who knows how to look at the entry."""
+        if not self._placed.everything and not self._is_placed(entry):
+            return False
+        if self._labels is None and self._fields is None:
+            return True
+        seen = look()
+        if self._labels is not None and not self._labels(seen.labels):
+            return False
+        return self._fields is None or self._fields(seen.fields)
+
+    def _is_placed(self, entry: Entry) -> bool:
+        namespace, _, name = entry.name.rpartition("/")
+        return self._placed.matches({"metadata.name": name, "metadata.namespace": namespace})
+
+
+def _check_supported(resource: Resource, selector: FieldSelector) -> None:
+    supported = _PLACE if resource.namespaced else _PLACE[:1]
+    for field, _, _ in selector.requirements:
+        if field not in supported and field not in resource.selectable:
+            raise BadRequest(_unsupported(resource, field))
+
+
+def _unsupported(resource: Resource, field: str) -> str:
+    if resource.native and not resource.selectable:
+        return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    return f"field label not supported: {field}"

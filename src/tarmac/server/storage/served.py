@@ -1,0 +1,149 @@
+"""What the verbs need: the server's services, one `Served` for each resource, and one `Call` for each write.
+
+A `Served` binds a resource to the services and holds what is computed once per resource; nothing in it depends on a
+request. Verbs are functions of a `Served` and a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tarmac.api.catalog import Catalog
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, conflict, not_found
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.randomness import Randomness
+from tarmac.server.admission.chain import Chain
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.printing.answers import object_answer
+from tarmac.server.printing.negotiation import PLAIN, shape_of
+from tarmac.server.printing.table import TablePrinter
+from tarmac.server.reader import Reader
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.users import User
+from tarmac.server.storage.encoding import decode_json, encode_object, tail_of
+from tarmac.server.storage.options import WriteOptions
+from tarmac.server.storage.selecting import Index
+from tarmac.server.storage.views import View
+from tarmac.store.interface import Entry, Store
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_NOT_SPEC = frozenset({"metadata", "status", "kind", "apiVersion"})
+
+
+@dataclass(slots=True)
+class Services:
+    """What every resource shares."""
+
+    store: Store
+    reader: Reader
+    catalog: Catalog
+    admission: Chain
+    clock: Clock
+    randomness: Randomness
+
+    def now(self) -> str:
+        """The current time as objects are stamped with it."""
+        return rfc3339(self.clock.now())
+
+
+class Served:
+    """One resource, ready to be served. For a view, objects are handled in the shown form and converted at the store."""
+
+    __slots__ = ("_kept", "bucket", "index", "printer", "resource", "services", "store", "strategy", "tail", "view")
+
+    def __init__(self, resource: Resource, services: Services, kept: Resource, view: View | None = None) -> None:
+        self.resource = resource
+        self.services = services
+        self.store = services.store
+        self.strategy = resource.strategy
+        self.bucket = resource.bucket
+        self.view = view
+        self._kept = kept  # the resource whose form is stored: `resource` itself unless there is a view
+        self.tail = tail_of(resource)
+        self.index = Index(resource, self.load)
+        self.printer = TablePrinter(resource)
+
+    def key(self, namespace: str, name: str) -> str:
+        """The store's name for an object."""
+        return f"{namespace}/{name}" if self.resource.namespaced else name
+
+    def raw(self, entry: Entry) -> bytes:
+        """The object as it is shown."""
+        return entry.raw if self.view is None else encode_object(self.load(entry), self.resource, keep_version=True)
+
+    def load(self, entry: Entry) -> JsonObject:
+        """A fresh decoded copy as it is shown, resource version included."""
+        obj = decode_json(entry.raw)
+        return obj if self.view is None else self.view.shown(obj)
+
+    def encode(self, obj: JsonObject) -> bytes:
+        """The value to store for an object in the shown form."""
+        return encode_object(obj if self.view is None else self.view.stored(obj), self._kept)
+
+    def head(self, key: str) -> Entry | None:
+        """The newest accepted version: what a read-modify-write starts from."""
+        return self.store.head(self.bucket, key)
+
+    def answer(self, request: Request, entry: Entry, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+        """One object in the shape the client asked for."""
+        shape = shape_of(request)
+        if shape is PLAIN and self.view is None and not warnings:
+            return Response(status, entry.raw)
+        now = self.services.clock.now()
+        return object_answer(self.raw(entry), entry.revision, shape, self.printer, now, status, warnings)
+
+    @property
+    def counts_generations(self) -> bool:
+        """Whether objects carry `metadata.generation`."""
+        resource = self.resource
+        return self.strategy.generation and (not resource.native or "spec" in resource.schema.fields)
+
+    def has_new_generation(self, new: JsonObject, old: JsonObject) -> bool:
+        """Whether an update changes what the object asks for: its spec; for our own kinds all but metadata and status."""
+        if self.resource.native:
+            return new.get("spec") != old.get("spec")
+        fields = (new.keys() | old.keys()) - _NOT_SPEC
+        return any(new.get(field) != old.get(field) for field in fields)
+
+    def not_found(self, name: str) -> ApiError:
+        """No such object."""
+        return not_found(self.resource.group, self.resource.plural, name)
+
+    def conflict(self, name: str, why: str = MODIFIED) -> ApiError:
+        """A write that lost a race."""
+        return conflict(self.resource.group, self.resource.plural, name, why)
+
+
+class Call:
+    """One write under way: who asks for what, and what to warn them of."""
+
+    __slots__ = ("info", "options", "request", "served", "user", "warnings")
+
+    def __init__(self, served: Served, request: Request, options: WriteOptions) -> None:
+        self.served = served
+        self.request = request
+        self.info: RequestInfo = request.info
+        self.user: User = request.user
+        self.options = options
+        self.warnings: list[str] = []
+
+    @property
+    def key(self) -> str:
+        """The store's name for the object in the URL."""
+        return self.served.key(self.info.namespace, self.info.name)
+
+    @property
+    def manager(self) -> str:
+        """Who owns the fields this call sets: as told, else the program's name."""
+        return self.options.field_manager or program(self.request.headers.get("user-agent", ""))
+
+
+def program(user_agent: str) -> str:
+    """`kubectl` of `kubectl/v1.35.8 (linux/amd64)`, at most 128 printable bytes."""
+    name = user_agent.split("/", 1)[0]
+    if not name.isascii() or not name.isprintable():
+        name = "".join(letter for letter in name if letter.isprintable())
+    return name.encode()[:128].decode(errors="ignore")

@@ -1,0 +1,227 @@
+"""Update: replacing an object, or a part of it, without losing anybody's write.
+
+Every change is a read-modify-write against the newest accepted version. What differs between PUT, the patches and the
+subresources is how the new object comes about (`Change`) and which rules it must follow (`Rules`); everything else is
+here, once. A change that turns out to change nothing writes nothing and keeps the resource version. An update that
+removes the last finalizer of an object that is being deleted deletes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tarmac.api.resource import Strategy
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest, invalid
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.admission.chain import Attributes
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.patch import managed
+from tarmac.server.storage import metadata as meta
+from tarmac.server.storage.bodies import read_object
+from tarmac.server.storage.creating import create_object
+from tarmac.server.storage.options import write_options
+from tarmac.server.storage.served import Call, Served
+from tarmac.store.interface import Conflict, Entry, Event, Missing, Store, splice
+
+_ATTEMPTS = 5
+
+Change = Callable[[JsonObject, Entry], JsonObject]
+"""Makes the new object from the old one, which it must not change. Called again when a race is lost."""
+
+
+class Rules(NamedTuple):
+    """What an update through one door (the object itself, `status`, …) may do."""
+
+    prepare: Callable[[JsonObject, JsonObject], None]
+    validate: Callable[[JsonObject, JsonObject, FieldErrors], None]
+    applied: bool = False  # server-side apply has recorded the managers already
+
+
+def rules_of(served: Served, subresource: str = "") -> Rules:
+    """The rules of the object itself, or of its status."""
+    strategy = served.strategy
+    if subresource == "status":
+        return Rules(strategy.prepare_for_status_update, strategy.validate_status_update)
+    if strategy.has_status and not served.resource.native:
+        return Rules(_keeping_status(served), strategy.validate_update)
+    return Rules(strategy.prepare_for_update, strategy.validate_update)
+
+
+def _keeping_status(served: Served) -> Callable[[JsonObject, JsonObject], None]:
+    def prepare(new: JsonObject, old: JsonObject) -> None:
+        if "status" in old:
+            new["status"] = old["status"]
+        else:
+            new.pop("status", None)
+        served.strategy.prepare_for_update(new, old)
+
+    return prepare
+
+
+async def update(served: Served, rules: Rules, request: Request) -> Response:
+    """PUT through any door that takes the whole object."""
+    call = Call(served, request, write_options("UpdateOptions", request))
+
+    def change(old: JsonObject, _: Entry) -> JsonObject:
+        new = read_object(call)
+        check_name(call, new)
+        check_version(call, new, old)
+        return new
+
+    creates = served.strategy.allow_create_on_update and not call.info.subresource
+    if creates and served.head(call.key) is None:
+        obj = read_object(call)
+        check_name(call, obj)
+        return served.answer(request, await create_object(call, obj), 201, call.warnings)
+    entry = await rewrite(call, change, rules)
+    return served.answer(request, entry, 200, call.warnings)
+
+
+async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
+    """Apply a change to the object in the URL until it holds. Raises NotFound, Conflict and what the rules refuse."""
+    served = call.served
+    for _ in range(_ATTEMPTS):
+        entry = served.head(call.key)
+        if entry is None:
+            raise served.not_found(call.info.name)
+        call.warnings.clear()
+        old = served.load(entry)
+        new = change(old, entry)
+        try:
+            return await _revise(call, entry, old, new, rules)
+        except (Conflict, Missing):
+            continue  # somebody else was faster: only with a shared store
+    raise served.conflict(call.info.name)
+
+
+def check_name(call: Call, obj: JsonObject) -> None:
+    """The object must be the one in the URL."""
+    metadata = obj.setdefault("metadata", {})
+    name, wanted = metadata.get("name"), call.info.name
+    if not name:
+        raise BadRequest(f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided")
+    if name != wanted:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
+
+
+def check_version(call: Call, new: JsonObject, old: JsonObject) -> None:
+    """The client must have seen what it replaces, unless it does not care."""
+    served, name = call.served, call.info.name
+    metadata, current = new["metadata"], old["metadata"]
+    uid = metadata.get("uid")
+    if uid and uid != current["uid"]:
+        raise served.conflict(name, _wrong_uid(call, uid, current["uid"]))
+    version = metadata.get("resourceVersion")
+    if version and version != "0":
+        if version != current["resourceVersion"]:
+            raise served.conflict(name)
+    elif not (served.resource.native and served.strategy.allow_unconditional_update):
+        errors = FieldErrors()
+        errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(served.resource.group, served.resource.plural, name, errors)
+
+
+def _wrong_uid(call: Call, given: str, actual: str) -> str:
+    resource = call.served.resource
+    place = resource.plural if resource.native else f"{resource.group}/{resource.plural}"
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{call.key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {actual}"
+    )
+
+
+async def _revise(call: Call, entry: Entry, old: JsonObject, new: JsonObject, rules: Rules) -> Entry:
+    served, services = call.served, call.served.services
+    meta.place(served.resource, new["metadata"], call.info.namespace)
+    if not rules.applied:
+        managed.for_update(served.resource, old, new, call.manager, call.info.subresource, services.now())
+    attributes = _attributes(call, new, old)
+    services.admission.admit(attributes)
+    _prepare(call, new, old, rules)
+    _validate(call, new, old, rules)
+    services.admission.validate(attributes)
+    call.warnings += attributes.warnings
+    call.warnings += served.strategy.warnings(new, old)
+    return await _store(call, entry, old, new)
+
+
+def _attributes(call: Call, new: JsonObject, old: JsonObject) -> Attributes:
+    info, served = call.info, call.served
+    place = (info.subresource, info.namespace, info.name)
+    return Attributes("UPDATE", served.resource, *place, new, old, call.user, call.options.dry_run)
+
+
+def _prepare(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None:
+    served = call.served
+    meta.carry_over(new["metadata"], old["metadata"])
+    rules.prepare(new, old)
+    meta.carry_over(new["metadata"], old["metadata"])
+    if served.counts_generations and served.has_new_generation(new, old):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _validate(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None:
+    resource = call.served.resource
+    errors = FieldErrors()
+    meta.validate_update(new["metadata"], old["metadata"], errors)
+    rules.validate(new, old, errors)
+    if errors:
+        raise invalid(resource.group, resource.kind, call.info.name, errors)
+
+
+async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject) -> Entry:
+    served, store = call.served, call.served.store
+    gone = is_released(served.strategy, new, old)
+    if not gone and _unchanged(new, old):
+        await until_visible(store, served.bucket, entry)
+        return entry
+    value = served.encode(new)
+    if call.options.dry_run:
+        return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
+    if gone:
+        return await store.delete(served.bucket, entry.name, entry.revision, value)
+    return await store.update(served.bucket, entry.name, value, entry.revision)
+
+
+def is_released(strategy: Strategy, new: JsonObject, old: JsonObject) -> bool:
+    """Whether nothing holds a dying object any more: its last finalizer is gone and nobody's grace period runs."""
+    metadata = old["metadata"]
+    if new["metadata"].get("finalizers") or "deletionTimestamp" not in metadata or strategy.is_held(new):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _unchanged(new: JsonObject, old: JsonObject) -> bool:
+    """Whether there is nothing to write. When managers set what they had set before, their times do not count."""
+    fields = (new.keys() | old.keys()) - {"metadata", "kind", "apiVersion"}
+    if any(new.get(field) != old.get(field) for field in fields):
+        return False
+    ours, theirs = new["metadata"], old["metadata"]
+    fields = (ours.keys() | theirs.keys()) - {"managedFields", "resourceVersion"}
+    if any(ours.get(field) != theirs.get(field) for field in fields):
+        return False
+    return _timeless(ours.get("managedFields")) == _timeless(theirs.get("managedFields"))
+
+
+def _timeless(entries: Sequence[JsonObject] | None) -> list[JsonObject]:
+    return [{field: value for field, value in entry.items() if field != "time"} for entry in entries or ()]
+
+
+async def until_visible(store: Store, bucket: str, entry: Entry) -> None:
+    """Wait until an accepted version is durable, so that nothing is answered that a crash could take back."""
+    if store.revision >= entry.revision:
+        return
+    seen = asyncio.get_running_loop().create_future()
+
+    def look(_: Sequence[Event]) -> None:
+        if store.revision >= entry.revision and not seen.done():
+            seen.set_result(None)
+
+    end = store.subscribe(bucket, look)
+    try:
+        await seen
+    finally:
+        end()

@@ -1,0 +1,69 @@
+"""`events.k8s.io/v1` as another view of core Events.
+
+There is one stored form, the core one; a view translates objects on their way in and out. The two forms name the same
+things differently (`involvedObject` is `regarding`, `message` is `note`), and the old counters live on under
+`deprecated…` names.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tarmac.api.schema import JsonObject
+
+# core name -> events.k8s.io name, for every field whose name differs
+_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_REVERSED = {theirs: ours for ours, theirs in _NAMES.items()}
+
+
+_ALWAYS_SHOWN = ("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp")
+_ALWAYS_STORED: JsonObject = {
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+
+
+class View(Protocol):
+    """Two forms of one object. Neither call keeps or changes its argument beyond the top level."""
+
+    def shown(self, stored: JsonObject) -> JsonObject:
+        """The stored form as this resource shows it."""
+        ...
+
+    def stored(self, shown: JsonObject) -> JsonObject:
+        """The shown form as it is stored."""
+        ...
+
+
+class EventView:
+    """Core Events in the clothes of `events.k8s.io/v1`."""
+
+    def shown(self, stored: JsonObject) -> JsonObject:
+        """As `events.k8s.io/v1`: old counters are always there, an unknown reporter never is."""
+        event = {_NAMES.get(field, field): value for field, value in stored.items()}
+        event["kind"], event["apiVersion"] = "Event", "events.k8s.io/v1"
+        for field in _ALWAYS_SHOWN:
+            event.setdefault(field, None)
+        event.setdefault("deprecatedSource", {})
+        for field in ("reportingController", "reportingInstance"):
+            if not event.get(field):
+                event.pop(field, None)
+        return event
+
+    def stored(self, shown: JsonObject) -> JsonObject:
+        """As core `v1`, where an unknown reporter is an empty string."""
+        event = {_REVERSED.get(field, field): value for field, value in shown.items()}
+        event["kind"], event["apiVersion"] = "Event", "v1"
+        return _ALWAYS_STORED | event

@@ -1,0 +1,263 @@
+"""Who watches what, and the one place where events turn into writes.
+
+The hub subscribes to a bucket while anybody watches it. Groups that follow one object only are found by its key, so a
+thousand watches of single ConfigMaps cost an event nothing but a look-up. Deadlines and bookmarks are kept by one slow
+beat over all watchers instead of timers of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from tarmac.api.status import Gone
+from tarmac.base.clock import Clock
+from tarmac.server.http.messages import Chunk, Stream
+from tarmac.server.printing.negotiation import Shape
+from tarmac.server.storage.selecting import Selection
+from tarmac.server.storage.served import Served
+from tarmac.server.storage.watchevents import Change, bookmark_line, error_line, event_line
+from tarmac.store.interface import Event, Store
+
+_BEAT = 0.25
+_BOOKMARKS = 60.0
+_BEFORE_THE_END = 2.0
+_LARGE = 256 << 10  # an initial state beyond this is waited for
+_BACKLOG = 16 << 20
+
+GroupKey = tuple[str, str, tuple[str, str], Shape]
+
+
+class Watcher:
+    """One client's stream."""
+
+    __slots__ = (
+        "backlog",
+        "backlog_size",
+        "bookmarks",
+        "deadline",
+        "lifetime",
+        "next_bookmark",
+        "skip_to",
+        "stream",
+        "titled",
+    )
+
+    def __init__(self, stream: Stream, *, skip_to: int, lifetime: float, bookmarks: bool, titled: bool) -> None:
+        self.stream = stream
+        self.skip_to = skip_to  # events up to this revision are not for it
+        self.lifetime = lifetime
+        self.bookmarks = bookmarks
+        self.titled = titled  # whether it has seen the table's column definitions, if it needs any
+        self.deadline = 0.0
+        self.next_bookmark = 0.0
+        self.backlog: list[Chunk] | None = None
+        self.backlog_size = 0
+
+    def begin(self, data: bytes) -> bool:
+        """Send the initial state; events wait while the client takes a large one."""
+        if len(data) > _LARGE:
+            self.backlog = []
+        return self.stream.write(data)
+
+    def send(self, chunk: Chunk) -> bool:
+        """Send, or put behind what is still on its way."""
+        if self.backlog is None:
+            return self.stream.write_chunk(chunk)
+        self.backlog.append(chunk)
+        self.backlog_size += len(chunk.data)
+        return self.backlog_size <= _BACKLOG
+
+    def catch_up(self) -> bool:
+        """Send what waited, once the client has taken the initial state. True when it is no longer behind."""
+        if self.backlog is None or self.stream.buffered > _LARGE:
+            return self.backlog is None
+        waiting, self.backlog, self.backlog_size = self.backlog, None, 0
+        for chunk in waiting:
+            self.stream.write_chunk(chunk)
+        return True
+
+
+class Group:
+    """Watchers that see the same."""
+
+    __slots__ = ("key", "prefix", "selection", "served", "shape", "watchers")
+
+    def __init__(self, served: Served, prefix: str, selection: Selection, shape: Shape) -> None:
+        self.served = served
+        self.prefix = prefix
+        self.selection = selection
+        self.shape = shape
+        self.key: GroupKey = (served.resource.api_version, prefix, selection.key, shape)
+        self.watchers: dict[Watcher, None] = {}
+
+    @property
+    def only(self) -> str | None:
+        """The key of the one object it follows, if it follows one."""
+        if self.selection.name is None or (self.served.resource.namespaced and not self.prefix):
+            return None
+        return f"{self.prefix}{self.selection.name}"
+
+    def line(self, change: Change) -> bytes:
+        """What its watchers see of a change; empty for nothing."""
+        if self.prefix and not change.event.entry.name.startswith(self.prefix):
+            return b""
+        if self.selection.everything:
+            return change.line(self.shape)
+        return change.selected_line(self.selection, self.shape)
+
+    def titled_line(self, change: Change) -> bytes:
+        """A table's event with the column definitions, which every watcher gets once."""
+        event = change.event
+        return event_line(self.served, event.type, event.entry, self.shape, definitions=True)
+
+
+class _Scope:
+    """Everything that is watched in one bucket."""
+
+    __slots__ = ("end", "general", "single")
+
+    def __init__(self) -> None:
+        self.general: dict[GroupKey, Group] = {}
+        self.single: dict[str, dict[GroupKey, Group]] = {}
+        self.end: Callable[[], None] = lambda: None
+
+    def groups_of(self, group: Group) -> dict[GroupKey, Group]:
+        """The table that a group like this belongs in."""
+        return self.general if group.only is None else self.single.setdefault(group.only, {})
+
+    def groups(self) -> Iterable[Group]:
+        """All of them."""
+        yield from self.general.values()
+        for groups in self.single.values():
+            yield from groups.values()
+
+
+class Hub:
+    """All watchers of the server."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._scopes: dict[str, _Scope] = {}
+        self._behind: set[Watcher] = set()
+        self.sent: dict[str, int] = {}  # events by bucket, for metrics
+        self.count = 0
+
+    def join(self, like: Group, watcher: Watcher) -> Callable[[], None]:
+        """Let the watcher have everything from now on; returns the call that ends it."""
+        bucket = like.served.bucket
+        scope = self._scopes.get(bucket)
+        if scope is None:
+            scope = self._scopes[bucket] = _Scope()
+            scope.end = self._store.subscribe(bucket, partial(self._deliver, bucket, scope))
+        group = scope.groups_of(like).setdefault(like.key, like)
+        group.watchers[watcher] = None
+        now = self._clock.monotonic()
+        watcher.deadline = now + watcher.lifetime
+        watcher.next_bookmark = _next_bookmark(watcher, now)
+        if watcher.backlog is not None:
+            self._behind.add(watcher)
+        self.count += 1
+        return partial(self._leave, bucket, group, watcher)
+
+    def _leave(self, bucket: str, group: Group, watcher: Watcher) -> None:
+        if watcher not in group.watchers:
+            return
+        del group.watchers[watcher]
+        self._behind.discard(watcher)
+        self.count -= 1
+        if group.watchers:
+            return
+        scope = self._scopes[bucket]
+        groups = scope.groups_of(group)
+        groups.pop(group.key, None)
+        if group.only is not None and not groups:
+            del scope.single[group.only]
+        if not scope.general and not scope.single:
+            scope.end()
+            del self._scopes[bucket]
+
+    def _deliver(self, bucket: str, scope: _Scope, events: Sequence[Event]) -> None:
+        if not events:
+            self._lost(scope)
+            return
+        changes: dict[str, list[Change]] = {}
+        for group in tuple(scope.general.values()):
+            self._write(bucket, group, _changes_for(group, events, changes))
+        if scope.single:
+            for event in events:
+                for group in tuple(scope.single.get(event.entry.name, {}).values()):
+                    self._write(bucket, group, [Change(group.served, event)])
+
+    def _write(self, bucket: str, group: Group, changes: Sequence[Change]) -> None:
+        seen = [(change, line) for change in changes if (line := group.line(change))]
+        if not seen:
+            return
+        chunk = Chunk(b"".join([line for _, line in seen]))
+        for watcher in tuple(group.watchers):
+            if not watcher.titled or watcher.skip_to >= seen[0][0].event.entry.revision:
+                self._write_own(group, watcher, seen)
+            elif not watcher.send(chunk):
+                watcher.stream.close()
+        self.sent[bucket] = self.sent.get(bucket, 0) + len(seen) * len(group.watchers)
+
+    def _write_own(self, group: Group, watcher: Watcher, seen: Sequence[tuple[Change, bytes]]) -> None:
+        """For the few who may not see all of a batch, or need the titles of their table first."""
+        own = [(change, line) for change, line in seen if change.event.entry.revision > watcher.skip_to]
+        if not own:
+            return
+        lines = [line for _, line in own]
+        if not watcher.titled:
+            lines[0] = group.titled_line(own[0][0])
+            watcher.titled = True
+        if not watcher.send(Chunk(b"".join(lines))):
+            watcher.stream.close()
+
+    def _lost(self, scope: _Scope) -> None:
+        """Events are missing: every client must list again."""
+        line = Chunk(error_line(Gone("too old resource version").encoded()))
+        for group in tuple(scope.groups()):
+            for watcher in tuple(group.watchers):
+                watcher.send(line)
+                watcher.stream.close()
+
+    async def run(self) -> None:
+        """Keep deadlines and bookmarks until cancelled."""
+        while True:
+            await self._clock.sleep(_BEAT)
+            self.beat()
+
+    def beat(self) -> None:
+        """End what is over, send bookmarks that are due and what waited for slow beginners."""
+        self._behind = {watcher for watcher in self._behind if not watcher.catch_up()}
+        now = self._clock.monotonic()
+        for scope in tuple(self._scopes.values()):
+            for group in tuple(scope.groups()):
+                self._beat(group, now)
+
+    def _beat(self, group: Group, now: float) -> None:
+        bookmark: Chunk | None = None
+        for watcher in tuple(group.watchers):
+            if watcher.bookmarks and now >= watcher.next_bookmark:
+                if bookmark is None:
+                    bookmark = Chunk(bookmark_line(group.served, self._store.revision, group.shape))
+                watcher.next_bookmark = _next_bookmark(watcher, now)
+                watcher.send(bookmark)
+            if now >= watcher.deadline:
+                watcher.stream.close()
+
+
+def _changes_for(group: Group, events: Sequence[Event], made: dict[str, list[Change]]) -> list[Change]:
+    """The batch as changes, shared by all groups of one resource."""
+    version = group.served.resource.api_version
+    changes = made.get(version)
+    if changes is None:
+        changes = made[version] = [Change(group.served, event) for event in events]
+    return changes
+
+
+def _next_bookmark(watcher: Watcher, now: float) -> float:
+    """Every minute, and once more shortly before the end."""
+    last = watcher.deadline - _BEFORE_THE_END
+    return min(now + _BOOKMARKS, last) if now < last else now + watcher.lifetime

@@ -1,0 +1,173 @@
+"""Watch: the present or a point in the past, and every change after it, exactly once and in order.
+
+Watchers of one resource that see the same things (namespace, selectors, shape) form a group. A batch of the store is
+rendered once per group, framed once, and written to every member; a watcher whose client does not read is cut off by its
+stream and resumes by itself. Everything up to joining a group happens in one turn of the loop, so nothing is missed or
+repeated.
+
+A watcher that begins with a large initial state is `behind` until its client has taken it: what happens meanwhile waits,
+so that it is not cut off for being slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from tarmac.api.status import ApiError, Gone, NotAcceptable
+from tarmac.base.randomness import Randomness
+from tarmac.server.http.messages import Chunk, Request, Stream, StreamResponse
+from tarmac.server.printing.negotiation import Shape, shape_of
+from tarmac.server.storage.listing import find, too_large
+from tarmac.server.storage.options import ListOptions, list_options, parse_revision
+from tarmac.server.storage.selecting import Selection
+from tarmac.server.storage.served import Served
+from tarmac.server.storage.watchevents import Change, bookmark_line, error_line, event_line, initial_lines
+from tarmac.server.storage.watchgroups import Group, Hub, Watcher
+from tarmac.store.interface import Compacted, Event, FutureRevision
+
+_SHORTEST, _LONGEST = 1800.0, 3600.0
+_EVERYTHING_NOW = ListOptions()
+
+
+class Query(NamedTuple):
+    """One watch request, resolved."""
+
+    served: Served
+    prefix: str
+    selection: Selection
+    shape: Shape
+    options: ListOptions
+    revision: int
+
+    @property
+    def starts_with_state(self) -> bool:
+        """Whether the present comes first, as additions."""
+        if self.options.send_initial_events is not None:
+            return self.options.send_initial_events
+        return self.revision == 0
+
+    @property
+    def starts_now(self) -> bool:
+        """Whether nothing but what happens from now on is wanted."""
+        return self.revision == 0 and not self.starts_with_state
+
+
+def watch(served: Served, request: Request, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
+    """GET of a collection with `watch`."""
+    query = _query(served, request)
+    store = served.store
+    if query.starts_with_state or query.starts_now:
+        waiting = store.fresh() if query.options.resource_version != "0" else None
+        return _answer(query, hub) if waiting is None else _answer_fresh(waiting, query, hub)
+    try:
+        store.since(served.bucket, query.revision, query.prefix)
+    except Compacted:
+        return _answer_from_log(query, hub)
+    except FutureRevision:
+        pass  # nothing to repeat; what comes before that revision is left out
+    return _answer(query, hub)
+
+
+def _query(served: Served, request: Request) -> Query:
+    options = list_options(request, watch=True)
+    shape = shape_of(request)
+    if shape.yaml:
+        raise NotAcceptable(
+            "406: Not Acceptable\n\nAvailable representations: application/json;stream=watch", details={}
+        )
+    try:
+        revision = parse_revision(options.resource_version)
+    except ValueError as error:
+        raise ApiError(str(error), reason="") from None
+    info = request.info
+    prefix = f"{info.namespace}/" if info.namespace and served.resource.namespaced else ""
+    fields = options.field_selector
+    if info.path.split("/")[3 if info.group == "" else 4 :][:1] == ["watch"] and info.name:
+        fields = f"metadata.name={info.name}"
+    selection = Selection(served.resource, served.index, options.label_selector, fields)
+    return Query(served, prefix, selection, shape._replace(pretty=False), options, revision)
+
+
+async def _answer_fresh(waiting: Awaitable[None], query: Query, hub: Hub) -> StreamResponse:
+    await waiting
+    return _answer(query, hub)
+
+
+async def _answer_from_log(query: Query, hub: Hub) -> StreamResponse:
+    """Resume from before what memory holds: the durable log first, then memory from where the log ended."""
+    served = query.served
+    try:
+        events = await served.store.history(served.bucket, query.revision, query.prefix)
+    except Compacted as error:
+        gone = Gone(f"too old resource version: {query.revision} ({error.oldest - 1})")
+        return StreamResponse(partial(_refuse, gone))
+    return _answer(query._replace(revision=served.store.revision), hub, events)
+
+
+def _refuse(error: ApiError, stream: Stream) -> Callable[[], None]:
+    """A watch that cannot start says so inside the stream, as in Kubernetes."""
+    stream.write(error_line(error.encoded()))
+    stream.close()
+    return lambda: None
+
+
+def _answer(query: Query, hub: Hub, events: Sequence[Event] = ()) -> StreamResponse:
+    return StreamResponse(partial(_start, query, hub, events))
+
+
+def _start(query: Query, hub: Hub, events: Sequence[Event], stream: Stream) -> Callable[[], None]:
+    try:
+        lines = _first_lines(query, events)
+    except ApiError as error:
+        return _refuse(error, stream)
+    group = Group(query.served, query.prefix, query.selection, query.shape)
+    options = query.options
+    watcher = Watcher(
+        stream,
+        skip_to=max(query.revision, query.served.store.revision),
+        lifetime=_lifetime(options, query.served.services.randomness),
+        bookmarks=options.allow_bookmarks,
+        titled=query.shape.form != "table" or bool(lines),
+    )
+    if lines and not watcher.begin(b"".join(lines)):
+        return lambda: None
+    return hub.join(group, watcher)
+
+
+def _lifetime(options: ListOptions, randomness: Randomness) -> float:
+    if options.timeout_seconds:
+        return float(options.timeout_seconds)
+    return randomness.uniform(_SHORTEST, _LONGEST)
+
+
+def _first_lines(query: Query, events: Sequence[Event]) -> list[bytes]:
+    """What the client gets before anything new happens."""
+    served, store = query.served, query.served.store
+    if query.starts_with_state:
+        if query.revision > store.revision:
+            raise too_large(query.revision, store.revision)
+        found = find(served, query.prefix, query.selection, _EVERYTHING_NOW)
+        lines = initial_lines(served, found.entries, query.shape)
+        if query.options.send_initial_events and query.options.allow_bookmarks:
+            lines.append(bookmark_line(served, store.revision, query.shape, initial_end=True))
+        return lines
+    if query.starts_now:
+        return []
+    try:
+        events = [*events, *store.since(served.bucket, query.revision, query.prefix)]
+    except FutureRevision:
+        return []
+    except Compacted as error:
+        raise Gone(f"too old resource version: {query.revision} ({error.oldest - 1})") from None
+    return _event_lines(query, events)
+
+
+def _event_lines(query: Query, events: Sequence[Event]) -> list[bytes]:
+    group = Group(query.served, query.prefix, query.selection, query.shape)
+    lines = [line for event in events if (line := group.line(Change(query.served, event)))]
+    if lines and query.shape.form == "table":
+        first = next(event for event in events if group.line(Change(query.served, event)))
+        lines[0] = event_line(query.served, first.type, first.entry, query.shape, definitions=True)
+    return lines
