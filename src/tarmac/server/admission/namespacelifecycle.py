@@ -1,0 +1,49 @@
+"""NamespaceLifecycle: nothing is created in a namespace that is not there or is going away."""
+
+from __future__ import annotations
+
+from tarmac.api.resource import Resource
+from tarmac.api.status import Forbidden, not_found
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.refusal import refuse
+from tarmac.server.reader import Reader
+
+BUCKET = "core/namespaces"
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+
+class NamespaceLifecycle(Plugin):
+    """Guards the door of every namespace, and the system's own namespaces themselves."""
+
+    name = "NamespaceLifecycle"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        if resource.bucket == BUCKET:
+            return operation == "DELETE"
+        return resource.namespaced and operation == "CREATE" and resource.plural != "localsubjectaccessreviews"
+
+    def admit(self, attributes: Attributes) -> None:
+        if attributes.operation == "DELETE":
+            if attributes.name in IMMORTAL:
+                raise refuse(attributes, "this namespace may not be deleted")
+            return
+        namespace = self._reader.get(BUCKET, attributes.namespace)
+        if namespace is None:
+            raise not_found("", "namespaces", attributes.namespace)
+        if (namespace.get("status") or {}).get("phase") == "Terminating":
+            raise _terminating(attributes)
+
+
+def _terminating(attributes: Attributes) -> Forbidden:
+    namespace = attributes.namespace
+    error = refuse(attributes, f"unable to create new content in namespace {namespace} because it is being terminated")
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    error.details = {**(error.details or {}), "causes": [cause]}
+    return error
