@@ -109,7 +109,7 @@ class HttpTransport:
             # Not released to the pool: an unfinished answer would have to be read to its end first.
             answer.close()
 
-    def shared(self, group: str, plural: str, key: str, raw: bytes) -> bytes:
+    def shared(self, group: str, plural: str, key: str, raw: bytes, /) -> bytes:
         """Another process's memory cannot be shared."""
         return raw
 

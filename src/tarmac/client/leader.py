@@ -19,7 +19,7 @@ unique to one leadership.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -113,6 +113,9 @@ class Timing:
             raise ValueError("lease_duration must exceed renew_deadline, and that retry_period")
 
 
+Lead = Callable[[Leadership], Coroutine[Any, Any, None]]
+
+
 class Elector:
     """One contender. `identity` must be unique to this process's run, so that nobody inherits a lease by name."""
 
@@ -128,7 +131,7 @@ class Elector:
         self._seen: tuple[Any, ...] | None = None
         self._seen_at = 0.0
 
-    async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
+    async def run(self, lead: Lead) -> None:
         """Lead whenever possible, until cancelled or until `lead` returns of its own accord.
 
         `lead` is cancelled when leadership is lost and called again, from the start, when it is regained.
@@ -204,33 +207,31 @@ class Elector:
         duration = spec.get("leaseDurationSeconds") or self._timing.lease_duration
         return now - self._seen_at > duration
 
-    async def _hold(self, leadership: Leadership, lead: Callable[[Leadership], Awaitable[None]]) -> bool:
+    async def _hold(self, leadership: Leadership, lead: Lead) -> bool:
         """Work and renew; True when the work ended by itself, False when leadership did."""
-        work = asyncio.ensure_future(lead(leadership))
-        async with asyncio.TaskGroup() as group:
-            keepers = [
-                group.create_task(self._renew_while_leading(leadership, work)),
-                group.create_task(self._end_at_deadline(leadership, work)),
-            ]
-            try:
-                await work
-            except asyncio.CancelledError:
-                if leadership.remaining > 0:
-                    raise
-            finally:
-                # However we got here (cancelled from outside, work failed), nothing may outlive this block.
-                work.cancel()
-                for keeper in keepers:
-                    keeper.cancel()
-        return not work.cancelled()
+        try:
+            async with asyncio.TaskGroup() as group:
+                work = group.create_task(lead(leadership))
+                keepers = (
+                    group.create_task(self._renew_while_leading(leadership, work)),
+                    group.create_task(self._end_at_deadline(leadership, work)),
+                )
+                try:
+                    await asyncio.wait((work,))
+                finally:
+                    for task in (work, *keepers):
+                        task.cancel()
+        except* NotLeader:
+            leadership.lose()
+        return leadership.remaining > 0
 
-    async def _end_at_deadline(self, leadership: Leadership, work: asyncio.Future[None]) -> None:
+    async def _end_at_deadline(self, leadership: Leadership, work: asyncio.Task[None]) -> None:
         while leadership.remaining > 0:
             await self._clock.sleep(leadership.remaining)
         leadership.lose()
         work.cancel()
 
-    async def _renew_while_leading(self, leadership: Leadership, work: asyncio.Future[None]) -> None:
+    async def _renew_while_leading(self, leadership: Leadership, work: asyncio.Task[None]) -> None:
         while leadership.remaining > 0:
             await self._clock.sleep(self._timing.retry_period)
             started = self._clock.monotonic()
@@ -241,7 +242,7 @@ class Elector:
                 _log.info("the lease is not ours any more", lease=self.name, why=str(error))
                 leadership.lose()
                 work.cancel()
-            except (ApiError, ClientError) as error:
+            except (ApiError, ClientError, TimeoutError) as error:
                 _log.debug("renewal failed", lease=self.name, why=str(error))
 
     async def _renew(self, epoch: int, timeout: float) -> None:

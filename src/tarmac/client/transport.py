@@ -53,7 +53,7 @@ class Transport(Protocol):
         """Send and hand over the answer as it comes. Leaving the context ends the request."""
         ...
 
-    def shared(self, group: str, plural: str, key: str, raw: bytes) -> bytes:
+    def shared(self, group: str, plural: str, key: str, raw: bytes, /) -> bytes:
         """Bytes equal to `raw` that live elsewhere in this process anyway, else `raw` itself:
 
         caches then cost no second copy.

@@ -1,0 +1,81 @@
+"""What a server serves, found out by asking it.
+
+Aggregated discovery answers everything in two requests; a server without it is asked group by group. Of each group
+the preferred version counts, and of a resource served in several versions the first. A group whose backend is away is
+reported as a failure, never silently left out: whoever deletes "everything" must know that it did not see everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError
+from tarmac.client.client import Client, decode_json
+from tarmac.client.targets import Target, dynamic
+
+AGGREGATED = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One resource and what may be done with it."""
+
+    target: Target[JsonObject]
+    verbs: frozenset[str]
+
+
+@dataclass(slots=True)
+class Discovery:
+    """All resources, and the group versions that could not be asked."""
+
+    resources: list[Served] = field(default_factory=list[Served])
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+
+    def with_verbs(self, *verbs: str) -> list[Served]:
+        """The resources that have all these verbs."""
+        return [each for each in self.resources if each.verbs.issuperset(verbs)]
+
+
+async def discover(client: Client) -> Discovery:
+    """Ask the server. Raises ApiError or ClientError when it does not answer at all."""
+    found = Discovery()
+    for root in ("/api", "/apis"):
+        document = decode_json((await client.call("GET", root, headers=AGGREGATED)).body)
+        if document.get("kind") == "APIGroupDiscoveryList":
+            _take_aggregated(found, document)
+        elif root == "/api":
+            await _ask(client, found, "v1", "/api/v1")
+        else:
+            for group in document.get("groups") or []:
+                version = group["preferredVersion"]["groupVersion"]
+                await _ask(client, found, version, f"/apis/{version}")
+    return found
+
+
+def _take_aggregated(found: Discovery, document: JsonObject) -> None:
+    for group in document.get("items") or []:
+        name = group["metadata"].get("name", "")
+        seen: set[str] = set()
+        for version in group.get("versions") or []:
+            api_version = f"{name}/{version['version']}" if name else version["version"]
+            if version.get("freshness") == "Stale":
+                found.failures[api_version] = "its backend is not answering"
+            for resource in version.get("resources") or []:
+                if resource["resource"] not in seen:
+                    seen.add(resource["resource"])
+                    kind = (resource.get("responseKind") or {}).get("kind", "")
+                    target = dynamic(api_version, resource["resource"], kind, resource.get("scope") == "Namespaced")
+                    found.resources.append(Served(target, frozenset(resource.get("verbs") or ())))
+
+
+async def _ask(client: Client, found: Discovery, api_version: str, path: str) -> None:
+    try:
+        document = await client.get_json(path)
+    except ApiError as error:
+        found.failures[api_version] = str(error)
+        return
+    for resource in document.get("resources") or []:
+        if "/" not in resource["name"]:
+            target = dynamic(api_version, resource["name"], resource["kind"], resource["namespaced"])
+            found.resources.append(Served(target, frozenset(resource.get("verbs") or ())))

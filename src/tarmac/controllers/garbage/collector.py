@@ -1,0 +1,209 @@
+"""The garbage collector: observe through the graph, decide on live objects, act with preconditions.
+
+For an object that may have lost an owner, each reference is looked up live, in the object's own namespace:
+
+    solid      the owner is there with this uid
+    dangling   no such object, or another one by that name
+    waiting    the owner is being deleted in the foreground and waits for its dependents
+
+With a solid owner left, the other references are taken out. With none, the object is deleted; if an owner waits and
+the object has dependents itself, in the foreground too, so that the whole tree goes bottom-up. An owner that waits is
+let go when nothing blocks it any more; one that orphans is let go when its dependents no longer name it.
+
+Deletes and patches carry the uid and version they were decided on, so a race makes them fail and be looked at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.controller import Controller, RetryAfter, Terminal
+from tarmac.client.envelope import Metadata, OwnerReference, metadata_of
+from tarmac.client.reflector import METADATA_FORM
+from tarmac.client.resources import Propagation
+from tarmac.client.targets import Target
+from tarmac.controllers.garbage.graph import FOREGROUND, ORPHAN, Graph, Node
+from tarmac.controllers.garbage.monitors import REFRESH_SECONDS, Monitors
+
+REMEMBERED_ABSENT = 1000
+
+_log = log("garbage")
+
+
+@dataclass(slots=True)
+class Verdict:
+    """An object's references, sorted by what became of their owners."""
+
+    solid: list[OwnerReference] = field(default_factory=list[OwnerReference])
+    dangling: list[OwnerReference] = field(default_factory=list[OwnerReference])
+    waiting: list[OwnerReference] = field(default_factory=list[OwnerReference])
+
+
+class UnknownKind(Exception):
+    """An owner of a kind that is not served (any more, or yet): nothing can be said about it."""
+
+
+class GarbageCollector:
+    """Runs over one server, for every resource of it."""
+
+    def __init__(self, client: Client, workers: int = 8) -> None:
+        self._client = client
+        self.graph = Graph()
+        self.controller = Controller(
+            "garbage", self.reconcile, clock=client.clock, randomness=client.randomness, workers=workers
+        )
+        self._monitors = Monitors(client, self.graph, self._look)
+        self._absent: OrderedDict[tuple[str, OwnerReference], None] = OrderedDict()
+
+    async def run(self) -> None:
+        """Collect until cancelled. Nothing is judged before everything has been seen."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._monitors.run())
+            await self._monitors.synced()
+            group.create_task(self.controller.run())
+
+    def _look(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            self.controller.queue.add(uid)
+
+    async def reconcile(self, uid: str) -> RetryAfter | None:
+        """Look at one object."""
+        node = self.graph.get(uid)
+        if node is None or node.target is None or not self.graph.needs_attention(node):
+            return None
+        live = await self._live(node.target, node.namespace, node.name)
+        if live is None or live.uid != uid:
+            return None  # the watch will tell
+        finalizers = live.finalizers or []
+        try:
+            if live.deletion_timestamp is None:
+                await self._judge(node, node.target, live)
+            elif ORPHAN in finalizers:
+                await self._release_dependents(uid)
+                await self._remove_finalizer(node.target, live, ORPHAN)
+            elif FOREGROUND in finalizers and not self.graph.blockers(uid):
+                await self._remove_finalizer(node.target, live, FOREGROUND)
+        except UnknownKind as error:
+            _log.debug("cannot judge", key=live.key, why=str(error))
+            return RetryAfter(REFRESH_SECONDS)
+        return None
+
+    async def _judge(self, node: Node, target: Target[Any], live: Metadata) -> None:
+        verdict = await self._classify(node, live)
+        if not verdict.dangling and not verdict.waiting:
+            return
+        if verdict.solid:
+            await self._set_references(target, live, verdict.solid)
+        elif verdict.waiting and (dependents := self.graph.dependents(live.uid)):
+            if any(dependent.foreground for dependent in dependents):
+                # A circle of owners that all wait for each other: stop blocking, or nobody would ever go.
+                live = await self._set_references(target, live, [_unblocking(each) for each in verdict.waiting])
+            await self._delete(target, live, "Foreground")
+        else:
+            await self._delete(target, live, _asked_policy(live))
+
+    async def _classify(self, node: Node, live: Metadata) -> Verdict:
+        verdict = Verdict()
+        for reference in live.owner_references or ():
+            owner = await self._owner(node, reference)
+            if owner is None or owner.uid != reference.uid:
+                verdict.dangling.append(reference)
+            elif owner.deletion_timestamp is not None and FOREGROUND in (owner.finalizers or ()):
+                verdict.waiting.append(reference)
+            else:
+                verdict.solid.append(reference)
+        return verdict
+
+    async def _owner(self, node: Node, reference: OwnerReference) -> Metadata | None:
+        """The live object a reference names, looked for where the dependent may have owners."""
+        target = self._monitors.target(reference.api_version, reference.kind)
+        if target is None:
+            raise UnknownKind(f"{reference.api_version} {reference.kind} is not served")
+        if target.namespaced and not node.namespace:
+            raise Terminal(f"a cluster-wide object cannot be owned by the namespaced {reference.kind} {reference.name}")
+        remembered = (node.namespace, reference)
+        if remembered in self._absent:
+            return None
+        owner = await self._live(target, node.namespace, reference.name)
+        if owner is None or owner.uid != reference.uid:
+            self._absent[remembered] = None
+            if len(self._absent) > REMEMBERED_ABSENT:
+                self._absent.popitem(last=False)
+        return owner
+
+    async def _release_dependents(self, uid: str) -> None:
+        for node in self.graph.dependents(uid):
+            if node.target is None:
+                continue
+            live = await self._live(node.target, node.namespace, node.name)
+            if live is not None and live.uid == node.uid:
+                kept = [each for each in live.owner_references or () if each.uid != uid]
+                if len(kept) != len(live.owner_references or ()):
+                    await self._set_references(node.target, live, kept)
+
+    async def _live(self, target: Target[Any], namespace: str, name: str) -> Metadata | None:
+        try:
+            reply = await self._client.call("GET", target.path(namespace, name), headers={"Accept": METADATA_FORM})
+        except NotFound:
+            return None
+        return metadata_of(reply.body)
+
+    async def _set_references(self, target: Target[Any], live: Metadata, kept: list[OwnerReference]) -> Metadata:
+        references = [_as_json(each) for each in kept]
+        return await self._patch(target, live, {"ownerReferences": references or None})
+
+    async def _remove_finalizer(self, target: Target[Any], live: Metadata, finalizer: str) -> None:
+        kept = [each for each in live.finalizers or () if each != finalizer]
+        await self._patch(target, live, {"finalizers": kept or None})
+
+    async def _patch(self, target: Target[Any], live: Metadata, metadata: JsonObject) -> Metadata:
+        conditional = {"uid": live.uid, "resourceVersion": live.resource_version, **metadata}
+        resource = self._client.resource(target)
+        patched = await resource.patch(live.name, {"metadata": conditional}, live.namespace)
+        return Metadata(
+            name=live.name,
+            namespace=live.namespace,
+            uid=live.uid,
+            resource_version=patched["metadata"]["resourceVersion"],
+            finalizers=live.finalizers,
+        )
+
+    async def _delete(self, target: Target[Any], live: Metadata, policy: Propagation) -> None:
+        _log.info("deleting", resource=target.plural, key=live.key, propagation=policy)
+        resource = self._client.resource(target)
+        await resource.delete(
+            live.name, live.namespace, propagation=policy, uid=live.uid, resource_version=live.resource_version
+        )
+
+
+def _asked_policy(live: Metadata) -> Propagation:
+    """A finalizer set in advance says how the object wants to go."""
+    if ORPHAN in (live.finalizers or ()):
+        return "Orphan"
+    return "Foreground" if FOREGROUND in (live.finalizers or ()) else "Background"
+
+
+def _unblocking(reference: OwnerReference) -> OwnerReference:
+    return OwnerReference(
+        reference.api_version, reference.kind, reference.name, reference.uid, reference.controller, False
+    )
+
+
+def _as_json(reference: OwnerReference) -> JsonObject:
+    fields = {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "name": reference.name,
+        "uid": reference.uid,
+        "controller": reference.controller,
+        "blockOwnerDeletion": reference.block_owner_deletion,
+    }
+    return {name: value for name, value in fields.items() if value is not None}

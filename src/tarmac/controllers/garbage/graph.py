@@ -1,0 +1,163 @@
+"""Who owns whom, over every object of the server, in a few hundred bytes each.
+
+Nodes are keyed by uid and know their owners (as their references say) and their dependents. An owner that is referred
+to but has not been seen is a *virtual* node: it only holds its dependents. The graph is what watches have said so
+far, so it may be behind; it decides what is worth looking at, never what is deleted. `observe` and `forget` therefore
+return the uids to look at.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import Any
+
+from tarmac.client.envelope import Metadata, OwnerReference
+from tarmac.client.targets import Target
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+
+class Node:
+    """One object, or one uid that others name as their owner."""
+
+    __slots__ = ("deleting", "dependents", "foreground", "name", "namespace", "orphaning", "owners", "target", "uid")
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+        self.target: Target[Any] | None = None  # None: virtual
+        self.namespace = ""
+        self.name = ""
+        self.owners: tuple[OwnerReference, ...] = ()
+        self.dependents: set[str] | None = None
+        self.deleting = False
+        self.foreground = False  # deleting, and waiting for its dependents to go first
+        self.orphaning = False  # deleting, and waiting for its dependents to be released
+
+    @property
+    def virtual(self) -> bool:
+        """Referred to, not seen."""
+        return self.target is None
+
+
+class Graph:
+    """The nodes, and what a change makes worth looking at."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def get(self, uid: str) -> Node | None:
+        """The node of a uid."""
+        return self._nodes.get(uid)
+
+    def dependents(self, uid: str) -> list[Node]:
+        """Objects that name this uid as an owner."""
+        node = self._nodes.get(uid)
+        return [self._nodes[each] for each in sorted(node.dependents or ())] if node else []
+
+    def observe(self, target: Target[Any], metadata: Metadata) -> set[str]:
+        """An object is there, new or changed."""
+        node = self._nodes.get(metadata.uid)
+        if node is None:
+            node = self._nodes[metadata.uid] = Node(metadata.uid)
+        look = self._set_owners(node, tuple(_interned(each) for each in metadata.owner_references or ()))
+        node.target, node.namespace, node.name = target, intern(metadata.namespace), metadata.name
+        finalizers = metadata.finalizers or ()
+        node.deleting = metadata.deletion_timestamp is not None
+        node.orphaning = node.deleting and ORPHAN in finalizers
+        was_foreground, node.foreground = node.foreground, node.deleting and FOREGROUND in finalizers
+        if node.foreground and not was_foreground:
+            look |= node.dependents or set()
+        if self.needs_attention(node):
+            look.add(node.uid)
+        return look
+
+    def forget(self, uid: str) -> set[str]:
+        """An object is gone."""
+        node = self._nodes.get(uid)
+        if node is None or node.virtual:
+            return set()
+        look = self._set_owners(node, ())
+        node.target, node.deleting, node.foreground, node.orphaning = None, False, False, False
+        self._drop_if_unused(node)
+        return look | (node.dependents or set())
+
+    def forget_others(self, target: Target[Any], present: set[str]) -> set[str]:
+        """After a fresh listing of one resource: what is not in it is gone."""
+        gone = [node.uid for node in self._nodes.values() if node.target is target and node.uid not in present]
+        look: set[str] = set()
+        for uid in gone:
+            look |= self.forget(uid)
+        return look
+
+    def needs_attention(self, node: Node) -> bool:
+        """Whether the server must be asked about this object: it may have lost an owner, or is on its way out."""
+        if node.deleting:
+            return node.foreground or node.orphaning
+        return any(not self._holds(node, reference) for reference in node.owners)
+
+    def blockers(self, uid: str) -> list[Node]:
+        """Dependents that must be gone before their owner may go."""
+        return [
+            node
+            for node in self.dependents(uid)
+            if any(reference.uid == uid and reference.block_owner_deletion for reference in node.owners)
+        ]
+
+    def _holds(self, node: Node, reference: OwnerReference) -> bool:
+        """The owner is there, is the one described, may own the object, and is not taking its dependents with it."""
+        owner = self._nodes.get(reference.uid)
+        return (
+            owner is not None
+            and owner.target is not None
+            and not owner.foreground
+            and owner.target.kind == reference.kind
+            and owner.target.group == reference.api_version.rpartition("/")[0]
+            and owner.name == reference.name
+            and owner.namespace in ("", node.namespace)
+        )
+
+    def _set_owners(self, node: Node, owners: tuple[OwnerReference, ...]) -> set[str]:
+        """Rewire; the owners that wait for this object, and may wait no longer, are worth a look."""
+        look: set[str] = set()
+        if owners == node.owners:
+            return look
+        for reference in node.owners:
+            owner = self._nodes.get(reference.uid)
+            if owner is not None and owner.dependents is not None:
+                owner.dependents.discard(node.uid)
+                if owner.foreground:
+                    look.add(owner.uid)
+                self._drop_if_unused(owner)
+        node.owners = owners
+        for reference in owners:
+            owner = self._nodes.get(reference.uid)
+            if owner is None:
+                owner = self._nodes[reference.uid] = Node(reference.uid)
+            if owner.dependents is None:
+                owner.dependents = set()
+            owner.dependents.add(node.uid)
+            if owner.foreground:
+                look.add(owner.uid)
+        return look
+
+    def _drop_if_unused(self, node: Node) -> None:
+        if not node.dependents:
+            node.dependents = None
+            if node.virtual:
+                self._nodes.pop(node.uid, None)
+
+
+def _interned(reference: OwnerReference) -> OwnerReference:
+    """Thousands of references name the same few kinds."""
+    return OwnerReference(
+        api_version=intern(reference.api_version),
+        kind=intern(reference.kind),
+        name=reference.name,
+        uid=reference.uid,
+        controller=reference.controller,
+        block_owner_deletion=reference.block_owner_deletion,
+    )

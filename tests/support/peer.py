@@ -1,0 +1,277 @@
+"""A real etcd and kube-apiserver on loopback, for suites that compare against the real thing.
+
+Binaries come from TARMAC_PEER_ETCD and TARMAC_PEER_APISERVER (set by `PEERS=1`). Both run in a temporary directory on
+free ports, with TLS, RBAC and a service-account key; three identities are ready: an administrator (`system:masters`)
+by token and by client certificate, and a nobody without rights. Processes are ended by their ids. Logs stay in the
+directory, and their last lines are part of every error.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+START_SECONDS = 90.0
+ADMIN_TOKEN = "admin-token"
+NOBODY_TOKEN = "nobody-token"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A running kube-apiserver and how to reach it."""
+
+    url: str
+    ca: str  # PEM
+    token: str  # of the administrator
+    nobody_token: str
+    certificate: str  # PEM, of the administrator
+    key: str
+    kubeconfig: Path
+    directory: Path
+    etcd_url: str
+    apiserver_pid: int
+    etcd_pid: int
+
+
+def peer_binaries() -> tuple[str, str]:
+    """(etcd, kube-apiserver), or a loud skip."""
+    paths = (os.environ.get("TARMAC_PEER_ETCD", ""), os.environ.get("TARMAC_PEER_APISERVER", ""))
+    for name, path in zip(("TARMAC_PEER_ETCD", "TARMAC_PEER_APISERVER"), paths, strict=True):
+        if not path or not os.access(path, os.X_OK):
+            pytest.skip(f"NOT RUN: {name} names no executable ({path!r}); run with PEERS=1 to build the real servers")
+    return paths
+
+
+@contextmanager
+def running_peer() -> Generator[Peer]:
+    """Start both servers, wait until ready, end them again. The directory is kept when the body fails."""
+    etcd, apiserver = peer_binaries()
+    directory = Path(tempfile.mkdtemp(prefix="tarmac-peer-"))
+    processes: list[subprocess.Popen[bytes]] = []
+    failed = True
+    try:
+        yield _start(directory, etcd, apiserver, processes)
+        failed = False
+    finally:
+        for process in reversed(processes):
+            _end(process)
+        if failed:
+            print(f"logs of the real servers are kept in {directory}")
+        else:
+            _remove(directory)
+
+
+def _start(directory: Path, etcd: str, apiserver: str, processes: list[subprocess.Popen[bytes]]) -> Peer:
+    etcd_port, peer_port, port = _free_ports(3)
+    etcd_url = f"http://127.0.0.1:{etcd_port}"
+    authority = _Authority()
+    _write_files(directory, authority)
+    processes.append(_spawn(directory, "etcd", _etcd_command(etcd, directory, etcd_url, peer_port)))
+    _wait(directory, "etcd", processes[-1], f"{etcd_url}/health", None, "")
+    processes.append(_spawn(directory, "apiserver", _apiserver_command(apiserver, directory, etcd_url, port)))
+    url = f"https://127.0.0.1:{port}"
+    context = ssl.create_default_context(cadata=authority.pem)
+    _wait(directory, "apiserver", processes[-1], f"{url}/readyz", context, ADMIN_TOKEN)
+    certificate, key = authority.issue("admin", organisation="system:masters")
+    kubeconfig = directory / "kubeconfig"
+    kubeconfig.write_text(json.dumps(_kubeconfig(url, authority.pem, certificate, key)))
+    return Peer(
+        url,
+        authority.pem,
+        ADMIN_TOKEN,
+        NOBODY_TOKEN,
+        certificate,
+        key,
+        kubeconfig,
+        directory,
+        etcd_url,
+        apiserver_pid=processes[1].pid,
+        etcd_pid=processes[0].pid,
+    )
+
+
+def _etcd_command(binary: str, directory: Path, url: str, peer_port: int) -> list[str]:
+    peer_url = f"http://127.0.0.1:{peer_port}"
+    return [
+        binary,
+        f"--data-dir={directory / 'etcd'}",
+        f"--listen-client-urls={url}",
+        f"--advertise-client-urls={url}",
+        f"--listen-peer-urls={peer_url}",
+        f"--initial-advertise-peer-urls={peer_url}",
+        f"--initial-cluster=default={peer_url}",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+    ]
+
+
+def _apiserver_command(binary: str, directory: Path, etcd_url: str, port: int) -> list[str]:
+    return [
+        binary,
+        f"--etcd-servers={etcd_url}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={directory}",
+        f"--tls-cert-file={directory / 'server.crt'}",
+        f"--tls-private-key-file={directory / 'server.key'}",
+        f"--client-ca-file={directory / 'ca.crt'}",
+        f"--token-auth-file={directory / 'tokens.csv'}",
+        "--authorization-mode=Node,RBAC",
+        "--enable-bootstrap-token-auth",
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+        f"--service-account-key-file={directory / 'accounts.key'}",
+        f"--service-account-signing-key-file={directory / 'accounts.key'}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--disable-admission-plugins=ServiceAccount",
+        "--allow-privileged",
+    ]
+
+
+def _write_files(directory: Path, authority: _Authority) -> None:
+    certificate, key = authority.issue("kube-apiserver", addresses=("127.0.0.1",))
+    accounts = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    contents = {
+        "ca.crt": authority.pem,
+        "server.crt": certificate,
+        "server.key": key,
+        "accounts.key": _pem(accounts),
+        "tokens.csv": f'{ADMIN_TOKEN},admin,1,"system:masters"\n{NOBODY_TOKEN},nobody,2,""\n',
+    }
+    for name, text in contents.items():
+        (directory / name).write_text(text)
+
+
+def _kubeconfig(url: str, ca: str, certificate: str, key: str) -> dict[str, object]:
+    def encoded(text: str) -> str:
+        return base64.b64encode(text.encode()).decode()
+
+    user = {"client-certificate-data": encoded(certificate), "client-key-data": encoded(key)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "peer",
+        "clusters": [{"name": "peer", "cluster": {"server": url, "certificate-authority-data": encoded(ca)}}],
+        "users": [{"name": "admin", "user": user}],
+        "contexts": [{"name": "peer", "context": {"cluster": "peer", "user": "admin"}}],
+    }
+
+
+class _Authority:
+    """A throw-away certificate authority."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "peer-ca")])
+        builder = _builder(self._name, self._name, self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+        builder = builder.add_extension(usage, critical=True)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        self.pem = certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+    def issue(self, name: str, organisation: str = "", addresses: tuple[str, ...] = ()) -> tuple[str, str]:
+        """(certificate, key) as PEM."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+        if organisation:
+            attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation))
+        builder = _builder(x509.Name(attributes), self._name, key.public_key())
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        if addresses:
+            names = [x509.IPAddress(ip_address(each)) for each in addresses]
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return certificate.public_bytes(serialization.Encoding.PEM).decode(), _pem(key)
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+    )
+
+
+def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> str:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+
+
+def _spawn(directory: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+    with (directory / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
+
+
+def _wait(
+    directory: Path,
+    name: str,
+    process: subprocess.Popen[bytes],
+    url: str,
+    context: ssl.SSLContext | None,
+    token: str,
+) -> None:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(request, timeout=2, context=context):
+                return
+        except OSError:
+            time.sleep(0.1)
+    tail = (directory / f"{name}.log").read_text(errors="replace")[-3000:]
+    raise RuntimeError(f"{name} did not become ready (exit {process.poll()}); its last lines:\n{tail}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _remove(directory: Path) -> None:
+    for path in sorted(directory.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    directory.rmdir()
