@@ -59,7 +59,8 @@ def parse_json(body: bytes) -> Parsed:
 
 
 def _marks(text: bytes) -> int:
-    return text.count(b'"') - text.count(b'\\"')
+    quotes = text.count(b'"')
+    return quotes - text.count(b'\\"') if b"\\" in text else quotes
 
 
 def _parse_slowly(body: bytes) -> Parsed:

@@ -52,61 +52,66 @@ Rule = Callable[[Json, Walk, Any, Any], Json]
 """(value, walk, container, key) -> the value to keep. Never called with null, but for lists and maps of it."""
 
 
-class ObjectRule:
-    """An object with named fields. Plain string fields, the most frequent ones by far, are checked without a call."""
+def _object(schema: Schema, native: bool) -> Rule:
+    """An object with named fields. Plain scalars, the most frequent fields by far, are checked without a call."""
+    fields, preserve = schema.fields, schema.preserve_unknown
+    plain = {name: _PLAIN[field.type] for name, field in fields.items() if field.type in _PLAIN}
+    nullable = frozenset(name for name, field in fields.items() if field.nullable)
+    keep = schema.keep_empty if native else frozenset(fields)
+    always = tuple(schema.always)
+    rules: dict[str, Rule] = {}
 
-    __slots__ = ("_always", "_keep", "_native", "_nullable", "_rules", "_strings", "schema")
+    def rule_of(name: str) -> Rule | None:
+        if name not in fields:
+            return _anything if preserve else None
+        rules[name] = compile_rule(fields[name], native)
+        return rules[name]
 
-    def __init__(self, schema: Schema, native: bool) -> None:
-        self.schema = schema
-        self._native = native
-        self._rules: dict[str, Rule] = {}
-        plain = schema.fields.items()
-        self._strings = frozenset(name for name, field in plain if field.type is Type.STRING)
-        self._nullable = frozenset(name for name, field in plain if field.nullable)
-        self._keep = schema.keep_empty if native else schema.fields.keys()
-        self._always = tuple(schema.always.items())
+    def keeps_null(value: JsonObject, name: str, walk: Walk) -> bool:
+        if name in fields:
+            return name in nullable
+        if not preserve:
+            walk.unknown.append((value, name))
+        return True
 
-    def __call__(self, value: Json, walk: Walk, container: Any, key: Any) -> Json:
+    def zero(name: str, walk: Walk) -> Json:
+        written = schema.always[name]
+        return zero_of(fields[name], native, walk) if written == {} else written
+
+    def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
         if type(value) is not dict:
-            return walk.mismatch(value, container, key, self.schema)
-        strings, rules, keep = self._strings, self._rules, self._keep
+            return walk.mismatch(value, container, key, schema)
         dropped: list[str] | None = None
         for name, item in value.items():
-            if type(item) is str and name in strings:
+            kind = type(item)
+            if kind is plain.get(name) and (kind is not int or -0x80000000 <= item <= 0x7FFFFFFF):
                 if item or name in keep:
                     continue
             elif item is not None:
-                rule = rules.get(name) or self._rule(name)
-                if rule is None:
+                check = rules.get(name) or rule_of(name)
+                if check is None:
                     walk.unknown.append((value, name))
                     continue
-                kept = rule(item, walk, value, name)
+                kept = check(item, walk, value, name)
                 if kept is not item:
                     value[name] = kept
                 if kept or name in keep:
                     continue
-            elif name in self._nullable:
-                continue
-            elif name not in self.schema.fields and not self.schema.preserve_unknown:
-                walk.unknown.append((value, name))
+            elif keeps_null(value, name, walk):
                 continue
             dropped = [*dropped, name] if dropped else [name]
         if dropped:
             for name in dropped:
                 del value[name]
-        for name, zero in self._always:
+        for name in always:
             if name not in value:
-                value[name] = zero if zero != {} else (rules.get(name) or self._rule(name))({}, walk, value, name)  # pyright: ignore[reportOptionalCall] - a field of the schema always has a rule
+                value[name] = zero(name, walk)
         return value
 
-    def _rule(self, name: str) -> Rule | None:
-        field = self.schema.fields.get(name)
-        if field is None:
-            return _anything if self.schema.preserve_unknown else None
-        rule = self._rules[name] = compile_rule(field, self._native)
-        return rule
+    return rule
 
+
+_PLAIN: dict[Type, type] = {Type.STRING: str, Type.BOOLEAN: bool, Type.INTEGER: int}
 
 _compiled: dict[tuple[int, bool], tuple[Schema, Rule]] = {}
 
@@ -117,7 +122,7 @@ def compile_rule(schema: Schema, native: bool) -> Rule:
         return _MAKERS[schema.type](schema, native)
     key = (id(schema.fields), native)  # copies of a node that differ in merge rules share their fields
     if key not in _compiled:
-        _compiled[key] = (schema, ObjectRule(schema, native))
+        _compiled[key] = (schema, _object(schema, native))
     return _compiled[key][1]
 
 
@@ -142,21 +147,22 @@ _ZEROS: dict[Type, Json] = {
 def _list(schema: Schema, native: bool) -> Rule:
     items = schema.items
     assert items is not None
-    of_strings = items.type is Type.STRING
+    plain = _PLAIN.get(items.type) if items.type is not Type.INTEGER else None
     item_rule = compile_rule(items, native)
 
     def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
         if type(value) is not list:
             return walk.mismatch(value, container, key, schema)
-        for index, item in enumerate(value):
-            if of_strings and type(item) is str:
-                continue
-            if item is None:
-                value[index] = zero_of(items, native, walk) if native else walk.mismatch(None, value, index, items)
-                continue
-            kept = item_rule(item, walk, value, index)
-            if kept is not item:
-                value[index] = kept
+        index = 0
+        for item in value:
+            if type(item) is not plain:
+                if item is not None:
+                    kept = item_rule(item, walk, value, index)
+                else:
+                    kept = zero_of(items, native, walk) if native else walk.mismatch(None, value, index, items)
+                if kept is not item:
+                    value[index] = kept
+            index += 1  # noqa: SIM113 - enumerate costs more than everything else in this loop
         return value
 
     return rule
@@ -165,7 +171,7 @@ def _list(schema: Schema, native: bool) -> Rule:
 def _map(schema: Schema, native: bool) -> Rule:
     values = schema.items
     assert values is not None
-    of_strings = values.type is Type.STRING
+    plain = _PLAIN.get(values.type) if values.type is not Type.INTEGER else None
     value_rule = compile_rule(values, native)
 
     def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
@@ -173,7 +179,7 @@ def _map(schema: Schema, native: bool) -> Rule:
             return walk.mismatch(value, container, key, schema)
         nulls: list[str] = []
         for name, item in value.items():
-            if of_strings and type(item) is str:
+            if type(item) is plain:
                 continue
             if item is None:
                 nulls.append(name)
