@@ -1,6 +1,7 @@
 """A real etcd for tests: one or three members on loopback, in a temporary folder, gone afterwards.
 
-The binary is `$TARMAC_ETCD`, else the one that `python -m tools.fetch_etcd` put into the cache, else one on the PATH.
+The binary is `$TARMAC_ETCD`, else Debian's from the cache (`python -m tools.fetch_etcd`), else one on the PATH. With
+PEERS=1 the current etcd that `make` built from source joins in.
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ import time
 from pathlib import Path
 
 from tools.cache import cache_root
+from tools.fetch_etcd import cached_etcd
 
 _START_SECONDS = 20.0
 
 
 def find_etcd() -> Path | None:
-    """The newest etcd there is; None when there is none."""
+    """The etcd to test with; None when there is none."""
     if "TARMAC_ETCD" in os.environ:
         return Path(os.environ["TARMAC_ETCD"])
-    cached = [path for path in cache_root().glob("etcd-*/**/etcd") if path.is_file() and os.access(path, os.X_OK)]
-    if cached:
-        return max(
-            cached, key=lambda path: [int(part) for part in re.findall(r"\d+", str(path.relative_to(cache_root())))]
-        )
     on_path = shutil.which("etcd")
-    return Path(on_path) if on_path else None
+    return cached_etcd() or (Path(on_path) if on_path else None)
+
+
+def find_peer_etcd() -> Path | None:
+    """The newest one built from source, when peers are asked for."""
+    if os.environ.get("PEERS") != "1" or "TARMAC_ETCD" in os.environ:
+        return None
+    return max(cache_root().glob("etcd-*/etcd"), default=None, key=lambda path: path.parent.name)
 
 
 class EtcdCluster:

@@ -211,7 +211,7 @@ class EtcdStore(VisibleState):
 
     async def _follow_one_stream(self) -> None:
         self._trusts_progress = await self._check_version()
-        async with self._client.watch(self._watch_request(self.revision + 1, prev_kv=False)) as stream:
+        async with self._client.watch(self._watch_request(self.revision, prev_kv=False)) as stream:
             self._stream = stream
             try:
                 async for response in stream.responses():
@@ -220,15 +220,16 @@ class EtcdStore(VisibleState):
                 self._stream = None
 
     def _deliver(self, response: pb.WatchResponse) -> None:
-        if response.events:
-            changes = self._records.changes(response.events, self.get)
+        events = [event for event in response.events if event.kv.mod_revision > self.revision]
+        if events:
+            changes = self._records.changes(events, self.get)
             for event, mark in changes:
                 for intent in self._intents.get(self._records.key(event.bucket, event.entry.name), ()):
                     intent.saw(event, mark)
             if changes:
                 self.publish([event for event, _ in changes])
-            self._newest = self.revision = response.events[-1].kv.mod_revision
-        elif not response.created and self._trusts_progress:
+            self._newest = self.revision = events[-1].kv.mod_revision
+        elif not response.events and not response.created and self._trusts_progress:
             self.revision = max(self.revision, response.header.revision)
         self._wake()
 
@@ -303,20 +304,24 @@ class EtcdStore(VisibleState):
             return []
         newest = self._newest
         found: list[pb.Event] = []
-        async with self._client.watch(self._watch_request(after + 1, prev_kv=True)) as stream:
+        async with self._client.watch(self._watch_request(after, prev_kv=True)) as stream:
             async for response in stream.responses():
-                found += response.events
+                found += (event for event in response.events if event.kv.mod_revision > after)
                 if found and found[-1].kv.mod_revision >= newest:
                     break
         changes = self._records.past_changes(found)
         wanted = (event for event, _ in changes if event.bucket == bucket and event.entry.revision <= until)
         return [event for event in wanted if event.entry.name.startswith(prefix)]
 
-    def _watch_request(self, start: int, *, prev_kv: bool) -> pb.WatchCreateRequest:
+    def _watch_request(self, after: int, *, prev_kv: bool) -> pb.WatchCreateRequest:
+        """Of what happened after that revision, which itself may come along.
+
+        Starting one later would be wrong: etcd starts at the compacted revision, but a delete there is gone by then.
+        """
         return pb.WatchCreateRequest(
             key=self._records.first,
             range_end=self._records.end,
-            start_revision=start,
+            start_revision=after,
             prev_kv=prev_kv,
             progress_notify=not prev_kv,
         )

@@ -1,0 +1,1 @@
+"""The store's conformance suite, and what only one driver can show."""
