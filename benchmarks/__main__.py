@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
 
 
 @contextmanager
-def _etcd(directory: Path) -> Iterator[int]:
+def _etcd(directory: Path) -> Generator[int]:
     """A single etcd member on loopback; yields its client port."""
     binary = find_etcd()
     assert binary is not None, "no etcd: run python -m tools.fetch_etcd"

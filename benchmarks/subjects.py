@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,14 +38,14 @@ class Subject:
 
 
 @contextmanager
-def tarmac(directory: Path) -> Iterator[Subject]:
+def tarmac(directory: Path) -> Generator[Subject]:
     """`tarmac server` with its defaults: SQLite, TLS, RBAC, audit."""
     with TarmacProcess(directory / "data") as process:
         yield Subject("tarmac", process.url, process.client_context(), (process.pid,))
 
 
 @contextmanager
-def null_handler(directory: Path) -> Iterator[Subject]:
+def null_handler(directory: Path) -> Generator[Subject]:
     """A constant answer from the same HTTP and TLS layer, with the certificates of a Tarmac that ran in `directory`."""
     command = [sys.executable, "-m", "benchmarks.null_server", str(directory / "data" / "pki")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -59,7 +59,7 @@ def null_handler(directory: Path) -> Iterator[Subject]:
 
 
 @contextmanager
-def kubernetes() -> Iterator[Subject]:
+def kubernetes() -> Generator[Subject]:
     """The real kube-apiserver with its etcd; CPU and memory count both."""
     with running_peer() as peer:
         context = ssl.create_default_context(cadata=peer.ca)

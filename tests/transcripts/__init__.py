@@ -1,0 +1,1 @@
+"""Terminal sessions of the real kubectl, replayed and compared word for word."""

@@ -1,0 +1,44 @@
+"""Writes the outputs of transcripts anew: `python -m tests.transcripts.record real|tarmac [NAME…]`.
+
+Recording from the real kube-apiserver is how the files came to be; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.kubectl import kubectl_path
+from tests.support.peer import running_peer
+from tests.support.tarmac_process import TarmacProcess
+from tests.transcripts.replaying import CASES, parse, prepare_namespace, render, replay
+
+
+def record(names: list[str], kubeconfig: Path) -> None:
+    """Replay and overwrite."""
+    for path in sorted(CASES.glob("*.txt")):
+        if names and path.stem not in names:
+            continue
+        transcript = parse(path)
+        with tempfile.TemporaryDirectory() as folder:
+            directory = Path(folder)
+            config = prepare_namespace(transcript.namespace, kubectl_path(), kubeconfig, directory)
+            path.write_text(render(replay(transcript, kubectl_path(), config, directory)))
+        print(path.stem, flush=True)
+
+
+def main() -> int:
+    """Record against one kind of server."""
+    kind, names = sys.argv[1], sys.argv[2:]
+    if kind == "real":
+        with running_peer() as peer:
+            record(names, peer.kubeconfig)
+    else:
+        with tempfile.TemporaryDirectory() as folder, TarmacProcess(Path(folder) / "data") as server:
+            record(names, server.kubeconfig)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
