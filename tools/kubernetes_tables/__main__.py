@@ -15,6 +15,7 @@ from tools.kubernetes_tables.modules import PINS, fetch, pinned
 from tools.kubernetes_tables.published import components, read_documents, read_go_types
 from tools.kubernetes_tables.resources import discovery_rows
 from tools.kubernetes_tables.types import type_table
+from tools.kubernetes_tables.wire import wire_table
 
 TARGET = ROOT / "src" / "tarmac" / "api" / "kubernetes" / "_generated"
 _STAMP = "made-of"
@@ -34,7 +35,9 @@ def _generate(folder: Path) -> None:
     published = components(read_documents(modules["k8s.io/kubernetes"]), go)
     rows = discovery_rows(modules["k8s.io/kubernetes"])
     kinds = _kinds(rows, published)
-    _write(folder / "types.json", {"kinds": kinds, "types": type_table(published, go, list(kinds.values()))})
+    types = type_table(published, go, list(kinds.values()))
+    _write(folder / "types.json", {"kinds": kinds, "types": types})
+    _write(folder / "wire.json", wire_table(modules, go, set(types)))
     _write(folder / "resources.json", rows)
 
 

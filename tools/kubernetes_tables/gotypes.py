@@ -2,8 +2,8 @@
 
 Only the shape of Kubernetes' `types.go` files is understood: top-level `type X struct {…}` with one tagged field per
 line, and `type X Y`. That is enough to know, for each JSON field, its Go type (error messages name it), whether it is a
-pointer and whether it is left out when empty (so whether the server shows `status: {}` or `rules: null`), and how its
-JSON name relates to its protobuf name (embedded structs are flat in JSON and nested in protobuf).
+pointer and whether it is left out when empty (so whether the server shows `status: {}` or `rules: null`), and which
+protobuf field it is (embedded structs are flat in JSON and nested in protobuf).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Field:
     """One struct field. `go_type` is as reflection prints it, without a leading pointer."""
 
     json: str  # empty: embedded, its fields are inlined
-    proto: str  # name in the .proto file; empty: not on the wire
+    number: str  # of the field in protobuf; empty: not on the wire
     go_type: str
     target: str  # full name of the type, for embedded ones
     pointer: bool
@@ -115,11 +115,10 @@ def _fields(body: str, imports: dict[str, str], here: str) -> Iterator[Field]:
         name, *options = tags.get("json", "").split(",")
         if "json" not in tags or name == "-":
             continue
-        proto = re.search(r"name=(\w+)", tags.get("protobuf", ""))
         bare = written.removeprefix("*")
         yield Field(
             json=name,
-            proto=proto.group(1) if proto else "",
+            number=tags["protobuf"].split(",")[1] if "protobuf" in tags else "",
             go_type=_reflected(bare, imports, here),
             target=_full_name(bare, imports, here),
             pointer=written.startswith("*"),

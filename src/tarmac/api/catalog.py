@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tarmac.api import compute, networking, submariner
+from tarmac.api.kubernetes import resources as kubernetes
 from tarmac.api.resource import Resource
 
 
@@ -29,6 +31,4 @@ class Catalog:
 
 def build_catalog() -> Catalog:
     """Everything Tarmac serves: Kubernetes' own resources and Tarmac's."""
-    from tarmac.api.kubernetes.resources import resources
-
-    return Catalog(resources())
+    return Catalog([*kubernetes.resources(), *compute.resources(), *networking.resources(), *submariner.resources()])

@@ -48,7 +48,8 @@ def decode_object(resource: Resource, body: bytes, content_type: str = "", field
     """The object in a POST or PUT of a resource. Raises BadRequest, UnsupportedMediaType, Invalid."""
     if resource.native:
         return decode_kind(resource.group, resource.version, resource.kind, body, content_type, field_validation)
-    parsed = _parse(body, body_type(content_type, native=False), resource.kind)
+    kind = (resource.group, resource.version, resource.kind)
+    parsed = _parse(body, body_type(content_type, native=False), kind)
     obj = _own_object(resource, parsed.value, body)
     warnings = _check_own(resource, obj, field_validation, parsed.pairs, parsed.notes)
     return Decoded(obj, warnings)
@@ -58,7 +59,7 @@ def decode_kind(
     group: str, version: str, kind: str, body: bytes, content_type: str = "", field_validation: str = ""
 ) -> Decoded:
     """An object of one of Kubernetes' own kinds, be it a resource or the body of a subresource."""
-    parsed = _parse(body, body_type(content_type, native=True), kind)
+    parsed = _parse(body, body_type(content_type, native=True), (group, version, kind))
     obj = _native_object(parsed.value, body, kind)
     _check_header(obj, group, version, kind, body)
     schema = load_schema(group, version, kind)
@@ -75,7 +76,7 @@ def decode_delete_options(body: bytes, content_type: str = "") -> JsonObject:
     if not body:
         return {}
     try:
-        parsed = _read(body, body_type(content_type, native=True))
+        parsed = _read(body, body_type(content_type, native=True), ("", "v1", "DeleteOptions"))
         obj = _object_or_refuse(parsed.value)
         kind, version = obj.get("kind") or "DeleteOptions", obj.get("apiVersion") or "v1"
         if kind != "DeleteOptions":
@@ -105,18 +106,19 @@ def check_object(
 # --- reading ---
 
 
-def _parse(body: bytes, media: str, kind: str) -> _Body:
+def _parse(body: bytes, media: str, kind: tuple[str, str, str]) -> _Body:
     try:
-        return _read(body, media)
+        return _read(body, media, kind)
     except Malformed as error:
-        raise _unrecognized(kind, str(error), body) from None
+        raise _unrecognized(kind[2], str(error), body) from None
 
 
-def _read(body: bytes, media: str) -> _Body:
+def _read(body: bytes, media: str, kind: tuple[str, str, str]) -> _Body:
     if media == PROTOBUF:
         from tarmac.api.decode.protobuf import parse_protobuf  # its tables are read when the first such body comes
 
-        return _Body(*parse_protobuf(body))
+        obj, notes = parse_protobuf(body, *kind)
+        return _Body(obj, None, notes)
     if media == YAML:
         from tarmac.api.decode.yamltext import parse_yaml  # most servers never see a YAML body
 

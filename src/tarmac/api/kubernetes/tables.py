@@ -46,6 +46,11 @@ def load_schema(group: str, version: str, kind: str) -> Schema:
     return _named(_file().kinds[f"{group}/{version}/{kind}"])
 
 
+def type_name(group: str, version: str, kind: str) -> str | None:
+    """The published name of a kind's type, if it is in the tables. Every group has the same DeleteOptions."""
+    return _file().kinds.get(f"{group}/{version}/{kind}" if kind != "DeleteOptions" else "/v1/DeleteOptions")
+
+
 def is_known(group: str, version: str, kind: str) -> bool:
     """Whether a kind, or a list of it, is in the tables."""
     kinds = _file().kinds
