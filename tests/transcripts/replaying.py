@@ -1,9 +1,9 @@
 """Replays a transcript: shell commands and the output a person saw, compared after masking what no two runs share.
 
 A transcript is a text file. A line that starts with `$ ` is a command (a here-document belongs to it); what follows is
-its output, standard error included, and `[exit N]` when it failed. Masks stand for ages, times, uids and versions. Every
-transcript runs in a namespace of its own, named after the file. The same files are replayed against the real
-kube-apiserver, unless the first lines say `# only: tarmac`.
+its output, standard error included, and `[exit N]` when it failed. Masks stand for ages, times, uids and versions, and
+for words that newer kubectls add. Every transcript runs in a namespace of its own, named after the file. The same files
+are replayed against the real kube-apiserver, unless the first lines say `# only: tarmac`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _MASKS = [
     (re.compile(r'(resourceVersion["]?: ["]?)\d+'), r"\1<version>"),
     (re.compile(r"(?<![\w.-])(\d+[smhd]){1,2}(?= ago|\s*$|\s{2,})", re.MULTILINE), "<age>"),
     (re.compile(r"<invalid>"), "<age>"),
+    (re.compile(r'(" (force )?deleted) from \S+ namespace'), r"\1"),
     (re.compile(r"https://127\.0\.0\.1:\d+"), "https://<server>"),
     (re.compile(r"\b127\.0\.0\.1:\d+"), "<server>"),
     (re.compile(r"/tmp/[\w./-]+"), "<file>"),
