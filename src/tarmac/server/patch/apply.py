@@ -11,6 +11,7 @@ refresh it.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -31,17 +32,20 @@ from tarmac.server.patch.fieldset import (
     union,
 )
 from tarmac.server.patch.gotext import unclassified
-from tarmac.server.patch.merging import merge, remove, with_named_fields, without_nulls
+from tarmac.server.patch.merging import merge, without_nulls
 from tarmac.server.patch.ownership import applied as claimed
 from tarmac.server.patch.ownership import compare
-from tarmac.server.patch.shapes import Shape, shape_of
+from tarmac.server.patch.pruning import prune
+from tarmac.server.patch.shapes import Shape, empty_object, shape_of
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _KUBECTL = "kubectl"
 _MAX_ANNOTATIONS = 256 * 1024
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
 
 
 class _Conflicts(Exception):
@@ -68,7 +72,7 @@ def server_side_apply(
     nothing gives back an object equal to `live`.
     """
     _check(resource, applied)
-    start = managed.empty(resource) if live is None else live
+    start = empty_object(resource.schema) if live is None else live
     managers = _managers(resource, start, now) if live is not None else {}
     mine = entries.applier(manager, subresource)
     work = _Apply(resource, start, applied, managers, mine)
@@ -113,7 +117,7 @@ def _managers(resource: Resource, live: JsonObject, now: str) -> Managers:
     if managers:
         return managers
     before = entries.updater(_BEFORE_FIRST_APPLY, resource.api_version, "")
-    return managed.updated(resource, managed.empty(resource), live, {}, before, now)
+    return managed.updated(resource, empty_object(resource.schema), live, {}, before, now)
 
 
 class _Apply:
@@ -136,13 +140,17 @@ class _Apply:
         last = self.managers.get(self.mine)
         managers = {**self.managers, self.mine: Claim(claim, self.resource.api_version, last.time if last else None)}
         merged = merge(self.shape, self.live, self.applied)
-        if last is not None:
-            merged = _pruned(self.resource, self.shape, merged, managers, last)
+        if last is not None and last.version == self.resource.api_version and last.fields != managed.claimable(claim):
+            merged = prune(self.shape, merged, last.fields, self._owned(managers))
         comparison = managed.changes(self.resource, self.live, merged, self.mine.subresource)
         if not force:
             self._check_conflicts(comparison.changed)
         managers = managed.displaced(self.resource, managers, comparison, keep=self.mine)
         return self._finished(merged, managers, now)
+
+    def _owned(self, managers: Managers) -> FieldSet:
+        claims = (claim for claim in managers.values() if claim.version == self.resource.api_version)
+        return reduce(union, (claim.fields for claim in claims), {})
 
     def _check_conflicts(self, changed: FieldSet) -> None:
         conflicts = [
@@ -156,36 +164,25 @@ class _Apply:
 
     def _finished(self, merged: JsonObject, managers: Managers, now: str) -> JsonObject:
         mine = managers.pop(self.mine, None)
-        fields = managed.unclaimable(mine.fields) if mine else {}
+        fields = managed.claimable(mine.fields) if mine else {}
         if mine and fields:
             time = mine.time if merged == self.live else now
-            managers[self.mine] = mine._replace(fields=canonical(fields), time=time)
-        merged = without_nulls(self.shape, merged)
-        metadata = dict(merged["metadata"])
+            managers[self.mine] = mine._replace(fields=fields, time=time)
+        result = _unshared(self.shape, merged)
+        metadata: JsonObject = result.setdefault("metadata", {})
         metadata.pop("managedFields", None)
         if managers:
             metadata["managedFields"] = entries.encode(managers)
         if self.mine.name == _KUBECTL:
             _refresh_last_applied(metadata, self.applied)
-        return {**merged, "metadata": metadata}
+        return result
 
 
-def _pruned(resource: Resource, shape: Shape, merged: JsonObject, managers: Managers, last: Claim) -> JsonObject:
-    """The merged object without what the manager applied last time and now nobody owns."""
-    if not last.fields or last.version != resource.api_version:
-        return merged
-    before = with_named_fields(shape, last.fields)
-    pruned = remove(shape, merged, before) or {}
-    owned: FieldSet = {}
-    for claim in managers.values():
-        if claim.version == resource.api_version:
-            owned = union(owned, claim.fields)
-    everything = with_named_fields(shape, claimed(shape, merged))
-    kept = union(with_named_fields(shape, claimed(shape, pruned)), with_named_fields(shape, owned))
-    pruned = remove(shape, merged, difference(everything, kept)) or {}
-    # Only what the manager owned goes: a container may hold fields of nobody's.
-    gone = difference(everything, with_named_fields(shape, claimed(shape, pruned)))
-    return remove(shape, merged, intersection(gone, before)) or {}
+def _unshared(shape: Shape, merged: JsonObject) -> JsonObject:
+    """The merged object as the caller may change it: nothing of it is also in the live object."""
+    text = _encode(merged)
+    result = _decode(text)
+    return without_nulls(shape, result) if b":null" in text else result
 
 
 def _conflict_error(conflicts: list[tuple[Manager, tuple[str, ...]]]) -> Conflict:
@@ -214,7 +211,7 @@ def _without_last_applied(
     if not text:
         return conflicts.fields
     try:
-        config = msgspec.json.decode(text)
+        config = _decode(text)
         if config.get("apiVersion") != resource.api_version:
             return conflicts.fields
         conformity.check(resource.schema, config)
@@ -234,6 +231,6 @@ def _refresh_last_applied(metadata: JsonObject, applied: JsonObject) -> None:
     if LAST_APPLIED in given:
         rest = {name: value for name, value in given.items() if name != LAST_APPLIED}
         applied = {**applied, "metadata": {**applied["metadata"], "annotations": rest}}
-    metadata["annotations"] = annotations = {**annotations, LAST_APPLIED: _encode(applied).decode() + "\n"}
+    metadata["annotations"] = annotations = {**annotations, LAST_APPLIED: _encode_sorted(applied).decode() + "\n"}
     if sum(len(name.encode()) + len(value.encode()) for name, value in annotations.items()) > _MAX_ANNOTATIONS:
         del annotations[LAST_APPLIED]

@@ -13,24 +13,33 @@ from tarmac.server.patch.elements import BadElement, display, field_element
 from tarmac.server.patch.gotext import go_syntax, go_text, go_type
 from tarmac.server.patch.shapes import ITEMS, SET, shape_of
 
+Path = tuple["Path", str] | None
+"""Where a value is: what holds it, and its element there. Spelled out only when something is wrong."""
+
+Problems = list[tuple[Path, str]]
+
 
 class Nonconforming(Exception):
     """All the ways in which a value does not conform."""
 
-    def __init__(self, problems: list[tuple[str, str]]) -> None:
-        lines = [f"{path}: {text}" if path else text for path, text in problems]
+    def __init__(self, problems: Problems) -> None:
+        lines = [f"{_spell(path)}: {text}" if path else text for path, text in problems]
         super().__init__(lines[0] if len(lines) == 1 else "\n  ".join(["errors:", *lines]))
+
+
+def _spell(path: Path) -> str:
+    return _spell(path[0]) + display(path[1]) if path else ""
 
 
 def check(schema: Schema, value: Any) -> None:
     """Raise Nonconforming unless `value` is one of `schema`."""
-    problems: list[tuple[str, str]] = []
-    _check(schema, value, "", problems)
+    problems: Problems = []
+    _check(schema, value, None, problems)
     if problems:
         raise Nonconforming(problems)
 
 
-def _check(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
+def _check(schema: Schema, value: Any, path: Path, problems: Problems) -> None:
     if value is None:
         return
     match schema.type:
@@ -44,12 +53,12 @@ def _check(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]
             _check_scalar(schema, value, path, problems)
 
 
-def _check_fields(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
+def _check_fields(schema: Schema, value: Any, path: Path, problems: Problems) -> None:
     if not isinstance(value, dict):
         problems.append((path, f"expected map, got &{{{go_text(value)}}}"))
         return
     for name, item in value.items():
-        here = path + display(field_element(name))
+        here = (path, field_element(name))
         declared = schema.fields.get(name, schema.items)
         if declared is not None:
             _check(declared, item, here, problems)
@@ -58,7 +67,7 @@ def _check_fields(schema: Schema, value: Any, path: str, problems: list[tuple[st
             return
 
 
-def _check_items(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
+def _check_items(schema: Schema, value: Any, path: Path, problems: Problems) -> None:
     if not isinstance(value, list):
         problems.append((path, f"expected list, got &{{{go_text(value)}}}"))
         return
@@ -76,10 +85,10 @@ def _check_items(schema: Schema, value: Any, path: str, problems: list[tuple[str
                 problems.append((path, f"duplicate entries for key {display(element)}"))
             seen.add(element)
         if schema.items is not None:
-            _check(schema.items, item, path + display(element), problems)
+            _check(schema.items, item, (path, element), problems)
 
 
-def _check_scalar(schema: Schema, value: Any, path: str, problems: list[tuple[str, str]]) -> None:
+def _check_scalar(schema: Schema, value: Any, path: Path, problems: Problems) -> None:
     text = None
     match schema.type:
         case Type.INTEGER | Type.NUMBER:

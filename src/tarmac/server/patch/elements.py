@@ -37,6 +37,8 @@ def encode_value(value: Any) -> str:
     if type(value) is str:
         if _plain(value):
             return f'"{value}"'
+    elif type(value) is int:
+        return str(value)
     elif isinstance(value, float) and value.is_integer() and abs(value) < _INTEGRAL_LIMIT:
         value = int(value)
     return _encode(value).decode().translate(_ESCAPES)

@@ -32,7 +32,9 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
 
 
 def check_type(resource: Resource, content_type: str) -> str:
@@ -49,7 +51,14 @@ def check_type(resource: Resource, content_type: str) -> str:
 
 
 def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: bytes) -> JsonObject:
-    """The patched object. Raises BadRequest for a malformed patch, Invalid for one that does not fit the object."""
+    """The patched object, which shares nothing with `current`.
+
+    Raises BadRequest for a malformed patch, Invalid for one that does not fit the object.
+    """
+    return _decode(_encode(_patched(resource, patch_type, current, body)))
+
+
+def _patched(resource: Resource, patch_type: str, current: JsonObject, body: bytes) -> JsonObject:
     if patch_type == JSON_PATCH:
         return apply_json_patch(current, _parse(body, "error decoding patch: "))
     if patch_type == MERGE_PATCH:
@@ -71,7 +80,7 @@ def read_configuration(body: bytes) -> JsonObject:
 
 def unusable_result(patch_type: str, patched: JsonObject, body: bytes, why: str) -> Invalid:
     """The patched object is not one of this kind."""
-    shown = go_text(_parse(body, "")) if patch_type == STRATEGIC_PATCH else _encode(patched).decode()
+    shown = go_text(_parse(body, "")) if patch_type == STRATEGIC_PATCH else _encode_sorted(patched).decode()
     cause = FieldError("Invalid", "patch", shown, why)
     details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": "patch"}]}
     return Invalid(f' "" is invalid: {cause}', details=details)

@@ -98,12 +98,13 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     result: FieldSet = {}
     for element, node in left.items():
         other = right.get(element)
-        kept = node
-        if other is not None:
+        if other is None or (not node and not is_member(other)):
+            result[element] = node
+        elif node:
             member = is_member(node) and not is_member(other)
             kept = _node(member, difference(_below(node), _below(other)))
-        if kept is not None:
-            result[element] = kept
+            if kept is not None:
+                result[element] = kept
     return result
 
 

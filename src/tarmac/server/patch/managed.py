@@ -8,39 +8,36 @@ it was; one whose changes the server then drops may differ in nothing but the ti
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from tarmac.api.resource import Resource
-from tarmac.api.schema import JsonObject
+from tarmac.api.schema import JsonObject, Schema
 from tarmac.server.patch import entries, resets
 from tarmac.server.patch.entries import UPDATE, Claim, Manager, Managers
-from tarmac.server.patch.fieldset import FieldSet, canonical, difference, of_paths, union
+from tarmac.server.patch.fieldset import SELF, FieldSet, canonical, difference, union
 from tarmac.server.patch.ownership import Comparison, compare
 from tarmac.server.patch.shapes import empty_object, shape_of
 
 _MAX_UPDATERS = 10
 _ANCIENT = "ancient-changes"
 
-_UNOWNED: FieldSet = of_paths(
-    ("f:apiVersion",),
-    ("f:kind",),
-    ("f:metadata",),
-    *(
-        ("f:metadata", "f:" + name)
-        for name in (
-            "clusterName",
-            "creationTimestamp",
-            "generation",
-            "managedFields",
-            "name",
-            "namespace",
-            "resourceVersion",
-            "selfLink",
-            "uid",
-        )
-    ),
+# What identifies an object or belongs to the server is never anybody's.
+_TYPE = frozenset({"f:apiVersion", "f:kind"})
+_IDENTITY = frozenset(
+    {
+        SELF,
+        "f:clusterName",
+        "f:creationTimestamp",
+        "f:generation",
+        "f:managedFields",
+        "f:name",
+        "f:namespace",
+        "f:resourceVersion",
+        "f:selfLink",
+        "f:uid",
+    }
 )
-"""What identifies an object or belongs to the server: never anybody's."""
 
 
 def for_update(
@@ -55,7 +52,7 @@ def for_update(
     # An object whose fields nobody tracks stays so until somebody applies.
     if managers or old is None:
         mine = entries.updater(manager, resource.api_version, subresource)
-        managers = updated(resource, old or empty(resource), new, managers, mine, now)
+        managers = updated(resource, old or _nothing(resource.schema), new, managers, mine, now)
     if managers:
         metadata["managedFields"] = entries.encode(managers)
 
@@ -66,18 +63,18 @@ def updated(
     """The managers after `mine` has turned `old` into `new`."""
     comparison = changes(resource, old, new, mine.subresource)
     managers = displaced(resource, managers, comparison)
-    taken = unclaimable(comparison.changed)
+    taken = claimable(comparison.changed)
     if not taken:
         return managers
     if mine in managers:
-        taken = union(managers[mine].fields, taken)
-    managers[mine] = Claim(canonical(taken), resource.api_version, now)
+        taken = canonical(union(managers[mine].fields, taken))
+    managers[mine] = Claim(taken, resource.api_version, now)
     return _capped(managers)
 
 
-def empty(resource: Resource) -> JsonObject:
-    """What a create starts from."""
-    return empty_object(resource.schema)
+@cache
+def _nothing(schema: Schema) -> JsonObject:
+    return empty_object(schema)
 
 
 def changes(resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> Comparison:
@@ -94,13 +91,21 @@ def _tracked(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
-def unclaimable(fields: FieldSet) -> FieldSet:
+def claimable(fields: FieldSet) -> FieldSet:
     """A set without the fields that are never anybody's."""
-    return difference(fields, _UNOWNED)
+    kept = {element: node for element, node in fields.items() if element not in _TYPE}
+    metadata = kept.get("f:metadata")
+    if metadata is not None:
+        kept["f:metadata"] = {element: node for element, node in metadata.items() if element not in _IDENTITY}
+        if not kept["f:metadata"]:
+            del kept["f:metadata"]
+    return kept
 
 
 def displaced(resource: Resource, managers: Managers, comparison: Comparison, keep: Manager | None = None) -> Managers:
     """The managers without what a change took from them; those left with nothing, or of a version not served, go."""
+    if not managers:
+        return {}
     lost = union(comparison.changed, comparison.removed)
     left: Managers = {}
     for manager, claim in managers.items():
@@ -108,7 +113,7 @@ def displaced(resource: Resource, managers: Managers, comparison: Comparison, ke
             continue
         fields = claim.fields if manager == keep else difference(claim.fields, lost)
         if fields:
-            left[manager] = claim if fields == claim.fields else claim._replace(fields=canonical(fields))
+            left[manager] = claim._replace(fields=fields)
     return left
 
 

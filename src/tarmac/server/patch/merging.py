@@ -1,8 +1,8 @@
-"""Merging an applied configuration into a live object, and taking fields out of one again.
+"""Merging an applied configuration into a live object.
 
 `merge` only adds and overwrites. Lists of items are put into an order that keeps both sides' order where they agree and
 follows the configuration where they do not; items only one side knows stay next to their neighbours on that side.
-`remove` drops every path of a set; of a container that this leaves empty a null stays, until `without_nulls`.
+A null given for a container changes nothing, one given for a leaf stands for its absence: see `without_nulls`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.server.patch.elements import field_element
-from tarmac.server.patch.fieldset import LEAF as MEMBER
-from tarmac.server.patch.fieldset import SELF, FieldSet, is_member
-from tarmac.server.patch.shapes import FREE, ITEMS, LEAF, MAP, STRUCT, Shape
+from tarmac.server.patch.shapes import ITEMS, LEAF, MAP, STRUCT, Shape
 
 _ABSENT: Any = object()
 
@@ -97,40 +94,6 @@ def _order(theirs: list[str], mine: list[str]) -> list[tuple[str, int | None]]:
     return result
 
 
-def remove(shape: Shape, value: Any, fields: FieldSet) -> Any:
-    """`value` without the paths of a set; None when nothing is left of a container."""
-    kind = shape.kind
-    if kind in (STRUCT, MAP) and isinstance(value, dict):
-        return dict(_kept_fields(shape, value, fields)) or None
-    if kind == LEAF or not isinstance(value, list):
-        # An atomic list or map goes as a whole, a scalar stays: only its own path can remove it.
-        return None if isinstance(value, dict | list) else value
-    return _kept_items(shape, value, fields) or None
-
-
-def _kept_fields(shape: Shape, value: JsonObject, fields: FieldSet) -> list[tuple[str, Any]]:
-    kept: list[tuple[str, Any]] = []
-    for name, item in value.items():
-        element, child = shape.fields[name] if shape.kind == STRUCT else (field_element(name), shape.items)
-        node = fields.get(element)
-        if node is None:
-            kept.append((name, item))
-        elif not is_member(node):
-            kept.append((name, remove(child, item, node)))
-    return kept
-
-
-def _kept_items(shape: Shape, value: list[Any], fields: FieldSet) -> list[Any]:
-    kept: list[Any] = []
-    for item in value:
-        node = fields.get(shape.element(item))
-        if node is None:
-            kept.append(item)
-        elif not is_member(node):
-            kept.append(remove(shape.items, item, node))
-    return kept
-
-
 def without_nulls(shape: Shape, value: Any) -> Any:
     """`value` without null fields: a declared field that is null is a field that is not there."""
     kind = shape.kind
@@ -150,29 +113,3 @@ def without_nulls(shape: Shape, value: Any) -> Any:
 def _may_be_null(shape: Shape, name: str) -> bool:
     declared = shape.schema.fields.get(name)
     return declared is None or declared.nullable
-
-
-def with_named_fields(shape: Shape, fields: FieldSet) -> FieldSet:
-    """A set that also holds the declared fields above its members, so that removing the last leaf removes them."""
-    result: FieldSet = {}
-    for element, node in fields.items():
-        if not node:
-            result[element] = node
-            continue
-        child, declared = _child(shape, element)
-        below = with_named_fields(child, node)
-        result[element] = {SELF: MEMBER, **below} if declared and SELF not in below else below
-    return result
-
-
-def _child(shape: Shape, element: str) -> tuple[Shape, bool]:
-    """The shape below an element, and whether the element is a declared field."""
-    if element.startswith("f:"):
-        name = element[2:]
-        if shape.kind == STRUCT:
-            return shape.fields[name][1], name in shape.schema.fields
-        if shape.kind == MAP:
-            return shape.items, False
-    elif element.startswith("k:") and shape.kind == ITEMS:
-        return shape.items, False
-    return FREE, False

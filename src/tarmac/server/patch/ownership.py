@@ -2,7 +2,7 @@
 
     applied(shape, value)         what somebody who sends `value` claims: its leaves, list items and map keys
     whole(shape, value)           every path of `value`, containers included
-    compare(shape, old, new)      what changed (added or modified) and what was removed
+    compare(shape, old, new)      what changed (added or modified, canonical) and what was removed
 
 `applied` is the set of an Apply manager, `compare` that of an Update manager; creation is a comparison with the kind's
 empty object. A named field that holds a container belongs to nobody in the first and to whoever adds it in the second:
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tarmac.server.patch.elements import BadElement, value_order
+from tarmac.server.patch.elements import BadElement, order, value_order
 from tarmac.server.patch.fieldset import LEAF as MEMBER
 from tarmac.server.patch.fieldset import SELF, FieldSet
 from tarmac.server.patch.shapes import ITEMS, LEAF, MAP, STRUCT, Shape
@@ -79,24 +79,47 @@ def whole(shape: Shape, value: Any) -> FieldSet:
     kind = shape.kind
     if kind == LEAF or not value:
         return MEMBER
-    node: FieldSet = {SELF: MEMBER}
     if kind == STRUCT:
-        fields = shape.fields
-        for name in sorted(value):
-            element, child = fields[name]
-            node[element] = whole(child, value[name]) if child.kind else MEMBER
-    elif kind == MAP:
-        if type(value) is not dict:
-            return MEMBER
-        items = shape.items
-        for key in sorted(value):
-            node["f:" + key] = whole(items, value[key]) if items.kind else MEMBER
-    elif kind == ITEMS:
-        items = shape.items
-        for element, members in _grouped(shape, value):
-            node[element] = whole(items, members[0]) if len(members) == 1 else MEMBER
+        names = tuple(value)
+        outline, containers = shape.outlines.get(names) or shape.outline(names)
+        if not containers:
+            return outline
+        node = outline.copy()
+        for name, element, child in containers:
+            node[element] = whole(child, value[name])
+        return node
+    if kind == MAP:
+        return _whole_map(shape.items, value)
+    return _whole_list(shape, value)
+
+
+def _whole_list(shape: Shape, values: list[Any]) -> FieldSet:
+    node: FieldSet = {SELF: MEMBER}
+    items = shape.items
+    if shape.kind == ITEMS:
+        # Nearly every list is one of objects that have all their keys, of one type, no two alike.
+        try:
+            keyed = {shape.key_of(item): item for item in values}
+            if len(keyed) == len(values):
+                for key in sorted(keyed):
+                    node[shape.spelled[key]] = whole(items, keyed[key])
+                return node
+        except (KeyError, TypeError):
+            node = {SELF: MEMBER}
+    for element, members in _grouped(shape, values):
+        node[element] = whole(items, members[0]) if len(members) == 1 else MEMBER
+    return node
+
+
+def _whole_map(items: Shape, value: Any) -> FieldSet:
+    if type(value) is not dict:
+        return MEMBER  # free-form: a scalar or a list
+    node: FieldSet = {SELF: MEMBER}
+    if items.kind == LEAF:
+        node.update(dict.fromkeys(["f:" + key for key in sorted(value)], MEMBER))
     else:
-        node.update((element, MEMBER) for element, _ in _grouped(shape, value))
+        for key in sorted(value):
+            node["f:" + key] = whole(items, value[key])
     return node
 
 
@@ -124,8 +147,11 @@ def _by_value(group: tuple[str, list[Any]]) -> tuple[Any, ...]:
 
 def _by_key(shape: Shape) -> Any:
     keys, defaults = shape.keys, shape.defaults
+    if len(keys) == 1:
+        key = keys[0]
+        return lambda group: value_order(group[1][0].get(key, defaults.get(key)))
 
-    def order(group: tuple[str, list[Any]]) -> tuple[Any, ...]:
+    def by_keys(group: tuple[str, list[Any]]) -> tuple[Any, ...]:
         item = group[1][0]
         return tuple(
             (key, *value_order(item[key] if key in item else defaults[key]))
@@ -133,17 +159,13 @@ def _by_key(shape: Shape) -> Any:
             if key in item or defaults.get(key) is not None
         )
 
-    return order
+    return by_keys
 
 
 def compare(shape: Shape, old: Any, new: Any) -> Comparison:
     """What became different from `old` to `new`, both present."""
     changed, removed = _compare(shape, old, new)
-    # The object as a whole is nobody's, so its own membership is dropped.
-    return Comparison(
-        {element: node for element, node in (changed or MEMBER).items() if element != SELF},
-        {element: node for element, node in (removed or MEMBER).items() if element != SELF},
-    )
+    return Comparison(changed or MEMBER, removed or MEMBER)
 
 
 def _compare(shape: Shape, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None]:
@@ -157,9 +179,22 @@ def _compare(shape: Shape, old: Any, new: Any) -> tuple[FieldSet | None, FieldSe
     if not isinstance(old, container) and old is not None:
         return whole(shape, new), None
     if not isinstance(new, container) and new is not None:
-        return MEMBER, {element: node for element, node in whole(shape, old).items() if element != SELF} or None
+        return MEMBER, _below(whole(shape, old))
+    if not old:
+        return _below(whole(shape, new)), None
+    if not new:
+        return None, _below(whole(shape, old))
     compare_below: Any = _compare_fields if container is dict else _compare_items
-    return compare_below(shape, old or container(), new or container())
+    return compare_below(shape, old, new)
+
+
+def _below(node: FieldSet) -> FieldSet | None:
+    """A node without its own path, which may be a leaf's."""
+    if SELF not in node:
+        return None
+    below = node.copy()
+    del below[SELF]
+    return below
 
 
 def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> tuple[FieldSet | None, FieldSet | None]:
@@ -179,7 +214,13 @@ def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> t
         if name not in new:
             element, child = shape.fields[name] if struct else ("f:" + name, shape.items)
             removed[element] = whole(child, value)
-    return changed or None, removed or None
+    return _sorted(changed), removed or None
+
+
+def _sorted(fields: FieldSet) -> FieldSet | None:
+    if len(fields) < 2:
+        return fields or None
+    return {element: fields[element] for element in sorted(fields)}
 
 
 def _record(element: str, nodes: tuple[FieldSet | None, FieldSet | None], changed: FieldSet, removed: FieldSet) -> None:
@@ -193,7 +234,7 @@ def _compare_items(shape: Shape, old: list[Any], new: list[Any]) -> tuple[FieldS
     before, after = dict(_grouped(shape, old)), dict(_grouped(shape, new))
     changed: FieldSet = {}
     removed: FieldSet = {}
-    for element in before | after:
+    for element in sorted(before | after, key=order):
         nodes = _compare_group(shape.items, before.get(element, []), after.get(element, []))
         _record(element, nodes, changed, removed)
     return changed or None, removed or None

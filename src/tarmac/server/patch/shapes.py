@@ -8,10 +8,14 @@ a recursive schema gives a recursive shape.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from tarmac.api.schema import JsonObject, Schema, Type
 from tarmac.server.patch import elements
+from tarmac.server.patch.fieldset import LEAF as MEMBER
+from tarmac.server.patch.fieldset import SELF, FieldSet
 
 LEAF: Final = 0
 STRUCT: Final = 1
@@ -19,49 +23,97 @@ MAP: Final = 2
 ITEMS: Final = 3
 SET: Final = 4
 
+# Clients send few combinations of fields and few names, so what was made of them is kept; but not without bound.
+_MAX_OUTLINES = 200
+_MAX_SPELLED = 1000
+
 _RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+
+
+class Outline(NamedTuple):
+    """The field set of an object that has certain fields, up to the contents of its containers."""
+
+    node: FieldSet  # all paths there are for certain, in canonical order, the object's own first
+    containers: tuple[tuple[str, str, Shape], ...]  # (name, element, shape) of fields to look into
 
 
 class Shape:
     """How values of one schema node are owned and merged."""
 
-    __slots__ = ("defaults", "fields", "items", "keys", "kind", "open", "schema")
+    __slots__ = ("defaults", "fields", "items", "key_of", "keys", "kind", "outlines", "schema", "spelled")
 
     def __init__(self, schema: Schema, kind: int) -> None:
         self.schema = schema
         self.kind = kind
         self.fields = _Fields(self)  # STRUCT: name -> (element, shape); unknown names are free-form
         self.items: Shape = self  # MAP values, ITEMS; free-form JSON holds more of itself
-        self.keys: tuple[str, ...] = ()  # ITEMS, sorted
+        self.keys = tuple(sorted(schema.list_map_keys))
+        self.key_of: Callable[[Any], Any] = itemgetter(*(self.keys or ("",)))
+        self.spelled = _Spelled(self.keys)
         self.defaults: JsonObject = {}  # ITEMS: key -> default
-        self.open = True  # STRUCT: whether undeclared fields are allowed
+        self.outlines: dict[tuple[str, ...], Outline] = {}  # STRUCT: by the names an object has
+
+    def outline(self, names: tuple[str, ...]) -> Outline:
+        """What every object of this STRUCT with these fields has in common."""
+        found = self.outlines.get(names)
+        if found is None:
+            if len(self.outlines) >= _MAX_OUTLINES:
+                self.outlines.clear()
+            found = self.outlines[names] = _outline(self, names)
+        return found
 
     def element(self, item: Any) -> str:
         """The path element of an item of an ITEMS or SET list. Raises `elements.BadElement`."""
-        return self._keyed(item) if self.kind == ITEMS else _valued(item)
+        if self.kind == SET:
+            return _valued(item)
+        try:
+            return self.spelled[self.key_of(item)]
+        except (KeyError, TypeError):
+            return self._keyed(item)
 
     def _keyed(self, item: Any) -> str:
+        """The element of an item that is not as it should be: no object, or without some of its keys."""
         if not isinstance(item, dict):
             what = "a null element" if item is None else "non-map elements"
             raise elements.BadElement(f"associative list with keys may not have {what}")
-        text = ""
-        for key in self.keys:
-            value = item.get(key, _ABSENT)
-            if value is _ABSENT:
-                value = self.defaults.get(key)
-                if value is None:
-                    continue
-            text += f',"{key}":{elements.encode_value(value)}'
-        if not text:
+        given = {key: item[key] if key in item else self.defaults.get(key) for key in self.keys}
+        given = {key: value for key, value in given.items() if key in item or value is not None}
+        if not given:
             names = "[" + " ".join(f'"{key}"' for key in self.schema.list_map_keys) + "]"
             raise elements.BadElement(
                 f"associative list with keys has an element that omits all key fields {names} "
                 "(and doesn't have default values for any key fields)"
             )
-        return "k:{" + text[1:] + "}"
+        return elements.key_element(given)
 
 
-_ABSENT: Any = object()
+class _Spelled(dict[Any, str]):
+    """Elements of the items of a list, by the value of their key (a tuple when there are several)."""
+
+    __slots__ = ("keys_of_list",)
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        super().__init__()
+        self.keys_of_list = keys
+
+    def __missing__(self, key: Any) -> str:
+        if len(self) >= _MAX_SPELLED:
+            self.clear()
+        names = self.keys_of_list
+        values = (key,) if len(names) == 1 else key
+        element = self[key] = elements.key_element(dict(zip(names, values, strict=True)))
+        return element
+
+
+def _outline(shape: Shape, names: tuple[str, ...]) -> Outline:
+    node: FieldSet = {SELF: MEMBER}
+    containers: list[tuple[str, str, Shape]] = []
+    for name in sorted(names):
+        element, child = shape.fields[name]
+        node[element] = MEMBER
+        if child.kind != LEAF:
+            containers.append((name, element, child))
+    return Outline(node, tuple(containers))
 
 
 def _valued(item: Any) -> str:
@@ -124,12 +176,10 @@ def _kind(schema: Schema) -> int:
 
 def _complete(shape: Shape) -> None:
     schema = shape.schema
-    shape.open = schema.preserve_unknown
     if shape.kind == MAP:
         shape.items = FREE if schema.items is None else shape_of(schema.items)
     elif shape.kind in (ITEMS, SET) and schema.items is not None:
         shape.items = shape_of(schema.items)
-        shape.keys = tuple(sorted(schema.list_map_keys))
         shape.defaults = _key_defaults(schema.items, shape.keys)
 
 
@@ -140,7 +190,7 @@ def _key_defaults(item: Schema, keys: tuple[str, ...]) -> JsonObject:
 
 
 def empty_object(schema: Schema) -> JsonObject:
-    """What Go writes for a value with nothing set: the start from which a create is a change."""
+    """What Go writes for a value with nothing set: the start from which a create is a change. A new one every time."""
     return {
         name: empty_object(schema.fields[name]) if zero == {} else zero
         for name, zero in schema.always.items()
