@@ -59,4 +59,3 @@ def _type(written: str, message: str, go: GoTypes) -> str:
         full = f"{message.rpartition('.')[0]}.{written}"
     # a named list of strings travels as a message of its own
     return "strings" if go.underlying(full) == "[]string" else full
-

@@ -72,7 +72,14 @@ def _go_value(value: Json, node: Schema) -> str:
 
 def go_kind(value: Json) -> str:
     """What Go calls a JSON value of the wrong type."""
-    names: dict[type, str] = {bool: "bool", str: "string", dict: "object", list: "array", int: "number", float: "number"}
+    names: dict[type, str] = {
+        bool: "bool",
+        str: "string",
+        dict: "object",
+        list: "array",
+        int: "number",
+        float: "number",
+    }
     return names.get(type(value), "null")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# (group, version) -> plurals
+# (group, version) -> plurals; groups in the order in which Kubernetes prefers them, which is how clients resolve short names
 SERVED: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "v1"): (
         "bindings",
@@ -20,6 +20,7 @@ SERVED: dict[tuple[str, str], tuple[str, ...]] = {
         "serviceaccounts",
         "services",
     ),
+    ("events.k8s.io", "v1"): ("events",),
     ("authentication.k8s.io", "v1"): ("selfsubjectreviews", "tokenreviews"),
     ("authorization.k8s.io", "v1"): (
         "localsubjectaccessreviews",
@@ -28,15 +29,14 @@ SERVED: dict[tuple[str, str], tuple[str, ...]] = {
         "subjectaccessreviews",
     ),
     ("certificates.k8s.io", "v1"): ("certificatesigningrequests",),
-    ("coordination.k8s.io", "v1"): ("leases",),
-    ("discovery.k8s.io", "v1"): ("endpointslices",),
-    ("events.k8s.io", "v1"): ("events",),
-    ("metrics.k8s.io", "v1beta1"): ("nodes", "pods"),
-    ("node.k8s.io", "v1"): ("runtimeclasses",),
     ("policy", "v1"): ("poddisruptionbudgets",),
     ("rbac.authorization.k8s.io", "v1"): ("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
-    ("scheduling.k8s.io", "v1"): ("priorityclasses",),
     ("storage.k8s.io", "v1"): ("storageclasses",),
+    ("scheduling.k8s.io", "v1"): ("priorityclasses",),
+    ("coordination.k8s.io", "v1"): ("leases",),
+    ("node.k8s.io", "v1"): ("runtimeclasses",),
+    ("discovery.k8s.io", "v1"): ("endpointslices",),
+    ("metrics.k8s.io", "v1beta1"): ("nodes", "pods"),
 }
 
 # kinds that appear in bodies but are no resource of their own: (group, version, kind)
