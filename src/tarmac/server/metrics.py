@@ -92,6 +92,13 @@ class Metrics:
         series.codes[code] = series.codes.get(code, 0) + 1
         series.durations.observe(seconds)
 
+    def in_flight(self, reading: bool, change: int) -> None:
+        """A request that has to wait begins (+1) or ends (-1)."""
+        if reading:
+            self.reading += change
+        else:
+            self.writing += change
+
     def stream_started(self, info: RequestInfo) -> Callable[[], None]:
         """A watch or another long answer runs; returns what to call at its end."""
         key = (info.verb, info.group, info.version, info.resource, info.subresource, not info.name, not info.namespace)

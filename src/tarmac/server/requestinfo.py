@@ -13,6 +13,8 @@ from tarmac.server.http.messages import Request
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+# Opening one of these is a create whatever the method: WebSockets can only be asked for by GET.
+_CONNECTIONS = frozenset({"exec", "attach", "portforward"})
 _REMEMBERED = 20_000
 
 
@@ -65,6 +67,8 @@ def _parse(method: str, path: str) -> RequestInfo:
     namespace, resource, name, subresource = _place(rest)
     if not name and verb in ("get", "delete"):
         verb = {"get": "list", "delete": "deletecollection"}[verb]
+    if subresource in _CONNECTIONS and resource == "pods":
+        verb = "create"
     return RequestInfo(verb, path, True, group, version, resource, subresource, namespace, name)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from tarmac.api.resource import Resource
+from tarmac.api.status import NotFound
 from tarmac.server.http.messages import Answer, Request
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.storage.collecting import delete_collection
@@ -27,9 +28,10 @@ from tarmac.server.storage.watchgroups import Hub
 
 Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
 Route = Mapping[str, Endpoint]
-Answering = Callable[[Served], Route]
+Answering = Callable[["Routes", Served], Route]
 """Makes the route of a subresource, or of a resource that is answered and never stored."""
 
+ANY_SCALE = ("", "", "scale")
 _ON_ONE = frozenset({"get", "update", "patch", "delete"})
 _VIEWS: dict[tuple[str, str], View] = {("events.k8s.io", "events"): EventView()}
 
@@ -68,6 +70,13 @@ class Routes:
             served = self._served[key] = Served(resource, self._services, kept, view)
         return served
 
+    def sibling(self, group: str, version: str, plural: str) -> Served:
+        """Another resource that a subresource needs."""
+        resource = self._services.catalog.find(group, version, plural)
+        if resource is None:
+            raise NotFound(f"{plural} are not served", details={})
+        return self.served(resource)
+
     def _kept(self, resource: Resource) -> Resource:
         return next(other for other in self._services.catalog if other.bucket == resource.bucket and not other.storage)
 
@@ -79,10 +88,10 @@ class Routes:
         if info.subresource and all(sub.name != info.subresource for sub in resource.subresources):
             return None
         special = self._special.get((resource.group, resource.plural, info.subresource))
-        if special is None and info.subresource:
-            special = self._special.get(("", "", info.subresource))
+        if info.subresource == "scale":
+            special = self._special[ANY_SCALE]
         if special is not None:
-            return resource, special(served)
+            return resource, special(self, served)
         return resource, self._status(served) if info.subresource else self._main(served)
 
     def _main(self, served: Served) -> Route:

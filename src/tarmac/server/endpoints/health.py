@@ -6,7 +6,7 @@ one fails; the log does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tarmac.base.log import log
 from tarmac.server.http.messages import Request, Response
@@ -21,8 +21,12 @@ class Health:
     """The checks behind one of the paths."""
 
     def __init__(self, name: str, checks: Mapping[str, Check]) -> None:
-        self._name = name
+        self.name = name
         self._checks = {"ping": lambda: None, **checks}
+
+    def names(self) -> Iterable[str]:
+        """The paths below."""
+        return self._checks
 
     def answer(self, request: Request, part: str) -> Response | None:
         """The verdict; None when there is no check called `part`."""
@@ -49,5 +53,5 @@ class Health:
                 _log.warning("health check failed", check=name, why=why)
         if not failed and not verbose:
             return Response(200, b"ok", _TEXT)
-        lines.append(f"{self._name} check {'failed' if failed else 'passed'}\n")
+        lines.append(f"{self.name} check {'failed' if failed else 'passed'}\n")
         return Response(500 if failed else 200, "\n".join(lines).encode(), _TEXT)

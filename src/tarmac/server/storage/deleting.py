@@ -52,13 +52,18 @@ def delete_options(request: Request) -> DeleteOptions:
         given = _from_query(request)
     else:
         return PLAIN
+    return delete_options_from(given)
+
+
+def delete_options_from(given: JsonObject, dry_run: bool = False) -> DeleteOptions:
+    """From a decoded DeleteOptions. Raises Invalid."""
     errors = FieldErrors()
     policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
     if policy is not None and orphan is not None:
         errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
     elif policy is not None and policy not in _POLICIES:
         errors.not_supported("propagationPolicy", policy, [*_POLICIES, "nil"])
-    dry_run = check_dry_run(given.get("dryRun") or [], errors)
+    dry_run = check_dry_run(given.get("dryRun") or [], errors) or dry_run
     if errors:
         raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
     preconditions: Mapping[str, Any] = given.get("preconditions") or {}

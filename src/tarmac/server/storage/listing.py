@@ -17,7 +17,7 @@ from tarmac.server.printing.answers import finish
 from tarmac.server.printing.metadata import partial_metadata_list
 from tarmac.server.printing.negotiation import Shape, shape_of
 from tarmac.server.storage.continuing import ExpiredToken, position, token
-from tarmac.server.storage.encoding import encode_json
+from tarmac.server.storage.encoding import decode_json, encode_json
 from tarmac.server.storage.listcache import CachedAnswer, ListCache
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
 from tarmac.server.storage.selecting import Selection
@@ -219,5 +219,12 @@ def _join(served: Served, metadata: bytes, entries: Sequence[Entry]) -> bytes:
     if not resource.native:
         return b"%b%b]}" % (head, b",".join(raws))
     # Items of Kubernetes' own kinds say no kind: leave out the tail, all but its brace.
-    end = -len(served.tail)
-    return b"%b%b}]}" % (head, b"},".join([raw[:end] for raw in raws]))
+    tail, end = served.tail, -len(served.tail)
+    return b"%b%b}]}" % (head, b"},".join([raw[:end] if raw.endswith(tail) else _open(raw) for raw in raws]))
+
+
+def _open(raw: bytes) -> bytes:
+    """An object that another program stored, in whatever order, without its kind and its last brace."""
+    obj = decode_json(raw)
+    del obj["kind"], obj["apiVersion"]
+    return encode_json(obj)[:-1]

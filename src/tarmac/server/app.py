@@ -1,0 +1,229 @@
+"""The API server: one function from a request to an answer, for sockets and for callers in the same process alike.
+
+    request info → authenticate → fairness → authorize → route → answer → audit, metrics
+
+Reads are answered within the call; writes return an awaitable. Whatever goes wrong becomes a Status: refusals are raised
+as `ApiError` anywhere below, and anything unexpected is logged with its traceback and answered with 500.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from tarmac.api.status import (
+    ApiError,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    ServiceUnavailable,
+)
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.server.endpoints.documents import NO_RESOURCE, Documents
+from tarmac.server.http.messages import Answer, Request, Response, Stream, StreamResponse, UpgradeResponse
+from tarmac.server.metrics import Metrics
+from tarmac.server.printing.answers import finish
+from tarmac.server.printing.negotiation import PLAIN, shape_of
+from tarmac.server.requestinfo import RequestInfo, request_info
+from tarmac.server.routes import Routes, has_form_of, is_addressed
+from tarmac.server.security.users import User
+from tarmac.server.storage.watchgroups import Hub
+from tarmac.store.interface import Unavailable
+
+_log = log("server")
+_READS = frozenset({"get", "list", "watch"})
+
+
+class Authenticator(Protocol):
+    """Finds out who asks."""
+
+    def authenticate(self, request: Request) -> User:
+        """The identity, perhaps the anonymous one. Raises Unauthorized."""
+        ...
+
+
+class Authorizer(Protocol):
+    """Says who may do what."""
+
+    def allows(self, user: User, info: RequestInfo, query: str = "") -> bool:
+        """Whether the user may do it."""
+        ...
+    def refusal(self, user: User, info: RequestInfo, query: str = "") -> ApiError:
+        """What somebody hears who may not."""
+        ...
+
+
+class Fairness(Protocol):
+    """Keeps one client from starving the others."""
+
+    def enter(self, user: User, info: RequestInfo) -> Awaitable[None] | None:
+        """None to go ahead, or what to await first. Raises TooManyRequests."""
+        ...
+
+    def leave(self, user: User, info: RequestInfo) -> None:
+        """The request has been answered."""
+        ...
+
+
+class Audit(Protocol):
+    """Remembers what was done."""
+
+    def record(self, request: Request, answer: Answer) -> None:
+        """One answered request."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What a request passes before and after it is answered."""
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    fairness: Fairness
+    audit: Audit
+
+
+class ApiServer:
+    """Answers requests. `start` before the first one, `stop` after the last."""
+
+    def __init__(
+        self, routes: Routes, documents: Documents, hub: Hub, gates: Gates, metrics: Metrics, clock: Clock
+    ) -> None:
+        self._routes = routes
+        self._documents = documents
+        self._hub = hub
+        self._gates = gates
+        self._metrics = metrics
+        self._clock = clock
+        self._beating: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to keep the deadlines of watches."""
+        self._beating = asyncio.create_task(self._hub.run())
+
+    async def stop(self) -> None:
+        """End what `start` began."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+
+    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer one request, now or later. Never raises."""
+        began = self._clock.monotonic()
+        gates, info = self._gates, request_info(request)
+        request.info = info
+        try:
+            if request.user is None:
+                request.user = gates.authenticator.authenticate(request)
+            waiting = gates.fairness.enter(request.user, info)
+        except Exception as error:
+            return self._finished(request, began, failure(request, error))
+        if waiting is not None:
+            return self._answer_in_turn(waiting, request, began)
+        answer = self._answer(request)
+        if type(answer) is Response:
+            gates.fairness.leave(request.user, info)
+            return self._finished(request, began, answer)
+        if isinstance(answer, StreamResponse | UpgradeResponse):
+            gates.fairness.leave(request.user, info)
+            return self._finished(request, began, self._counted(info, answer))
+        return self._answer_later(cast("Awaitable[Answer]", answer), request, began)
+
+    def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
+        try:
+            return self._dispatch(request)
+        except Exception as error:
+            return failure(request, error)
+
+    async def _answer_in_turn(self, waiting: Awaitable[None], request: Request, began: float) -> Answer:
+        try:
+            await waiting
+        except Exception as error:
+            return self._finished(request, began, failure(request, error))
+        answer = self._answer(request)
+        return await self._answer_later(_ready(answer), request, began)
+
+    async def _answer_later(self, awaitable: Awaitable[Answer], request: Request, began: float) -> Answer:
+        metrics, info = self._metrics, request.info
+        reading = info.verb in _READS
+        metrics.in_flight(reading, 1)
+        try:
+            answer = await awaitable
+        except Exception as error:
+            answer = failure(request, error)
+        finally:
+            metrics.in_flight(reading, -1)
+            self._gates.fairness.leave(request.user, info)
+        return self._finished(request, began, self._counted(info, answer))
+
+    def _dispatch(self, request: Request) -> Answer | Awaitable[Answer]:
+        info: RequestInfo = request.info
+        authorizer = self._gates.authorizer
+        if not authorizer.allows(request.user, info, request.query):
+            raise authorizer.refusal(request.user, info, request.query)
+        if not info.is_resource:
+            return self._documents.answer(request)
+        found = self._routes.find(info)
+        if found is None:
+            return self._documents.unknown(info)
+        resource, route = found
+        if not is_addressed(resource, info):
+            raise NotFound(NO_RESOURCE, details={})
+        endpoint = route.get(info.verb)
+        if endpoint is None or not has_form_of(info):
+            raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+        return endpoint(request)
+
+    def _finished(self, request: Request, began: float, answer: Answer) -> Answer:
+        code = 101 if isinstance(answer, UpgradeResponse) else answer.status
+        self._metrics.finished(request.info, code, self._clock.monotonic() - began)
+        self._gates.audit.record(request, answer)
+        return answer
+
+    def _counted(self, info: RequestInfo, answer: Answer) -> Answer:
+        """A stream that is counted while it lasts; anything else as it is."""
+        if not isinstance(answer, StreamResponse):
+            return answer
+        start = answer.start
+
+        def counted(stream: Stream) -> Callable[[], None]:
+            ended, stop = self._metrics.stream_started(info), start(stream)
+
+            def end() -> None:
+                ended()
+                stop()
+
+            return end
+
+        return StreamResponse(counted, answer.status, answer.content_type, answer.headers)
+
+
+async def _ready(answer: Answer | Awaitable[Answer]) -> Answer:
+    if isinstance(answer, Response | StreamResponse | UpgradeResponse):
+        return answer
+    return await answer
+
+
+def failure(request: Request, error: Exception) -> Response:
+    """Whatever went wrong, as a Status."""
+    if isinstance(error, Unavailable):
+        error = ServiceUnavailable(f"the store is not available: {error}")
+    elif not isinstance(error, ApiError):
+        text = "".join(traceback.format_exception(error))
+        _log.error("request failed", method=request.method, path=request.path, traceback=text)
+        error = InternalError(f"Internal error occurred: {type(error).__name__}", details=_internal(error))
+    try:
+        shape = shape_of(request)
+    except ApiError:
+        shape = PLAIN
+    answer = finish(error.encoded(), shape, error.http_code)
+    answer.headers = error.headers
+    return answer
+
+
+def _internal(error: Exception) -> dict[str, Any]:
+    return {"causes": [{"message": f"{type(error).__name__}: {error}"}]}

@@ -1,0 +1,62 @@
+"""Puts the server together from its parts.
+
+Everything with a clock, a disk or a secret comes in from outside; this is where defaults for the rest are chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tarmac.api.catalog import Catalog
+from tarmac.base.clock import Clock
+from tarmac.base.randomness import Randomness
+from tarmac.server.admission.chain import Chain
+from tarmac.server.app import ApiServer, Gates
+from tarmac.server.endpoints.discovery import Discovery
+from tarmac.server.endpoints.documents import Documents
+from tarmac.server.endpoints.health import Check, Health
+from tarmac.server.endpoints.openapi import OpenApi
+from tarmac.server.metrics import Metrics
+from tarmac.server.reader import Reader
+from tarmac.server.routes import Routes
+from tarmac.server.storage.listcache import ListCache
+from tarmac.server.storage.served import Services
+from tarmac.server.storage.watchgroups import Hub
+from tarmac.server.subresources.connections import NoConnections, NodeConnections
+from tarmac.server.subresources.metrics import NoUsage, UsageSource
+from tarmac.server.subresources.registry import special_routes
+from tarmac.store.interface import Store
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a server is made of."""
+
+    store: Store
+    catalog: Catalog
+    gates: Gates
+    admission: Chain
+    clock: Clock
+    randomness: Randomness
+    metrics: Metrics = field(default_factory=Metrics)
+    connections: NodeConnections = field(default_factory=NoConnections)
+    usage: UsageSource = field(default_factory=NoUsage)
+    live: dict[str, Check] = field(default_factory=dict[str, Check])
+    ready: dict[str, Check] = field(default_factory=dict[str, Check])
+
+
+def assemble(parts: Parts) -> ApiServer:
+    """A server, not yet started."""
+    store, clock = parts.store, parts.clock
+    services = Services(store, Reader(store), parts.catalog, parts.admission, clock, parts.randomness)
+    hub = Hub(store, clock)
+    routes = Routes(services, hub, ListCache(store, clock), special_routes(parts.connections, parts.usage))
+    health = [Health(name, checks) for name, checks in _health(parts).items()]
+    documents = Documents(parts.catalog, Discovery(parts.catalog), OpenApi(), health, parts.metrics)
+    return ApiServer(routes, documents, hub, parts.gates, parts.metrics, clock)
+
+
+def _health(parts: Parts) -> dict[str, dict[str, Check]]:
+    live = parts.live
+    ready = live | parts.ready
+    return {"livez": live, "readyz": ready, "healthz": live}

@@ -1,0 +1,78 @@
+"""Everything at paths outside the API proper: discovery, OpenAPI, version, health, metrics, and the list of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tarmac.api.catalog import Catalog
+from tarmac.api.status import MethodNotAllowed, NotFound
+from tarmac.server.endpoints.discovery import Discovery
+from tarmac.server.endpoints.health import Health
+from tarmac.server.endpoints.openapi import OpenApi
+from tarmac.server.endpoints.version import version
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.metrics import Metrics
+from tarmac.server.printing.answers import document
+from tarmac.server.requestinfo import RequestInfo
+
+NO_RESOURCE = "the server could not find the requested resource"
+_HEALTH = ("livez", "readyz", "healthz")
+
+Endpoint = Callable[[Request], Response]
+
+
+class Documents:
+    """Answers by path."""
+
+    def __init__(
+        self, catalog: Catalog, discovery: Discovery, openapi: OpenApi, health: Iterable[Health], metrics: Metrics
+    ) -> None:
+        self._versions = {(resource.group, resource.version) for resource in catalog}
+        self._discovery = discovery
+        self._openapi = openapi
+        self._health = {part.name: part for part in health}
+        self._exact: dict[str, Endpoint] = {
+            "/": self._paths,
+            "/version": lambda request: document(request, version()),
+            "/metrics": lambda _: Response(200, metrics.text(), "text/plain; version=0.0.4; charset=utf-8"),
+            "/openapi/v2": openapi.v2,
+        }
+
+    def answer(self, request: Request) -> Response:
+        """GET of a path that is no resource."""
+        path = request.path.rstrip("/") or "/"
+        endpoint = self._exact.get(path) or self._family(path)
+        response = None if endpoint is None else endpoint(request)
+        if response is None:
+            return page_not_found()
+        if request.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+        return response
+
+    def unknown(self, info: RequestInfo) -> Response:
+        """A resource that does not exist: a Status in a group that does, else nothing is there at all."""
+        if (info.group, info.version) in self._versions:
+            raise NotFound(NO_RESOURCE, details={})
+        return page_not_found()
+
+    def _family(self, path: str) -> Callable[[Request], Response | None] | None:
+        first, _, rest = path[1:].partition("/")
+        if first in ("api", "apis"):
+            return lambda request: self._discovery.answer(request, first, rest)
+        if first in _HEALTH:
+            return lambda request: self._health[first].answer(request, rest)
+        if path.startswith("/openapi/v3"):
+            return lambda request: self._openapi.v3(request, path.removeprefix("/openapi/v3").strip("/"))
+        return None
+
+    def _paths(self, request: Request) -> Response:
+        paths = [*self._discovery.paths(), *self._openapi.paths(), "/metrics", "/version"]
+        paths += [f"/{name}" for name in _HEALTH]
+        paths += [f"/{name}/{check}" for name, part in self._health.items() for check in part.names()]
+        return document(request, {"paths": sorted(paths)})
+
+
+def page_not_found() -> Response:
+    """What Go's HTTP server says."""
+    headers = [("X-Content-Type-Options", "nosniff")]
+    return Response(404, b"404 page not found\n", "text/plain; charset=utf-8", headers)

@@ -1,0 +1,140 @@
+"""Binding: a pod gets its node. Schedulers do this thousands of times a second, so it touches only what it must.
+
+The pod is decoded, given its node, condition and annotations, and stored; no validation of the rest runs, because the rest
+does not change. As in Kubernetes, nobody becomes manager of these fields.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tarmac.api.decode import decode_kind
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, BadRequest, conflict
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.admission.chain import Attributes
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.printing.answers import document
+from tarmac.server.routes import Route
+from tarmac.server.storage.options import write_options
+from tarmac.server.storage.served import Call, Served
+from tarmac.store.interface import Conflict, Entry
+
+SUCCESS: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_ATTEMPTS = 5
+
+
+def binding_route(served: Served) -> Route:
+    """POST of `pods/NAME/binding`."""
+    return {"create": partial(_bind_named, served)}
+
+
+def bindings_route(pods: Served) -> Route:
+    """POST of `bindings`: the same, with the name in the body."""
+    return {"create": partial(_bind, pods)}
+
+
+async def _bind_named(served: Served, request: Request) -> Response:
+    call = Call(served, request, write_options("CreateOptions", request))
+    binding = _read(call)
+    if binding["metadata"].get("name") != call.info.name:
+        raise BadRequest("name in URL does not match name in Binding object")
+    return await _assign(call, binding)
+
+
+async def _bind(served: Served, request: Request) -> Response:
+    call = Call(served, request, write_options("CreateOptions", request))
+    return await _assign(call, _read(call))
+
+
+def _read(call: Call) -> JsonObject:
+    request = call.request
+    content_type = request.headers.get("content-type", "")
+    binding, warnings = decode_kind(
+        "", "v1", "Binding", request.body, content_type, call.options.field_validation
+    )
+    call.warnings += warnings
+    metadata = binding.setdefault("metadata", {})
+    if metadata.setdefault("namespace", call.info.namespace) != call.info.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    return binding
+
+
+def _check_target(binding: JsonObject) -> str:
+    errors = FieldErrors()
+    target = binding.get("target") or {}
+    if target.get("kind") not in (None, "", "Node"):
+        errors.not_supported("target.kind", target["kind"], ["Node", "<empty>"])
+    if not target.get("name"):
+        errors.required("target.name")
+    if errors:
+        texts = [str(error) for error in errors]
+        raise ApiError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]", reason="")
+    return target["name"]
+
+
+async def _assign(call: Call, binding: JsonObject) -> Response:
+    served, metadata = call.served, binding["metadata"]
+    name = metadata.get("name", "")
+    node = _check_target(binding)
+    _admit(call, name, binding)
+    key = served.key(call.info.namespace, name)
+    for _ in range(_ATTEMPTS):
+        entry = served.head(key)
+        if entry is None:
+            raise served.not_found(name)
+        pod = served.load(entry)
+        _check_pod(call, pod, metadata)
+        _set_node(pod, node, metadata, served.services.now())
+        try:
+            await _store(call, entry, pod)
+        except Conflict:
+            continue
+        return document(call.request, SUCCESS, 201, call.warnings)
+    raise served.conflict(name)
+
+
+async def _store(call: Call, entry: Entry, pod: JsonObject) -> None:
+    if not call.options.dry_run:
+        served = call.served
+        await served.store.update(served.bucket, entry.name, served.encode(pod), entry.revision)
+
+
+def _admit(call: Call, name: str, binding: JsonObject) -> None:
+    admission = call.served.services.admission
+    resource, namespace = call.served.resource, call.info.namespace
+    attributes = Attributes(
+        "CREATE", resource, "binding", namespace, name, binding, None, call.user, call.options.dry_run
+    )
+    admission.admit(attributes)
+    admission.validate(attributes)
+
+
+def _check_pod(call: Call, pod: JsonObject, wanted: JsonObject) -> None:
+    metadata, spec = pod["metadata"], pod["spec"]
+    name = metadata["name"]
+    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if wanted.get(field) and wanted[field] != metadata[field]:
+            why = f"Precondition failed: {label} in precondition: {wanted[field]}, {label} in object meta: {metadata[field]}"
+            raise call.served.conflict(name, why)
+    why = None
+    if "deletionTimestamp" in metadata:
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+    elif spec.get("nodeName"):
+        why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    elif spec.get("schedulingGates"):
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+    if why is not None:
+        raise conflict("", "pods/binding", name, why)
+
+
+def _set_node(pod: JsonObject, node: str, wanted: JsonObject, now: str) -> None:
+    metadata, status = pod["metadata"], pod.setdefault("status", {})
+    pod["spec"]["nodeName"] = node
+    status.pop("nominatedNodeName", None)
+    for field in ("annotations", "labels"):
+        if wanted.get(field):
+            metadata[field] = {**(metadata.get(field) or {}), **wanted[field]}
+    scheduled: JsonObject = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    others = [condition for condition in status.get("conditions") or () if condition["type"] != "PodScheduled"]
+    status["conditions"] = [*others, scheduled]

@@ -1,0 +1,140 @@
+"""Eviction: delete a pod, unless its disruption budget says that this would be one too many.
+
+The budget is a PodDisruptionBudget that selects the pod. Its controller says how many disruptions are allowed; an eviction
+takes one, notes the pod in the budget's status so that the controller does not count it again, and deletes the pod.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tarmac.api.decode import decode_kind
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, BadRequest, TooManyRequests, forbidden
+from tarmac.base.selectors import LabelSelector
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.printing.answers import document
+from tarmac.server.routes import Route
+from tarmac.server.storage.deleting import delete_options_from, remove
+from tarmac.server.storage.options import WriteOptions, write_options
+from tarmac.server.storage.served import Call, Served
+from tarmac.server.subresources.binding import SUCCESS
+from tarmac.store.interface import Conflict
+
+_MOST_DISRUPTED = 2000
+_ATTEMPTS = 20
+_REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+def eviction_route(served: Served, budgets: Served) -> Route:
+    """POST of `pods/NAME/eviction`."""
+    return {"create": partial(_evict, served, budgets)}
+
+
+async def _evict(served: Served, budgets: Served, request: Request) -> Response:
+    options = write_options("CreateOptions", request)
+    content_type = request.headers.get("content-type", "")
+    eviction, warnings = decode_kind(
+        "policy", "v1", "Eviction", request.body, content_type, options.field_validation
+    )
+    name = request.info.name
+    if (eviction.get("metadata") or {}).get("name") != name:
+        raise BadRequest("name in URL does not match name in Eviction object")
+    deletion = delete_options_from(eviction.get("deleteOptions") or {}, options.dry_run)
+    call = Call(served, request, WriteOptions(deletion.dry_run))
+    await _spend_budget(call, budgets)
+    await remove(call, name, call.key, deletion)
+    return document(request, SUCCESS, 201, [*warnings, *call.warnings])
+
+
+async def _spend_budget(call: Call, budgets: Served) -> None:
+    served = call.served
+    entry = served.head(call.key)
+    if entry is None:
+        raise served.not_found(call.info.name)
+    pod = served.load(entry)
+    if _needs_no_budget(pod):
+        return
+    found = _budgets_of(pod, budgets)
+    if len(found) > 1:
+        raise ApiError(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.", reason=""
+        )
+    if found and not _ignores(found[0], pod):
+        await _take_one(budgets, found[0], pod, call.options.dry_run)
+
+
+def _needs_no_budget(pod: JsonObject) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
+
+
+def _budgets_of(pod: JsonObject, budgets: Served) -> list[JsonObject]:
+    namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
+    found: list[JsonObject] = []
+    for budget in budgets.services.reader.list(budgets.bucket, f"{namespace}/"):
+        selector = (budget.get("spec") or {}).get("selector")
+        if LabelSelector.from_object(selector).matches(labels):
+            found.append(budget)
+    return found
+
+
+def _ignores(budget: JsonObject, pod: JsonObject) -> bool:
+    """A pod that is not ready is not what the budget protects, unless the budget is already short."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    if any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired = status.get("desiredHealthy", 0)
+    return status.get("currentHealthy", 0) >= desired > 0
+
+
+async def _take_one(budgets: Served, budget: JsonObject, pod: JsonObject, dry_run: bool) -> None:
+    key = budgets.key(budget["metadata"]["namespace"], budget["metadata"]["name"])
+    for _ in range(_ATTEMPTS):
+        entry = budgets.head(key)
+        if entry is None:
+            return
+        budget = budgets.load(entry)
+        _check(budget)
+        status = budget["status"]
+        status["disruptionsAllowed"] -= 1
+        status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = budgets.services.now()
+        if dry_run:
+            return
+        try:
+            await budgets.store.update(budgets.bucket, key, budgets.encode(budget), entry.revision)
+        except Conflict:
+            continue
+        return
+    raise _refused(f"The disruption budget {budget['metadata']['name']} is still being processed by the server.", 10)
+
+
+def _check(budget: JsonObject) -> None:
+    metadata, status = budget["metadata"], budget.setdefault("status", {})
+    name = metadata["name"]
+    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+        raise _refused(f"The disruption budget {name} is still being processed by the server.", 10)
+    allowed = status.setdefault("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise forbidden("policy", "poddisruptionbudget", name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or {}) > _MOST_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise forbidden("policy", "poddisruptionbudget", name, why)
+    if allowed == 0:
+        desired, current = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+        if current <= desired:
+            raise _refused(f"The disruption budget {name} needs {desired} healthy pods and has {current} currently", 0)
+        raise _refused(f"The disruption budget {name} does not allow evicting pods currently", 0)
+
+
+def _refused(why: str, retry_after: int) -> ApiError:
+    details: JsonObject = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    headers = [("Retry-After", str(retry_after or 1))]
+    return TooManyRequests(_REFUSED, details=details, headers=headers)
+
+

@@ -1,0 +1,65 @@
+"""`metrics.k8s.io`: what nodes and pods use right now, for `kubectl top`. Held in memory, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.selectors import LabelSelector
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.printing.answers import document
+from tarmac.server.routes import Route
+from tarmac.server.storage.served import Served
+
+
+class UsageSource(Protocol):
+    """Where measurements come from: NodeMetrics and PodMetrics objects."""
+
+    def nodes(self) -> Sequence[JsonObject]:
+        """One for each node."""
+        ...
+
+    def pods(self) -> Sequence[JsonObject]:
+        """One for each pod."""
+        ...
+
+
+class NoUsage:
+    """Nothing is measured."""
+
+    def nodes(self) -> Sequence[JsonObject]:
+        """None."""
+        return ()
+
+    def pods(self) -> Sequence[JsonObject]:
+        """None."""
+        return ()
+
+
+def usage_route(served: Served, source: UsageSource) -> Route:
+    """GET of one or all."""
+    return {"get": partial(_get, served, source), "list": partial(_list, served, source)}
+
+
+def _all(served: Served, source: UsageSource, request: Request) -> list[JsonObject]:
+    found = source.pods() if served.resource.namespaced else source.nodes()
+    namespace = request.info.namespace
+    return [one for one in found if not namespace or one["metadata"].get("namespace") == namespace]
+
+
+def _get(served: Served, source: UsageSource, request: Request) -> Response:
+    name = request.info.name
+    for one in _all(served, source, request):
+        if one["metadata"]["name"] == name:
+            return document(request, one)
+    raise served.not_found(name)
+
+
+def _list(served: Served, source: UsageSource, request: Request) -> Response:
+    selector = LabelSelector.parse(request.param("labelSelector"))
+    items = [one for one in _all(served, source, request) if selector.matches(one["metadata"].get("labels") or {})]
+    resource = served.resource
+    body = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": {}, "items": items}
+    return document(request, body)

@@ -1,0 +1,53 @@
+"""Which subresource is answered by what; anything not named here is plain storage of the object's status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
+from tarmac.server.storage.served import Served
+from tarmac.server.subresources.binding import binding_route, bindings_route
+from tarmac.server.subresources.connections import NodeConnections, connection_route
+from tarmac.server.subresources.doors import (
+    approval_route,
+    ephemeral_containers_route,
+    finalize_route,
+    resize_route,
+)
+from tarmac.server.subresources.eviction import eviction_route
+from tarmac.server.subresources.metrics import UsageSource, usage_route
+from tarmac.server.subresources.scale import scale_route
+
+Key = tuple[str, str, str]
+
+
+def special_routes(connections: NodeConnections, usage: UsageSource) -> Mapping[Key, Answering]:
+    """By (group, plural, subresource)."""
+
+    def connection(_: Routes, served: Served) -> Route:
+        return connection_route(served, connections)
+
+    def measured(_: Routes, served: Served) -> Route:
+        return usage_route(served, usage)
+
+    routes: dict[Key, Answering] = {
+        ANY_SCALE: lambda _, served: scale_route(served),
+        ("", "pods", "binding"): lambda _, served: binding_route(served),
+        ("", "bindings", ""): lambda routes, _: bindings_route(routes.sibling("", "v1", "pods")),
+        ("", "pods", "eviction"): _eviction,
+        ("", "pods", "ephemeralcontainers"): lambda _, served: ephemeral_containers_route(served),
+        ("", "pods", "resize"): lambda _, served: resize_route(served),
+        ("", "namespaces", "finalize"): lambda _, served: finalize_route(served),
+        ("certificates.k8s.io", "certificatesigningrequests", "approval"): lambda _, served: approval_route(served),
+        ("metrics.k8s.io", "nodes", ""): measured,
+        ("metrics.k8s.io", "pods", ""): measured,
+    }
+    for subresource in ("log", "exec", "attach", "portforward", "proxy"):
+        routes["", "pods", subresource] = connection
+    for plural in ("nodes", "services"):
+        routes["", plural, "proxy"] = connection
+    return routes
+
+
+def _eviction(routes: Routes, served: Served) -> Route:
+    return eviction_route(served, routes.sibling("policy", "v1", "poddisruptionbudgets"))

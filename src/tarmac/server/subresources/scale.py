@@ -1,0 +1,121 @@
+"""`scale`: the number of replicas of any kind that has one, as an `autoscaling/v1` Scale.
+
+A Scale is made from the object when asked for and never stored. Writing one is an update of the object that changes its
+replicas and nothing else, so all rules of the kind hold.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tarmac.api.decode import decode_kind
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest, invalid
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.patch.engine import APPLY_PATCH, MERGE_PATCH, apply_patch, check_type
+from tarmac.server.printing.answers import document
+from tarmac.server.routes import Route
+from tarmac.server.storage.options import write_options
+from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.updating import check_name, check_version, rewrite, rules_of
+from tarmac.store.interface import Entry
+
+_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def scale_route(served: Served) -> Route:
+    """GET, PUT and PATCH of `scale`."""
+    return {"get": partial(_get, served), "update": partial(_update, served), "patch": partial(_patch, served)}
+
+
+def scale_of(served: Served, obj: JsonObject) -> JsonObject:
+    """The Scale of an object."""
+    spec_path, status_path, selector_path = _paths(served)
+    metadata = {field: obj["metadata"][field] for field in _METADATA if field in obj["metadata"]}
+    status: JsonObject = {"replicas": _read(obj, status_path) or 0}
+    selector = _read(obj, selector_path) if selector_path else None
+    if isinstance(selector, str) and selector:
+        status["selector"] = selector
+    spec: JsonObject = {}
+    replicas = _read(obj, spec_path)
+    if replicas:
+        spec["replicas"] = replicas
+    return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}
+
+
+def _paths(served: Served) -> tuple[str, str, str | None]:
+    assert served.resource.scale is not None  # only such resources get this route
+    return served.resource.scale
+
+
+def _get(served: Served, request: Request) -> Response:
+    info = request.info
+    entry = served.store.get(served.bucket, served.key(info.namespace, info.name))
+    if entry is None:
+        raise served.not_found(info.name)
+    return document(request, scale_of(served, served.load(entry)))
+
+
+async def _update(served: Served, request: Request) -> Response:
+    call = Call(served, request, write_options("UpdateOptions", request))
+    content_type = request.headers.get("content-type", "")
+    validation = call.options.field_validation
+    scale, warnings = decode_kind("autoscaling", "v1", "Scale", request.body, content_type, validation)
+    entry = await _rescale(call, lambda _: scale)
+    return document(request, scale_of(served, served.load(entry)), 200, warnings)
+
+
+async def _patch(served: Served, request: Request) -> Response:
+    patch_type = check_type(served.resource, request.headers.get("content-type", ""))
+    applies = patch_type == APPLY_PATCH
+    call = Call(served, request, write_options("PatchOptions", request, apply=applies))
+
+    def patched(old: JsonObject) -> JsonObject:
+        # A Scale has one field to own, so applying it is merging it.
+        return apply_patch(served.resource, MERGE_PATCH if applies else patch_type, scale_of(served, old), request.body)
+
+    entry = await _rescale(call, patched)
+    return document(request, scale_of(served, served.load(entry)))
+
+
+async def _rescale(call: Call, make: Any) -> Entry:
+    served = call.served
+    spec_path = _paths(served)[0]
+
+    def change(old: JsonObject, entry: Entry) -> JsonObject:
+        scale = make(old)
+        check_name(call, scale)
+        if scale["metadata"].get("resourceVersion"):
+            check_version(call, scale, old)
+        new = served.load(entry)
+        _write(new, spec_path, _checked(call, scale))
+        return new
+
+    return await rewrite(call, change, rules_of(served))
+
+
+def _checked(call: Call, scale: JsonObject) -> int:
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise BadRequest("json: cannot unmarshal the value into Go struct field ScaleSpec.spec.replicas of type int32")
+    if replicas < 0:
+        errors = FieldErrors()
+        errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("autoscaling", "Scale", call.info.name, errors)
+    return replicas
+
+
+def _read(obj: JsonObject, path: str) -> Any:
+    value: Any = obj
+    for step in path.strip(".").split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _write(obj: JsonObject, path: str, value: int) -> None:
+    *parents, last = path.strip(".").split(".")
+    for step in parents:
+        obj = obj.setdefault(step, {})
+    obj[last] = value

@@ -1,0 +1,1 @@
+"""The API server as clients see it, without sockets."""

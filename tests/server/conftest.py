@@ -1,0 +1,208 @@
+"""A server over a store in memory, and a client that speaks to `handle` directly."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from tarmac.api.catalog import build_catalog
+from tarmac.api.status import ApiError, Forbidden
+from tarmac.base.clock import ManualClock
+from tarmac.base.randomness import Randomness
+from tarmac.server.admission.chain import Chain
+from tarmac.server.app import ApiServer, Gates
+from tarmac.server.assembly import Parts, assemble
+from tarmac.server.http.messages import Answer, Chunk, Request, Response, StreamResponse
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.users import User
+from tarmac.store.memory import MemoryStore
+
+ADMIN = User("admin", groups=("system:masters",))
+
+
+class OpenGates:
+    """Everybody is let through and nothing is written down; `refused` verbs are not."""
+
+    def __init__(self) -> None:
+        self.refused: set[str] = set()
+        self.recorded: list[tuple[RequestInfo, int]] = []
+
+    def authenticate(self, request: Request) -> User:
+        return ADMIN
+
+    def allows(self, user: User, info: RequestInfo, query: str = "") -> bool:
+        return info.verb not in self.refused
+
+    def refusal(self, user: User, info: RequestInfo, query: str = "") -> ApiError:
+        return Forbidden(f"{user.name} may not {info.verb}")
+
+    def enter(self, user: User, info: RequestInfo) -> Awaitable[None] | None:
+        return None
+
+    def leave(self, user: User, info: RequestInfo) -> None:
+        pass
+
+    def record(self, request: Request, answer: Answer) -> None:
+        self.recorded.append((request.info, getattr(answer, "status", 101)))
+
+
+class Reply:
+    """An answer, read."""
+
+    def __init__(self, response: Response) -> None:
+        self.status = response.status
+        self.headers = response.headers or []
+        self.content_type = response.content_type
+        body = response.body
+        self.raw = body if isinstance(body, bytes) else b"".join(body)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def message(self) -> str:
+        return self.json["message"]
+
+    @property
+    def warnings(self) -> list[str]:
+        return [value for name, value in self.headers if name == "Warning"]
+
+
+class Watching:
+    """The receiving side of a stream."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.closed = False
+        self.accepting = True
+        self.end: Callable[[], None] = lambda: None
+
+    def write(self, data: bytes) -> bool:
+        if self.closed or not self.accepting:
+            return False
+        self.lines += [line for line in data.split(b"\n") if line]
+        return True
+
+    def write_chunk(self, chunk: Chunk) -> bool:
+        return self.write(chunk.data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.end()
+
+    @property
+    def buffered(self) -> int:
+        return 0
+
+    @property
+    def events(self) -> list[tuple[str, Any]]:
+        """What has arrived, emptied by looking."""
+        lines, self.lines = self.lines, []
+        return [(event["type"], event["object"]) for event in map(json.loads, lines)]
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        return [(type, obj["metadata"].get("name", "")) for type, obj in self.events]
+
+
+class Client:
+    """Calls the server as the in-process transport does."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self.server = server
+
+    async def _handle(self, request: Request) -> Answer:
+        answer = self.server.handle(request)
+        return await answer if inspect.isawaitable(answer) else cast("Answer", answer)
+
+    async def __call__(self, method: str, url: str, body: Any = None, **headers: str) -> Reply:
+        path, _, query = url.partition("?")
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        names = {"content-type": "application/json", "user-agent": "tests/1"}
+        names |= {name.replace("_", "-"): value for name, value in headers.items()}
+        answer = await self._handle(Request(method, path, query, names, data))
+        assert isinstance(answer, Response)
+        return Reply(answer)
+
+    async def get(self, url: str, **headers: str) -> Reply:
+        return await self("GET", url, **headers)
+
+    async def post(self, url: str, body: Any, **headers: str) -> Reply:
+        return await self("POST", url, body, **headers)
+
+    async def put(self, url: str, body: Any, **headers: str) -> Reply:
+        return await self("PUT", url, body, **headers)
+
+    async def delete(self, url: str, body: Any = None, **headers: str) -> Reply:
+        return await self("DELETE", url, body, **headers)
+
+    async def patch(self, url: str, body: Any, kind: str = "merge", **headers: str) -> Reply:
+        types = {
+            "merge": "application/merge-patch+json",
+            "json": "application/json-patch+json",
+            "strategic": "application/strategic-merge-patch+json",
+            "apply": "application/apply-patch+yaml",
+        }
+        return await self("PATCH", url, body, content_type=types[kind], **headers)
+
+    async def watch(self, url: str, **headers: str) -> Watching:
+        path, _, query = url.partition("?")
+        answer = await self._handle(Request("GET", path, query, headers))
+        assert isinstance(answer, StreamResponse), answer
+        stream = Watching()
+        end = answer.start(stream)
+        if stream.closed:
+            end()
+        stream.end = end
+        return stream
+
+    async def configmap(self, name: str, namespace: str = "default", **data: str) -> Any:
+        """A ConfigMap, created."""
+        reply = await self.post(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}, "data": data})
+        assert reply.status == 201, reply.raw
+        return reply.json
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def store(clock: ManualClock) -> AsyncIterator[MemoryStore]:
+    store = MemoryStore(clock=clock)
+    await store.start()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def gates() -> OpenGates:
+    return OpenGates()
+
+
+@pytest.fixture
+async def server(store: MemoryStore, clock: ManualClock, gates: OpenGates) -> AsyncIterator[ApiServer]:
+    parts = Parts(
+        store=store,
+        catalog=build_catalog(),
+        gates=Gates(gates, gates, gates, gates),
+        admission=Chain([]),
+        clock=clock,
+        randomness=Randomness(7),
+    )
+    server = assemble(parts)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+def api(server: ApiServer) -> Client:
+    return Client(server)
