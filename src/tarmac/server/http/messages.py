@@ -18,8 +18,10 @@ class Request:
 
     __slots__ = (
         "_params",
+        "audit_id",
         "body",
         "headers",
+        "impersonator",
         "info",
         "method",
         "path",
@@ -51,7 +53,9 @@ class Request:
         self.peer_address = peer_address
         self.peer_certificate = peer_certificate  # verified client certificate, DER
         self.user = user  # preset by the in-process transport, else None until authenticated
+        self.impersonator: Any = None  # who really asks, when acting as somebody else
         self.info: Any = None
+        self.audit_id = ""  # told to the client as Audit-Id
         self.received = received  # monotonic seconds
         self._params: dict[str, list[str]] | None = None
 

@@ -1,0 +1,93 @@
+"""Who is asking? Tried in order: a verified client certificate, a bearer token, nobody (the anonymous user).
+
+A certificate's common name is the user and its organisations are the groups. A token is a service account's or a
+bootstrap token; one that is neither is refused, it never becomes the anonymous user. Checked credentials are
+remembered, so the same `User` object stands for the same credential, which the authorizer's tables rely on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from tarmac.api.status import Unauthorized
+from tarmac.base.clock import Clock
+from tarmac.server.http.messages import Request
+from tarmac.server.security import bootstraptokens
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.credentials import Credential, Credentials
+from tarmac.server.security.impersonation import Impersonation
+from tarmac.server.security.jwt import InvalidToken
+from tarmac.server.security.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.users import ANONYMOUS, User
+from tarmac.store.interface import Store
+
+_AUTHENTICATED = "system:authenticated"
+
+
+class Authenticator:
+    """Finds out who asks, and whom they act as."""
+
+    def __init__(self, store: Store, tokens: ServiceAccountTokens, authorizer: Authorizer, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._tokens = tokens
+        self._known = Credentials(store, clock)
+        self._impersonation = Impersonation(authorizer)
+
+    def authenticate(self, request: Request) -> User:
+        """The identity a request acts under, perhaps the anonymous one. Raises Unauthorized, Forbidden, BadRequest."""
+        user = self._requester(request)
+        headers = request.headers
+        if self._impersonation.asked_for(headers):
+            request.impersonator = user
+            user = self._impersonation.act_as(user, headers)
+        return user
+
+    def _requester(self, request: Request) -> User:
+        certificate = request.peer_certificate
+        if certificate is not None:
+            user = self._known.get(certificate) or self._check_certificate(certificate)
+            if user is not None:
+                return user
+        authorization = request.headers.get("authorization")
+        token = bearer_token(authorization) if authorization else ""
+        if not token:
+            return ANONYMOUS
+        return self._known.get(token) or self._known.keep(token, self._check_token(token))
+
+    def _check_token(self, token: str) -> Credential:
+        try:
+            return self.review(token, ())
+        except InvalidToken as error:
+            raise Unauthorized("Unauthorized") from error
+
+    def review(self, token: str, audiences: tuple[str, ...]) -> Credential:
+        """Who a token speaks for, to any of `audiences` (default: to us). Raises InvalidToken."""
+        if token.count(".") == 1:
+            credential = bootstraptokens.recognise(token, self._store, self._clock)
+            if credential is None:
+                raise InvalidToken("invalid bearer token")
+            return credential
+        return self._tokens.recognise(token, audiences)
+
+    def _check_certificate(self, der: bytes) -> User | None:
+        certificate = x509.load_der_x509_certificate(der)
+        names = [str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        expires = certificate.not_valid_after_utc.timestamp()
+        if not names or expires <= self._clock.now():
+            return None
+        organisations = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        groups = tuple(str(organisation.value) for organisation in organisations)
+        fingerprint = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
+        extra = {"authentication.kubernetes.io/credential-id": (fingerprint,)}
+        user = User(names[-1], groups=(*groups, _AUTHENTICATED), extra=extra)
+        return self._known.keep(der, Credential(user, expires))
+
+
+def bearer_token(authorization: str) -> str:
+    """The token of an Authorization header; empty when it is of another kind."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

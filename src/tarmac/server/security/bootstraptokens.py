@@ -1,0 +1,55 @@
+"""Bootstrap tokens: `<id>.<secret>`, kept as Secrets of type bootstrap.kubernetes.io/token in kube-system.
+
+They let a new node ask for its certificate, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from hmac import compare_digest
+from math import inf
+
+from tarmac.base.clock import Clock, parse_rfc3339
+from tarmac.server.reader import decode
+from tarmac.server.security.credentials import Credential
+from tarmac.server.security.users import User
+from tarmac.store.interface import Store
+
+_TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})", re.ASCII)
+_EXTRA_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]", re.ASCII)
+_SECRETS = "core/secrets"
+
+
+def recognise(token: str, store: Store, clock: Clock) -> Credential | None:
+    """Who the token speaks for; None when it is no valid bootstrap token."""
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        return None
+    name = f"kube-system/bootstrap-token-{match[1]}"
+    entry = store.get(_SECRETS, name)
+    if entry is None:
+        return None
+    secret = decode(entry)
+    if secret["metadata"].get("deletionTimestamp") or secret.get("type") != "bootstrap.kubernetes.io/token":
+        return None
+    data = {key: base64.b64decode(value).decode(errors="replace") for key, value in (secret.get("data") or {}).items()}
+    expires = _expiry(data.get("expiration"))
+    matches = compare_digest(data.get("token-secret", ""), match[2]) and data.get("token-id") == match[1]
+    usable = matches and expires > clock.now() and data.get("usage-bootstrap-authentication") == "true"
+    groups = [group for group in data.get("auth-extra-groups", "").split(",") if group]
+    if not usable or not all(_EXTRA_GROUP.fullmatch(group) for group in groups):
+        return None
+    user = User(
+        f"system:bootstrap:{match[1]}", groups=("system:bootstrappers", *sorted(set(groups)), "system:authenticated")
+    )
+    return Credential(user, expires, ((_SECRETS, name, entry),))
+
+
+def _expiry(text: str | None) -> float:
+    if not text:
+        return inf
+    try:
+        return parse_rfc3339(text)
+    except ValueError:
+        return 0.0

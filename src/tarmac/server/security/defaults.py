@@ -1,0 +1,158 @@
+"""Creates the default roles and bindings at start, and repairs those that lack something.
+
+As in Kubernetes: missing rules, subjects, labels and annotations are added and nothing is ever taken away, so what an
+administrator added stays; an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is left alone; a
+binding that points to another role than it should is replaced. Several servers may do this at the same time: who comes
+second finds the work done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.randomness import Randomness
+from tarmac.server.reader import decode
+from tarmac.server.security.policy import (
+    AGGREGATED,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONTROLLER_ROLES,
+    aggregation_label,
+)
+from tarmac.server.security.rbac import GROUP
+from tarmac.server.security.rules import Rule, missing_rights
+from tarmac.store.interface import Conflict, Exists, Missing, Store
+
+_AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_BOOTSTRAPPING = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_ROLES = f"{GROUP}/clusterroles"
+_BINDINGS = f"{GROUP}/clusterrolebindings"
+_encode = msgspec.json.Encoder().encode
+
+
+async def ensure_defaults(store: Store, clock: Clock, randomness: Randomness) -> None:
+    """Bring every default role and binding about. Call when the store has started, before serving."""
+    await asyncio.gather(*[_ensure_one(store, bucket, obj, clock, randomness) for bucket, obj in _wanted()])
+
+
+async def _ensure_one(store: Store, bucket: str, wanted: JsonObject, clock: Clock, randomness: Randomness) -> None:
+    with suppress(Exists, Missing, Conflict):  # another server was faster, with the same defaults
+        await _ensure(store, bucket, wanted, clock, randomness)
+
+
+async def _ensure(store: Store, bucket: str, wanted: JsonObject, clock: Clock, randomness: Randomness) -> None:
+    name: str = wanted["metadata"]["name"]
+    entry = store.head(bucket, name)
+    if entry is not None:
+        current = decode(entry)
+        if (current["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "false":
+            return
+        if current.get("roleRef") == wanted.get("roleRef"):
+            if _repair(current, wanted):
+                current["metadata"].pop("resourceVersion", None)
+                await store.update(bucket, name, _encode(_finished(current, wanted["kind"])), entry.revision)
+            return
+        await store.delete(bucket, name, entry.revision)
+    wanted["metadata"] |= {"uid": randomness.uuid(), "creationTimestamp": rfc3339(clock.now())}
+    await store.create(bucket, name, _encode(wanted))
+
+
+def _repair(current: JsonObject, wanted: JsonObject) -> bool:
+    """Add what is missing, in place; whether anything was."""
+    changed = False
+    for field in ("labels", "annotations"):
+        have: dict[str, str] = current["metadata"].setdefault(field, {})
+        lacking = {key: value for key, value in wanted["metadata"][field].items() if key not in have}
+        have.update(lacking)
+        changed |= bool(lacking)
+    for field, lacking in (
+        ("rules", _missing_rules(current, wanted)),
+        ("subjects", _missing_subjects(current, wanted)),
+    ):
+        if lacking:
+            current[field] = [*(current.get(field) or ()), *lacking]
+            changed = True
+    if "aggregationRule" in wanted and "aggregationRule" not in current:
+        current["aggregationRule"] = wanted["aggregationRule"]
+        changed = True
+    return changed
+
+
+def _missing_rules(current: JsonObject, wanted: JsonObject) -> list[Any]:
+    owned = [Rule(rule) for rule in current.get("rules") or ()]
+    return [rule for rule in wanted.get("rules") or () if missing_rights(owned, [Rule(rule)])]
+
+
+def _missing_subjects(current: JsonObject, wanted: JsonObject) -> list[Any]:
+    owned = current.get("subjects") or ()
+    return [subject for subject in wanted.get("subjects") or () if subject not in owned]
+
+
+def _wanted() -> Iterator[tuple[str, JsonObject]]:
+    for name, rules in CLUSTER_ROLES.items():
+        yield _ROLES, _role(name, rules, _labels_of(name))
+    for name, parent in AGGREGATED.items():
+        selector = {"matchLabels": {aggregation_label(name): "true"}}
+        labels = {aggregation_label(parent): "true"} if parent else {}
+        role = _role(name, list(_gathered(name)), labels)
+        role["aggregationRule"] = {"clusterRoleSelectors": [selector]}
+        yield _ROLES, _finished(role, "ClusterRole")
+    for name, rules in CONTROLLER_ROLES.items():
+        yield _ROLES, _role(f"system:controller:{name}", rules, {})
+        account = f"ServiceAccount kube-system/{name}"
+        yield _BINDINGS, _binding(f"system:controller:{name}", f"system:controller:{name}", [account])
+    for name, (role_name, subjects) in CLUSTER_ROLE_BINDINGS.items():
+        yield _BINDINGS, _binding(name, role_name, subjects)
+
+
+def _labels_of(name: str) -> dict[str, str]:
+    target = name.removeprefix("system:aggregate-to-")
+    return {aggregation_label(target): "true"} if target in AGGREGATED else {}
+
+
+def _gathered(name: str) -> Iterator[Any]:
+    """The rules of an aggregated role, as its `rules` field shows them."""
+    yield from CLUSTER_ROLES[f"system:aggregate-to-{name}"]
+    for child, parent in AGGREGATED.items():
+        if parent == name:
+            yield from _gathered(child)
+
+
+def _role(name: str, rules: list[Any], labels: dict[str, str]) -> JsonObject:
+    return _finished({"metadata": _metadata(name, labels), "rules": rules}, "ClusterRole")
+
+
+def _binding(name: str, role: str, subjects: list[str]) -> JsonObject:
+    binding: JsonObject = {
+        "metadata": _metadata(name, {}),
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+    }
+    if subjects:
+        binding["subjects"] = [_subject(subject) for subject in subjects]
+    return _finished(binding, "ClusterRoleBinding")
+
+
+def _subject(text: str) -> JsonObject:
+    kind, _, name = text.partition(" ")
+    if kind != "ServiceAccount":
+        return {"kind": kind, "apiGroup": GROUP, "name": name}
+    namespace, _, name = name.partition("/")
+    return {"kind": kind, "name": name, "namespace": namespace}
+
+
+def _metadata(name: str, labels: dict[str, str]) -> JsonObject:
+    return {"name": name, "labels": {**_BOOTSTRAPPING, **labels}, "annotations": {_AUTOUPDATE: "true"}}
+
+
+def _finished(obj: JsonObject, kind: str) -> JsonObject:
+    """Stored objects end with their kind, which the server relies on."""
+    obj.pop("kind", None)
+    obj.pop("apiVersion", None)
+    return {**obj, "kind": kind, "apiVersion": f"{GROUP}/v1"}

@@ -1,0 +1,96 @@
+"""JSON Web Tokens, as far as service accounts need them: signed with ES256 or RS256, compact form."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_SIZE = 32  # bytes of each half of a P-256 signature
+
+
+class InvalidToken(Exception):
+    """Not a token of ours: malformed, signed by somebody else, or changed on the way."""
+
+
+class SigningKey:
+    """A private key that signs tokens and recognises its own."""
+
+    def __init__(self, pem: bytes) -> None:
+        key = serialization.load_pem_private_key(pem, None)
+        if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
+            self.algorithm = "ES256"
+        elif isinstance(key, rsa.RSAPrivateKey):
+            self.algorithm = "RS256"
+        else:
+            raise TypeError("the service-account key must be an RSA key or an elliptic-curve key on P-256")
+        self._key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = key
+        public = key.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        self.id = base64url(hashlib.sha256(public).digest())
+
+    def sign(self, claims: dict[str, Any]) -> str:
+        """The token for some claims."""
+        header = base64url(_encode({"alg": self.algorithm, "kid": self.id}))
+        signed = f"{header}.{base64url(_encode(claims))}"
+        return f"{signed}.{base64url(self._signature(signed.encode()))}"
+
+    def _signature(self, data: bytes) -> bytes:
+        if isinstance(self._key, rsa.RSAPrivateKey):
+            return self._key.sign(data, padding.PKCS1v15(), hashes.SHA256())
+        r, s = decode_dss_signature(self._key.sign(data, ec.ECDSA(hashes.SHA256())))
+        return r.to_bytes(_SIZE, "big") + s.to_bytes(_SIZE, "big")
+
+    def verify(self, token: str) -> dict[str, Any]:
+        """The claims of a token that we signed. Raises InvalidToken. Expiry is the caller's business."""
+        try:
+            signed, _, signature = token.rpartition(".")
+            header, _, payload = signed.partition(".")
+            if _decode(_unbase64url(header)).get("alg") != self.algorithm:
+                raise InvalidToken("signed with another algorithm")
+            self._check(signed.encode(), _unbase64url(signature))
+            return _decode(_unbase64url(payload))
+        except (binascii.Error, msgspec.MsgspecError, InvalidSignature, ValueError) as error:
+            raise InvalidToken(str(error)) from error
+
+    def _check(self, data: bytes, signature: bytes) -> None:
+        if isinstance(self._key, rsa.RSAPrivateKey):
+            self._key.public_key().verify(signature, data, padding.PKCS1v15(), hashes.SHA256())
+            return
+        if len(signature) != 2 * _SIZE:
+            raise InvalidSignature
+        r, s = int.from_bytes(signature[:_SIZE], "big"), int.from_bytes(signature[_SIZE:], "big")
+        self._key.public_key().verify(encode_dss_signature(r, s), data, ec.ECDSA(hashes.SHA256()))
+
+    def public_jwk(self) -> dict[str, str]:
+        """The public half as a JSON Web Key."""
+        common = {"use": "sig", "alg": self.algorithm, "kid": self.id}
+        if isinstance(self._key, rsa.RSAPrivateKey):
+            numbers = self._key.public_key().public_numbers()
+            return {**common, "kty": "RSA", "n": _number(numbers.n), "e": _number(numbers.e)}
+        point = self._key.public_key().public_numbers()
+        x, y = (base64url(value.to_bytes(_SIZE, "big")) for value in (point.x, point.y))
+        return {**common, "kty": "EC", "crv": "P-256", "x": x, "y": y}
+
+
+def base64url(data: bytes) -> str:
+    """Without padding."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _unbase64url(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+
+
+def _number(value: int) -> str:
+    return base64url(value.to_bytes((value.bit_length() + 7) // 8, "big"))

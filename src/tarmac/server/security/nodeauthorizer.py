@@ -1,0 +1,149 @@
+"""What a node may do: read what its pods refer to, and write what is its own.
+
+A node is a user named `system:node:<name>` in the group `system:nodes`. Where the path alone does not tell whose object
+a write is about (the name inside a created Node, the node a pod is bound to), the NodeRestriction admission plugin
+looks at the object, as in Kubernetes. Every answer is None (allowed) or the reason why the node authorizer does not
+allow it; RBAC may still.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from tarmac.base.selectors import FieldSelector
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.nodegraph import NodeGraph
+from tarmac.server.security.policy import NODE_RULES
+from tarmac.server.security.rules import Rule
+from tarmac.server.security.users import User
+
+_PREFIX = "system:node:"
+_READS = ("get", "list", "watch")
+_OWN_VERBS = ("get", "create", "update", "patch", "delete")
+_REFUSED = ""
+
+
+def node_name(user: User) -> str | None:
+    """The node a user is, "" for a member of system:nodes without a node's name, None for everybody else."""
+    if "system:nodes" not in user.groups:
+        return None
+    return user.name.removeprefix(_PREFIX) if user.name.startswith(_PREFIX) else ""
+
+
+class NodeAuthorizer:
+    """Decides for nodes, with the graph of what their pods use."""
+
+    def __init__(self, graph: NodeGraph) -> None:
+        self._graph = graph
+        self._rules = [Rule(rule) for rule in NODE_RULES]
+        self._subdivided = {
+            ("", "secrets"): self._read_referenced,
+            ("", "configmaps"): self._read_referenced,
+            ("", "persistentvolumeclaims"): self._claim,
+            ("", "persistentvolumes"): self._volume,
+            ("", "serviceaccounts"): self._service_account,
+            ("", "nodes"): self._node,
+            ("", "pods"): self._pod,
+            ("coordination.k8s.io", "leases"): self._lease,
+        }
+
+    def refuses(self, node: str, info: RequestInfo, query: str = "") -> str | None:
+        """None when the node may do it."""
+        if info.is_resource:
+            subdivided = self._subdivided.get((info.group, info.resource))
+            if subdivided is not None:
+                return subdivided(node, info, query)
+        return None if any(rule.matches(info) for rule in self._rules) else _REFUSED
+
+    def _read_referenced(self, node: str, info: RequestInfo, query: str) -> str | None:
+        if info.verb not in _READS:
+            return "can only read resources of this type"
+        if info.subresource:
+            return "cannot read subresource"
+        if not info.namespace:
+            return "can only read namespaced object of this type"
+        return self._referenced(node, info)
+
+    def _referenced(self, node: str, info: RequestInfo) -> str | None:
+        if not info.name:
+            return "No Object name found"
+        found = self._graph.refers_to(node, info.resource, info.namespace, info.name)
+        return None if found else _unrelated(node)
+
+    def _claim(self, node: str, info: RequestInfo, query: str) -> str | None:
+        if info.subresource == "status":
+            if info.verb not in ("update", "patch"):
+                return "can only get/update/patch this type"
+            return self._referenced(node, info)
+        return _only_get(info) or self._referenced(node, info)
+
+    def _volume(self, node: str, info: RequestInfo, query: str) -> str | None:
+        refusal = _only_get(info)
+        if refusal:
+            return refusal
+        return None if self._graph.uses_volume(node, info.name) else _unrelated(node)
+
+    def _service_account(self, node: str, info: RequestInfo, query: str) -> str | None:
+        if info.verb == "get" and not info.subresource:
+            return self._read_referenced(node, info, query)
+        if info.verb != "create" or not info.name:
+            return "can only create tokens for individual service accounts"
+        if info.subresource != "token":
+            return "can only create token subresource of serviceaccount"
+        return self._referenced(node, info)
+
+    def _node(self, node: str, info: RequestInfo, query: str) -> str | None:
+        if info.subresource == "status":
+            return None if info.verb in ("update", "patch") else _REFUSED
+        if info.subresource:
+            return _REFUSED
+        if info.verb in ("create", "update", "patch"):
+            return None
+        if info.verb not in _READS:
+            return _REFUSED
+        if not info.name:
+            return f"node '{node}' cannot read all nodes, only its own Node object"
+        return None if info.name == node else f"node '{node}' cannot read '{info.name}', only its own Node object"
+
+    def _pod(self, node: str, info: RequestInfo, query: str) -> str | None:
+        if info.subresource == "status":
+            return None if info.verb in ("update", "patch") else _REFUSED
+        if info.subresource == "eviction":
+            return None if info.verb == "create" else _REFUSED
+        if info.subresource or info.verb not in (*_READS, "create", "delete"):
+            return _REFUSED
+        return None if info.verb in ("create", "delete") else self._read_pod(node, info, query)
+
+    def _read_pod(self, node: str, info: RequestInfo, query: str) -> str | None:
+        if info.verb != "get" and _selects_node(query, node):
+            return None
+        if info.name:
+            return None if self._graph.runs_pod(node, info.namespace, info.name) else _unrelated(node)
+        return "can only list/watch pods with spec.nodeName field selector"
+
+    def _lease(self, node: str, info: RequestInfo, query: str) -> str | None:
+        if info.verb not in _OWN_VERBS:
+            return "can only get, create, update, patch, or delete a node lease"
+        if info.namespace != "kube-node-lease":
+            return 'can only access leases in the "kube-node-lease" system namespace'
+        if info.verb != "create" and info.name != node:
+            return "can only access node lease with the same name as the requesting node"
+        return None
+
+
+def _only_get(info: RequestInfo) -> str | None:
+    if info.verb != "get":
+        return "can only get individual resources of this type"
+    return "cannot get subresource" if info.subresource else None
+
+
+def _unrelated(node: str) -> str:
+    return f"no relationship found between node '{node}' and this object"
+
+
+def _selects_node(query: str, node: str) -> bool:
+    try:
+        selector = FieldSelector.parse(parse_qs(query).get("fieldSelector", [""])[-1])
+    except ValueError:
+        return False
+    return ("spec.nodeName", "=", node) in selector.requirements

@@ -1,0 +1,187 @@
+"""Which objects the pods of each node refer to, kept up to date from the store's events.
+
+A pod's references hardly ever change once it is bound, so most pod events (status updates) are recognised by two byte
+searches and cost no decoding. Counts are kept per (node, reference), because several pods may share a Secret.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tarmac.api.schema import JsonObject
+from tarmac.server.reader import decode
+from tarmac.store.interface import Entry, Event, Store
+
+PODS = "core/pods"
+VOLUMES = "core/persistentvolumes"
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+class Reference(NamedTuple):
+    """An object in a pod's namespace."""
+
+    resource: str  # secrets, configmaps, persistentvolumeclaims, serviceaccounts
+    namespace: str
+    name: str
+
+
+class _Pod(NamedTuple):
+    node: str
+    created: int
+    references: tuple[Reference, ...]
+
+
+class _Volume(NamedTuple):
+    claim: Reference | None
+    secrets: tuple[Reference, ...]
+
+
+class NodeGraph:
+    """The relation between nodes and what they may touch."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._pods: dict[str, _Pod] = {}
+        self._counts: Counter[tuple[str, Reference]] = Counter()
+        self._volumes: dict[str, _Volume] = {}
+        self._unsubscribe: list[Any] = []
+
+    def start(self) -> None:
+        """Load everything and follow it."""
+        for entry in self._store.list(PODS).entries:
+            self._put_pod(entry)
+        for entry in self._store.list(VOLUMES).entries:
+            self._put_volume(entry)
+        self._unsubscribe.append(self._store.subscribe(PODS, self._pods_changed))
+        self._unsubscribe.append(self._store.subscribe(VOLUMES, self._volumes_changed))
+
+    def stop(self) -> None:
+        """Follow no longer."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+
+    def runs_pod(self, node: str, namespace: str, name: str) -> bool:
+        """Whether the pod is bound to the node."""
+        pod = self._pods.get(f"{namespace}/{name}")
+        return pod is not None and pod.node == node
+
+    def refers_to(self, node: str, resource: str, namespace: str, name: str) -> bool:
+        """Whether a pod on the node refers to the object, by itself or through a volume."""
+        reference = Reference(resource, namespace, name)
+        if self._counts.get((node, reference)):
+            return True
+        if resource != "secrets":
+            return False
+        return any(reference in volume.secrets and self._uses(node, volume) for volume in self._volumes.values())
+
+    def uses_volume(self, node: str, name: str) -> bool:
+        """Whether a pod on the node uses the PersistentVolume through its claim."""
+        volume = self._volumes.get(name)
+        return volume is not None and self._uses(node, volume)
+
+    def _uses(self, node: str, volume: _Volume) -> bool:
+        return volume.claim is not None and bool(self._counts.get((node, volume.claim)))
+
+    def _pods_changed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type == "DELETED":
+                self._forget_pod(event.entry.name)
+            else:
+                self._put_pod(event.entry)
+
+    def _put_pod(self, entry: Entry) -> None:
+        known = self._pods.get(entry.name)
+        if known is not None:
+            if known.created == entry.created and b'"ephemeralContainers"' not in entry.raw:
+                return
+            self._forget_pod(entry.name)
+        if b'"nodeName"' not in entry.raw:
+            return
+        pod = decode(entry)
+        node = (pod.get("spec") or {}).get("nodeName")
+        if node:
+            references = tuple(dict.fromkeys(pod_references(pod)))
+            self._pods[entry.name] = _Pod(node, entry.created, references)
+            self._counts.update((node, reference) for reference in references)
+
+    def _forget_pod(self, name: str) -> None:
+        pod = self._pods.pop(name, None)
+        if pod is None:
+            return
+        for reference in pod.references:
+            key = (pod.node, reference)
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
+
+    def _volumes_changed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type == "DELETED":
+                self._volumes.pop(event.entry.name, None)
+            else:
+                self._put_volume(event.entry)
+
+    def _put_volume(self, entry: Entry) -> None:
+        spec = decode(entry).get("spec") or {}
+        claim = spec.get("claimRef") or {}
+        named = claim.get("name") and claim.get("namespace")
+        reference = Reference("persistentvolumeclaims", claim["namespace"], claim["name"]) if named else None
+        secrets = tuple(_source_secrets(spec, claim.get("namespace", "")))
+        self._volumes[entry.name] = _Volume(reference, secrets)
+
+
+def pod_references(pod: JsonObject) -> Iterator[Reference]:
+    """Everything in its namespace that a pod needs. A mirror pod gives its node nothing: the node itself wrote it."""
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    if _MIRROR in (metadata.get("annotations") or {}):
+        return
+    namespace: str = metadata.get("namespace", "")
+    for resource, name in _names(metadata.get("name", ""), spec):
+        if name:
+            yield Reference(resource, namespace, name)
+
+
+def _names(pod: str, spec: JsonObject) -> Iterator[tuple[str, str]]:
+    yield "serviceaccounts", spec.get("serviceAccountName", "")
+    for secret in spec.get("imagePullSecrets") or ():
+        yield "secrets", secret.get("name", "")
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(kind) or ():
+            yield from _environment(container)
+    for volume in spec.get("volumes") or ():
+        yield from _volume(pod, volume)
+
+
+def _environment(container: JsonObject) -> Iterator[tuple[str, str]]:
+    for source in container.get("envFrom") or ():
+        yield "secrets", (source.get("secretRef") or {}).get("name", "")
+        yield "configmaps", (source.get("configMapRef") or {}).get("name", "")
+    for variable in container.get("env") or ():
+        source = variable.get("valueFrom") or {}
+        yield "secrets", (source.get("secretKeyRef") or {}).get("name", "")
+        yield "configmaps", (source.get("configMapKeyRef") or {}).get("name", "")
+
+
+def _volume(pod: str, volume: JsonObject) -> Iterator[tuple[str, str]]:
+    yield "configmaps", (volume.get("configMap") or {}).get("name", "")
+    yield "persistentvolumeclaims", (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
+    if volume.get("ephemeral"):
+        yield "persistentvolumeclaims", f"{pod}-{volume.get('name', '')}"
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        yield "secrets", (source.get("secret") or {}).get("name", "")
+        yield "configmaps", (source.get("configMap") or {}).get("name", "")
+    for reference in _source_secrets(volume, ""):
+        yield "secrets", reference.name
+
+
+def _source_secrets(holder: JsonObject, namespace: str) -> Iterator[Reference]:
+    """Secrets that any kind of volume source names: `secretName`, or a reference whose field ends in `SecretRef`."""
+    sources: Iterable[Any] = (value for value in holder.values() if isinstance(value, dict))
+    for source in sources:
+        if source.get("secretName"):
+            yield Reference("secrets", source.get("secretNamespace") or namespace, source["secretName"])
+        for field, reference in source.items():
+            if field.lower().endswith("secretref") and reference:
+                yield Reference("secrets", reference.get("namespace") or namespace, reference.get("name", ""))

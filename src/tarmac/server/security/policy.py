@@ -1,0 +1,270 @@
+"""The roles and bindings every server has from the start, as data. `defaults.py` creates and repairs them.
+
+Written in shorthand: words separated by spaces; the core API group is called `core`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Rule = dict[str, Any]
+
+_READ = "get list watch"
+_WRITE = "create delete deletecollection patch update"
+_READ_WRITE = f"{_READ} {_WRITE}"
+_CERTIFICATES = "certificates.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
+_COMPUTE = "compute.datumapis.com"
+_NETWORKING = "networking.datumapis.com"
+_SUBMARINER = "submariner.io"
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+
+
+def rule(verbs: str, groups: str, resources: str, names: str = "") -> Rule:
+    """A rule about resources."""
+    made: Rule = {
+        "apiGroups": ["" if group == "core" else group for group in groups.split()],
+        "resources": resources.split(),
+        "verbs": verbs.split(),
+    }
+    if names:
+        made["resourceNames"] = names.split()
+    return made
+
+
+def urls(verbs: str, paths: str) -> Rule:
+    """A rule about paths outside the API."""
+    return {"nonResourceURLs": paths.split(), "verbs": verbs.split()}
+
+
+_EVENTS = rule("create patch update", "core events.k8s.io", "events")
+_REVIEWS = [
+    rule("create", "authentication.k8s.io", "tokenreviews"),
+    rule("create", "authorization.k8s.io", "subjectaccessreviews"),
+]
+
+NODE_RULES: list[Rule] = [
+    rule("create", "authentication.k8s.io", "tokenreviews"),
+    rule("create", "authorization.k8s.io", "localsubjectaccessreviews subjectaccessreviews"),
+    rule(_READ, "core", "services"),
+    rule("create get list watch", "core", "nodes"),
+    rule("patch update", "core", "nodes/status"),
+    rule("patch update", "core", "nodes"),
+    _EVENTS,
+    rule(_READ, "core", "pods"),
+    rule("create delete", "core", "pods"),
+    rule("patch update", "core", "pods/status"),
+    rule("create", "core", "pods/eviction"),
+    rule(_READ, "core", "configmaps secrets"),
+    rule("get", "core", "persistentvolumeclaims persistentvolumes"),
+    rule("get", "core", "endpoints"),
+    rule("create get list watch", _CERTIFICATES, "certificatesigningrequests"),
+    rule("create delete get patch update", "coordination.k8s.io", "leases"),
+    rule("get", "storage.k8s.io", "volumeattachments"),
+    rule("create", "core", "serviceaccounts/token"),
+    rule("get patch update", "core", "persistentvolumeclaims/status"),
+    rule(_READ, "node.k8s.io", "runtimeclasses"),
+    rule("get", "core", "serviceaccounts"),
+]
+
+_VIEW = [
+    rule(_READ, "core", "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods"),
+    rule(_READ, "core", "serviceaccounts services services/status"),
+    rule(_READ, "core", "bindings limitranges namespaces/status pods/log pods/status resourcequotas"),
+    rule(_READ, "core", "resourcequotas/status"),
+    rule(_READ, "core", "namespaces"),
+    rule(_READ, "core events.k8s.io", "events"),
+    rule(_READ, "discovery.k8s.io", "endpointslices"),
+    rule(_READ, "metrics.k8s.io", "nodes pods"),
+    rule(_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
+    rule(_READ, _COMPUTE, "instances instances/status instancetypes workloads workloads/status"),
+    rule(_READ, _COMPUTE, "workloaddeployments workloaddeployments/scale workloaddeployments/status"),
+    rule(_READ, _NETWORKING, "locations networkbindings networkcontexts networkpolicies networks"),
+    rule(_READ, _NETWORKING, "networks/status subnetclaims subnets"),
+    rule(_READ, _SUBMARINER, "externalservices forwarders gateways sourceipclaims sourceipclasses sourceips"),
+]
+
+_EDIT = [
+    rule(_READ, "core", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
+    rule("impersonate", "core", "serviceaccounts"),
+    rule(_WRITE, "core", "pods pods/attach pods/exec pods/portforward pods/proxy"),
+    rule("create", "core", "pods/eviction"),
+    rule(_WRITE, "core", "configmaps persistentvolumeclaims secrets serviceaccounts services services/proxy"),
+    rule("create", "core", "serviceaccounts/token"),
+    rule(_WRITE, "core events.k8s.io", "events"),
+    rule(_WRITE, "policy", "poddisruptionbudgets"),
+    rule(_READ_WRITE, "coordination.k8s.io", "leases"),
+    rule(_WRITE, _COMPUTE, "workloads"),
+    rule("patch update", _COMPUTE, "workloaddeployments/scale"),
+    # Instances are made by controllers only; deleting one makes its deployment replace it.
+    rule("delete deletecollection", _COMPUTE, "instances"),
+    rule("create get", _COMPUTE, "instances/console instances/vnc"),
+    rule(_WRITE, _NETWORKING, "networkpolicies networks subnetclaims"),
+    rule("use", _NETWORKING, "networks"),
+    rule(_WRITE, _SUBMARINER, "externalservices sourceipclaims"),
+]
+
+_ADMIN = [
+    rule("create", "authorization.k8s.io", "localsubjectaccessreviews"),
+    rule(_READ_WRITE, _RBAC, "rolebindings roles"),
+]
+
+_HEALTH = "/healthz /livez /readyz"
+_VERSION = "/version /version/"
+
+# name -> rules
+CLUSTER_ROLES: dict[str, list[Rule]] = {
+    "cluster-admin": [rule("*", "*", "*"), urls("*", "*")],
+    "system:discovery": [urls("get", f"/api /api/* /apis /apis/* {_HEALTH} /openapi /openapi/* {_VERSION}")],
+    "system:monitoring": [
+        urls("get", f"{_HEALTH} /healthz/* /livez/* /readyz/* /metrics /metrics/slis"),
+        rule("get", "core", "nodes/metrics"),
+    ],
+    "system:basic-user": [
+        rule("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
+        rule("create", "authentication.k8s.io", "selfsubjectreviews"),
+    ],
+    "system:public-info-viewer": [urls("get", f"{_HEALTH} {_VERSION}")],
+    "system:aggregate-to-view": _VIEW,
+    "system:aggregate-to-edit": _EDIT,
+    "system:aggregate-to-admin": _ADMIN,
+    "system:node": NODE_RULES,
+    "system:node-problem-detector": [
+        rule("get", "core", "nodes"),
+        rule("patch", "core", "nodes/status"),
+        _EVENTS,
+    ],
+    "system:node-bootstrapper": [rule("create get list watch", _CERTIFICATES, "certificatesigningrequests")],
+    "system:auth-delegator": _REVIEWS,
+    "system:kube-controller-manager": [
+        _EVENTS,
+        rule("create", "coordination.k8s.io", "leases"),
+        rule("get update", "coordination.k8s.io", "leases", "kube-controller-manager"),
+        rule("create", "core", "secrets serviceaccounts"),
+        rule("delete", "core", "secrets"),
+        rule("get", "core", "configmaps namespaces secrets serviceaccounts"),
+        rule("update", "core", "secrets serviceaccounts"),
+        *_REVIEWS,
+        rule("list watch", "*", "*"),
+        rule("create", "core", "serviceaccounts/token"),
+    ],
+    "system:kube-scheduler": [
+        _EVENTS,
+        rule("create", "coordination.k8s.io", "leases"),
+        rule("get list update watch", "coordination.k8s.io", "leases", "kube-scheduler"),
+        rule(_READ, "core", "namespaces nodes persistentvolumeclaims persistentvolumes services"),
+        rule("delete get list watch", "core", "pods"),
+        rule("create", "core", "bindings pods/binding"),
+        rule("patch update", "core", "pods/status"),
+        rule(_READ, "policy", "poddisruptionbudgets"),
+        *_REVIEWS,
+    ],
+    "system:volume-scheduler": [
+        rule("get list patch update watch", "core", "persistentvolumeclaims persistentvolumes"),
+        rule(_READ, "storage.k8s.io", "storageclasses"),
+    ],
+    "system:kubelet-api-admin": [
+        rule(_READ, "core", "nodes"),
+        rule("proxy", "core", "nodes"),
+        rule("*", "core", "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/stats"),
+    ],
+    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": [
+        rule("create", _CERTIFICATES, "certificatesigningrequests/nodeclient")
+    ],
+    "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": [
+        rule("create", _CERTIFICATES, "certificatesigningrequests/selfnodeclient")
+    ],
+    "system:certificates.k8s.io:kubelet-serving-approver": [
+        rule("approve", _CERTIFICATES, "signers", "kubernetes.io/kubelet-serving")
+    ],
+    "system:certificates.k8s.io:kube-apiserver-client-approver": [
+        rule("approve", _CERTIFICATES, "signers", "kubernetes.io/kube-apiserver-client")
+    ],
+    "system:certificates.k8s.io:kube-apiserver-client-kubelet-approver": [
+        rule("approve", _CERTIFICATES, "signers", "kubernetes.io/kube-apiserver-client-kubelet")
+    ],
+    "system:service-account-issuer-discovery": [
+        urls("get", "/.well-known/openid-configuration /.well-known/openid-configuration/"),
+        urls("get", "/openid/v1/jwks /openid/v1/jwks/"),
+    ],
+    # What the datapath of a node needs beyond the node authorizer.
+    "tarmac:node-network": [
+        rule(_READ, "discovery.k8s.io", "endpointslices"),
+        rule(_READ, _COMPUTE, "instances"),
+        rule(_READ, _NETWORKING, "networkcontexts networkpolicies networks subnets"),
+        rule(_READ, _SUBMARINER, "externalservices forwarders gateways sourceips"),
+        rule("patch update", _SUBMARINER, "forwarders/status gateways/status"),
+    ],
+}
+
+_SIGNERS = (
+    "kubernetes.io/kube-apiserver-client kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving"
+)
+
+# Controllers act as service accounts in kube-system; each has a role `system:controller:<name>`.
+CONTROLLER_ROLES: dict[str, list[Rule]] = {
+    "generic-garbage-collector": [rule("delete get list patch update watch", "*", "*"), _EVENTS],
+    "namespace-controller": [
+        rule("delete get list watch", "core", "namespaces"),
+        rule("update", "core", "namespaces/finalize namespaces/status"),
+        rule("delete deletecollection get list", "*", "*"),
+    ],
+    "service-account-controller": [
+        rule("create list watch", "core", "serviceaccounts"),
+        rule("list watch", "core", "namespaces"),
+        _EVENTS,
+    ],
+    "root-ca-cert-publisher": [
+        rule("create get list update watch", "core", "configmaps"),
+        rule("list watch", "core", "namespaces"),
+        _EVENTS,
+    ],
+    "certificate-controller": [
+        rule("delete get list watch", _CERTIFICATES, "certificatesigningrequests"),
+        rule("update", _CERTIFICATES, "certificatesigningrequests/approval certificatesigningrequests/status"),
+        rule("approve sign", _CERTIFICATES, "signers", _SIGNERS),
+        rule("create", "authorization.k8s.io", "subjectaccessreviews"),
+        rule("get", "core", "nodes"),
+        _EVENTS,
+    ],
+    "bootstrap-signer": [rule(_READ, "core", "secrets"), _EVENTS],
+    "token-cleaner": [rule("delete get list watch", "core", "secrets"), _EVENTS],
+}
+
+# role -> which roles it gathers and is gathered by
+AGGREGATED: dict[str, str] = {"admin": "", "edit": "admin", "view": "edit"}
+
+# binding -> role, subjects: "User name", "Group name" or "ServiceAccount namespace/name"
+CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
+    "cluster-admin": ("cluster-admin", ["Group system:masters"]),
+    "system:monitoring": ("system:monitoring", ["Group system:monitoring"]),
+    "system:discovery": ("system:discovery", ["Group system:authenticated"]),
+    "system:basic-user": ("system:basic-user", ["Group system:authenticated"]),
+    "system:public-info-viewer": (
+        "system:public-info-viewer",
+        ["Group system:authenticated", "Group system:unauthenticated"],
+    ),
+    "system:kube-controller-manager": ("system:kube-controller-manager", ["User system:kube-controller-manager"]),
+    "system:kube-scheduler": ("system:kube-scheduler", ["User system:kube-scheduler"]),
+    "system:volume-scheduler": ("system:volume-scheduler", ["User system:kube-scheduler"]),
+    "system:node": ("system:node", []),
+    "system:service-account-issuer-discovery": (
+        "system:service-account-issuer-discovery",
+        ["Group system:serviceaccounts"],
+    ),
+    "tarmac:node-network": ("tarmac:node-network", ["Group system:nodes"]),
+    "tarmac:node-bootstrapper": ("system:node-bootstrapper", ["Group system:bootstrappers"]),
+    "tarmac:node-autoapprove-bootstrap": (
+        "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        ["Group system:bootstrappers"],
+    ),
+    "tarmac:node-autoapprove-certificate-rotation": (
+        "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        ["Group system:nodes"],
+    ),
+}
+
+
+def aggregation_label(role: str) -> str:
+    """The label by which a role asks to be gathered into `admin`, `edit` or `view`."""
+    return f"{_AGGREGATE}{role}"

@@ -1,0 +1,132 @@
+"""Recognising service-account tokens.
+
+A token names its account, and perhaps a Pod, Secret or Node it is bound to, each with its uid. It is accepted when we
+signed it, when its time has come and has not passed, when it is meant for us (audience), and when every object it names
+still exists with that uid and has not been deleted for more than a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock, parse_rfc3339
+from tarmac.server.reader import decode
+from tarmac.server.security.credentials import Credential, Holds
+from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tarmac.server.security.users import User
+from tarmac.store.interface import Entry, Store
+
+ISSUER = "https://kubernetes.default.svc"
+PREFIX = "system:serviceaccount:"
+_LEEWAY = 60.0
+_EXTRA = "authentication.kubernetes.io/"
+
+
+class ServiceAccountTokens:
+    """Recognises tokens signed with `key`. `audiences` are the names under which this API server is addressed."""
+
+    def __init__(
+        self, store: Store, key: SigningKey, clock: Clock, issuer: str = ISSUER, audiences: Sequence[str] = ()
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self.key = key
+        self.issuer = issuer
+        self.audiences = tuple(audiences) or (issuer,)
+
+    def recognise(self, token: str, audiences: Sequence[str] = ()) -> Credential:
+        """Who the token speaks for, to one of `audiences` (default: to us). Raises InvalidToken."""
+        claims = self.key.verify(token)
+        if claims.get("iss") != self.issuer:
+            raise InvalidToken("issued by somebody else")
+        self._check_time(claims)
+        matched = _matched(claims.get("aud"), tuple(audiences) or self.audiences)
+        private = claims.get("kubernetes.io") or {}
+        holds = self._existing(private)
+        return Credential(_user(claims, private), float(claims["exp"]), holds, matched)
+
+    def _check_time(self, claims: dict[str, Any]) -> None:
+        now = self._clock.now()
+        if now > claims.get("exp", 0) + _LEEWAY:
+            raise InvalidToken("service account token has expired")
+        if now < claims.get("nbf", 0) - _LEEWAY:
+            raise InvalidToken("service account token is not valid yet")
+        if now < claims.get("iat", 0) - _LEEWAY:
+            raise InvalidToken("service account token is issued in the future")
+
+    def _existing(self, private: JsonObject) -> Holds:
+        """The entries of everything the token names, all of which must exist."""
+        namespace = f"{private.get('namespace', '')}/"
+        named = [("core/serviceaccounts", namespace, "serviceaccount")]
+        if "secret" in private:
+            named.append(("core/secrets", namespace, "secret"))
+        if "pod" in private:
+            named.append(("core/pods", namespace, "pod"))
+        elif "node" in private:  # beside a pod, the node is only told
+            named.append(("core/nodes", "", "node"))
+        return tuple(self._alive(bucket, prefix, _reference(private, claim)) for bucket, prefix, claim in named)
+
+    def _alive(self, bucket: str, prefix: str, reference: dict[str, str]) -> tuple[str, str, Entry]:
+        name = f"{prefix}{reference['name']}"
+        entry = self._store.get(bucket, name)
+        if entry is None:
+            raise InvalidToken("service account token has been invalidated")
+        metadata = decode(entry)["metadata"]
+        if metadata.get("uid") != reference["uid"]:
+            raise InvalidToken(f"{bucket} UID ({metadata.get('uid')}) does not match claim ({reference['uid']})")
+        deleted = metadata.get("deletionTimestamp")
+        if deleted and parse_rfc3339(deleted) < self._clock.now() - _LEEWAY:
+            raise InvalidToken("service account token has been invalidated")
+        return bucket, name, entry
+
+    def discovery(self, base: str) -> bytes:
+        """`/.well-known/openid-configuration`; `base` is the URL clients reach us at."""
+        return msgspec.json.encode(
+            {
+                "issuer": self.issuer,
+                "jwks_uri": f"{base}/openid/v1/jwks",
+                "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": [self.key.algorithm],
+            }
+        )
+
+    def jwks(self) -> bytes:
+        """`/openid/v1/jwks`: the public key."""
+        return msgspec.json.encode({"keys": [self.key.public_jwk()]})
+
+
+def account_groups(namespace: str) -> tuple[str, ...]:
+    """The groups of every service account of a namespace, but for system:authenticated."""
+    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+
+
+def _matched(claimed: Any, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    given: list[str] = [claimed] if isinstance(claimed, str) else claimed or []
+    matched = tuple(audience for audience in wanted if audience in given)
+    if not matched:
+        raise InvalidToken(f"token audiences {given} is invalid for the target audiences {list(wanted)}")
+    return matched
+
+
+def _user(claims: dict[str, Any], private: JsonObject) -> User:
+    namespace, account = private["namespace"], private["serviceaccount"]
+    extra: dict[str, tuple[str, ...]] = {}
+    if "jti" in claims:
+        extra[f"{_EXTRA}credential-id"] = (f"JTI={claims['jti']}",)
+    for claim in ("node", "pod"):
+        for field, value in (private.get(claim) or {}).items():
+            extra[f"{_EXTRA}{claim}-{field}"] = (value,)
+    groups = (*account_groups(namespace), "system:authenticated")
+    return User(f"{PREFIX}{namespace}:{account['name']}", account["uid"], groups, extra)
+
+
+def _reference(private: JsonObject, claim: str) -> dict[str, str]:
+    reference = private.get(claim)
+    if not isinstance(reference, dict) or "name" not in reference or "uid" not in reference:
+        raise InvalidToken(f"claim {claim} is incomplete")
+    return reference
