@@ -1,0 +1,1 @@
+"""Certificates for nodes: approves the requests nodes may make, signs what is approved, removes what is old."""

@@ -1,0 +1,169 @@
+"""One pass over a CertificateSigningRequest: approve it if it may be, sign it once approved, remove it when old.
+
+A node's client certificate is approved when its sender may ask for it: one for itself (`selfnodeclient`, renewal) or
+for any node (`nodeclient`, bootstrap tokens); both are permissions, asked of the server by SubjectAccessReview. A
+serving certificate is approved when the node itself asks, and every name in it is an address that its Node object
+shows. Requests are kept an hour after they were decided, a day while nobody decides.
+"""
+
+from __future__ import annotations
+
+import base64
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.base.clock import parse_rfc3339, rfc3339
+from tarmac.client.controller import RetryAfter, Terminal
+from tarmac.client.targets import ACCESS_REVIEWS, CERTIFICATE_REQUESTS, NODES
+from tarmac.controllers.certificates.requests import (
+    CLIENT,
+    KUBELET_CLIENT,
+    KUBELET_SERVING,
+    CertificateRequest,
+    objection,
+    parse,
+)
+from tarmac.controllers.context import Context
+
+KEPT_DECIDED = 3600.0
+KEPT_PENDING = 24 * 3600.0
+SIGNED_HERE = frozenset((CLIENT, KUBELET_CLIENT, KUBELET_SERVING))
+
+
+class CertificateController:
+    """Reconciles by request name."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._requests = context.client.resource(CERTIFICATE_REQUESTS)
+        self._sign = context.sign
+        self._informer = context.informers.informer(CERTIFICATE_REQUESTS)
+        self._controller = context.controller("certificates", self.reconcile)
+        self._controller.watches(self._informer)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    async def reconcile(self, name: str) -> RetryAfter | None:
+        """Take one request as far as it can go now."""
+        document = self._informer.get(name)
+        if document is None:
+            return None
+        left = self._kept_until(document) - self._client.clock.now()
+        if left <= 0:
+            await self._requests.delete(name, uid=document["metadata"]["uid"])
+            return None
+        decided = _condition(document, "Approved"), _condition(document, "Denied")
+        if not any(decided):
+            await self._approve(document)
+        elif decided[0] and not decided[1] and not _condition(document, "Failed"):
+            await self._issue(document)
+        return RetryAfter(left)
+
+    async def _approve(self, document: JsonObject) -> None:
+        if document["spec"].get("signerName") not in (KUBELET_CLIENT, KUBELET_SERVING):
+            return
+        request = _parsed(document)
+        if objection(request) is not None:
+            return
+        if request.signer == KUBELET_SERVING:
+            message = await self._serving_approval(request)
+        else:
+            message = await self._client_approval(document, request)
+        if message is not None:
+            await self._conclude(document, "Approved", "AutoApproved", message, subresource="approval")
+
+    async def _client_approval(self, document: JsonObject, request: CertificateRequest) -> str | None:
+        if request.user == request.common_name and await self._may(document, "selfnodeclient"):
+            return "Auto approving self kubelet client certificate after SubjectAccessReview."
+        if await self._may(document, "nodeclient"):
+            return "Auto approving kubelet client certificate after SubjectAccessReview."
+        return None
+
+    async def _serving_approval(self, request: CertificateRequest) -> str | None:
+        if request.user != request.common_name:
+            return None
+        try:
+            node = await self._client.resource(NODES).get(request.node)
+        except NotFound:
+            return None
+        addresses = {each["address"] for each in (node.get("status") or {}).get("addresses") or ()}
+        if not request.dns_names | request.addresses <= addresses:
+            return None
+        return "Auto approving kubelet serving certificate: its names are the node's addresses."
+
+    async def _may(self, document: JsonObject, subresource: str) -> bool:
+        spec = document["spec"]
+        review: JsonObject = {
+            "apiVersion": ACCESS_REVIEWS.api_version,
+            "kind": ACCESS_REVIEWS.kind,
+            "metadata": {},
+            "spec": {
+                "user": spec.get("username", ""),
+                "uid": spec.get("uid", ""),
+                "groups": spec.get("groups") or [],
+                "extra": spec.get("extra") or {},
+                "resourceAttributes": {
+                    "group": CERTIFICATE_REQUESTS.group,
+                    "resource": CERTIFICATE_REQUESTS.plural,
+                    "version": "*",
+                    "verb": "create",
+                    "subresource": subresource,
+                },
+            },
+        }
+        answer = await self._client.resource(ACCESS_REVIEWS).create(review)
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    async def _issue(self, document: JsonObject) -> None:
+        spec, status = document["spec"], document.get("status") or {}
+        if self._sign is None or status.get("certificate") or spec.get("signerName") not in SIGNED_HERE:
+            return
+        request = _parsed(document)
+        why = objection(request)
+        if why is not None:
+            await self._conclude(document, "Failed", "SignerValidationFailure", why, subresource="status")
+            return
+        try:
+            certificate = self._sign(request.pem, sorted(request.usages), spec.get("expirationSeconds"))
+        except ValueError as error:
+            await self._conclude(document, "Failed", "SigningFailure", str(error), subresource="status")
+            return
+        encoded = base64.b64encode(certificate.encode()).decode()
+        await self._requests.update({**document, "status": {**status, "certificate": encoded}}, subresource="status")
+
+    async def _conclude(self, document: JsonObject, type: str, reason: str, message: str, *, subresource: str) -> None:
+        now = rfc3339(self._client.clock.now())
+        condition = {
+            "type": type,
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastUpdateTime": now,
+            "lastTransitionTime": now,
+        }
+        status: JsonObject = document.get("status") or {}
+        conditions = [*(status.get("conditions") or ()), condition]
+        await self._requests.update(
+            {**document, "status": {**status, "conditions": conditions}}, subresource=subresource
+        )
+
+    def _kept_until(self, document: JsonObject) -> float:
+        for decision in ("Approved", "Denied", "Failed"):
+            condition = _condition(document, decision)
+            if condition is not None and condition.get("lastUpdateTime"):
+                return parse_rfc3339(condition["lastUpdateTime"]) + KEPT_DECIDED
+        return parse_rfc3339(document["metadata"]["creationTimestamp"]) + KEPT_PENDING
+
+
+def _parsed(document: JsonObject) -> CertificateRequest:
+    try:
+        return parse(document)
+    except ValueError as error:
+        raise Terminal(str(error)) from error
+
+
+def _condition(document: JsonObject, type: str) -> JsonObject | None:
+    conditions: list[JsonObject] = (document.get("status") or {}).get("conditions") or []
+    return next((each for each in conditions if each.get("type") == type), None)

@@ -1,0 +1,36 @@
+"""What every controller is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tarmac.client.client import Client
+from tarmac.client.controller import Controller, Reconcile
+from tarmac.client.events import Recorder
+from tarmac.client.informer import Informers
+from tarmac.client.metrics import ClientMetrics
+
+Sign = Callable[[str, list[str], int | None], str]
+"""sign(request PEM, usages, expiration in seconds or None) -> certificate PEM.
+
+Raises ValueError for a request it cannot sign.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The way to the server, the shared caches, and the few things that only the composition root knows."""
+
+    client: Client
+    informers: Informers
+    recorder: Recorder
+    metrics: ClientMetrics
+    root_ca: str = ""  # PEM of the authority that signs the server's certificate
+    sign: Sign | None = None  # None: certificates are approved but not signed here
+
+    def controller(self, name: str, reconcile: Reconcile, workers: int = 4) -> Controller:
+        """A controller on this context's clock, visible in its metrics."""
+        made = Controller(name, reconcile, clock=self.client.clock, randomness=self.client.randomness, workers=workers)
+        self.metrics.controllers.append(made)
+        return made

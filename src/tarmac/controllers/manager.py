@@ -1,0 +1,110 @@
+"""Runs a chosen set of controllers, alone or as the elected leader.
+
+The choice is written as kube-controller-manager's `--controllers`: `*` is everything, a name adds one, `-name` leaves
+one out, and the most specific word wins. Under election everything is built anew for each leadership, over a fenced
+client: caches, queues and controllers of an ended leadership are never reused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from tarmac.client.client import Client
+from tarmac.client.events import Recorder
+from tarmac.client.informer import Informers
+from tarmac.client.leader import Elector, FencedTransport, Leadership
+from tarmac.client.metrics import ClientMetrics
+from tarmac.controllers.certificates.controller import CertificateController
+from tarmac.controllers.context import Context, Sign
+from tarmac.controllers.garbage.collector import GarbageCollector
+from tarmac.controllers.namespace.controller import NamespaceController
+from tarmac.controllers.serviceaccount.controller import ServiceAccountController
+from tarmac.controllers.volume.protection import VolumeProtection
+
+COMPONENT = "tarmac-controllers"
+
+
+class Runnable(Protocol):
+    """A controller: works until cancelled."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        ...
+
+
+Build = Callable[[Context], Runnable]
+
+
+def _garbage(context: Context) -> GarbageCollector:
+    collector = GarbageCollector(context.client)
+    context.metrics.controllers.append(collector.controller)
+    return collector
+
+
+CONTROLLERS: Mapping[str, Build] = {
+    "garbage": _garbage,
+    "namespace": NamespaceController,
+    "serviceaccount": ServiceAccountController,
+    "certificates": CertificateController,
+    "volume": VolumeProtection,
+}
+
+
+def choose(words: str, known: Mapping[str, Build] = CONTROLLERS) -> list[str]:
+    """The names that `words` selects, in their own order. Raises ValueError for a name that does not exist."""
+    chosen = [word.strip() for word in words.split(",") if word.strip()]
+    unknown = {word.removeprefix("-") for word in chosen} - known.keys() - {"*"}
+    if unknown:
+        raise ValueError(f"no such controller: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return [name for name in known if f"-{name}" not in chosen and (name in chosen or "*" in chosen)]
+
+
+class Manager:
+    """The controllers of one process."""
+
+    def __init__(
+        self,
+        client: Client,
+        names: str = "*",
+        *,
+        root_ca: str = "",
+        sign: Sign | None = None,
+        elector: Elector | None = None,
+        controllers: Mapping[str, Build] = CONTROLLERS,
+    ) -> None:
+        self.metrics = ClientMetrics()
+        self._client = client
+        self._names = choose(names, controllers)
+        self._root_ca = root_ca
+        self._sign = sign
+        self._elector = elector
+        self._controllers = controllers
+        if elector is not None:
+            self.metrics.electors.append(elector)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        if self._elector is None:
+            await self._run(self._client)
+        else:
+            await self._elector.run(self._lead)
+
+    async def _lead(self, leadership: Leadership) -> None:
+        transport = FencedTransport(self._client.transport, leadership)
+        await self._run(Client(transport, self._client.clock, self._client.randomness))
+
+    async def _run(self, client: Client) -> None:
+        self.metrics.controllers.clear()
+        self.metrics.informers.clear()
+        informers = Informers(client)
+        self.metrics.informers.append(informers)
+        recorder = Recorder(client, COMPONENT)
+        context = Context(client, informers, recorder, self.metrics, self._root_ca, self._sign)
+        runnables = [self._controllers[name](context) for name in self._names]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informers.run())
+            group.create_task(recorder.run())
+            for runnable in runnables:
+                group.create_task(runnable.run())

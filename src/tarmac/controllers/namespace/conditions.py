@@ -1,0 +1,91 @@
+"""What a terminating namespace says about itself: five conditions, worded as Kubernetes words them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tarmac.api.schema import JsonObject
+
+DISCOVERY = "NamespaceDeletionDiscoveryFailure"
+PARSING = "NamespaceDeletionGroupVersionParsingFailure"
+CONTENT = "NamespaceDeletionContentFailure"
+REMAINING = "NamespaceContentRemaining"
+FINALIZERS = "NamespaceFinalizersRemaining"
+
+_FINE = {
+    DISCOVERY: ("ResourcesDiscovered", "All resources successfully discovered"),
+    PARSING: ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    CONTENT: ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+    REMAINING: ("ContentRemoved", "All content successfully removed"),
+    FINALIZERS: ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+
+
+@dataclass(slots=True)
+class Findings:
+    """What one pass over the contents has seen."""
+
+    undiscovered: dict[str, str] = field(default_factory=dict[str, str])  # group version -> why
+    failures: list[str] = field(default_factory=list[str])
+    remaining: Counter[str] = field(default_factory=Counter[str])  # "resource.group" -> objects
+    finalizers: Counter[str] = field(default_factory=Counter[str])
+
+    @property
+    def empty(self) -> bool:
+        """Everything was seen, and nothing is left."""
+        return not (self.undiscovered or self.failures or self.remaining)
+
+
+def conditions(findings: Findings, known: list[JsonObject], now: str) -> list[JsonObject]:
+    """All five; one that says the same as before keeps its time."""
+    problems = _problems(findings)
+    before = {each["type"]: each for each in known}
+    result: list[JsonObject] = []
+    for name, fine in _FINE.items():
+        reason, message = problems.get(name, fine)
+        status = "True" if name in problems else "False"
+        old = before.get(name, {})
+        changed = old.get("status") != status
+        result.append(
+            {
+                "type": name,
+                "status": status,
+                "lastTransitionTime": now if changed else old["lastTransitionTime"],
+                "reason": reason,
+                "message": message,
+            }
+        )
+    return result
+
+
+def _problems(findings: Findings) -> dict[str, tuple[str, str]]:
+    problems: dict[str, tuple[str, str]] = {}
+    if findings.undiscovered:
+        groups = ", ".join(f"{group}: {why}" for group, why in sorted(findings.undiscovered.items()))
+        count = len(findings.undiscovered)
+        problems[DISCOVERY] = (
+            "DiscoveryFailed",
+            f"Discovery failed for some groups, {count} failing: unable to retrieve the complete list of "
+            f"server APIs: {groups}",
+        )
+    if findings.failures:
+        texts = ", ".join(sorted(findings.failures))
+        problems[CONTENT] = (
+            "ContentDeletionFailed",
+            f"Failed to delete all resource types, {len(findings.failures)} remaining: {texts}",
+        )
+    if findings.remaining:
+        texts = ", ".join(
+            f"{name} has {count} resource instances" for name, count in sorted(findings.remaining.items())
+        )
+        problems[REMAINING] = ("SomeResourcesRemain", f"Some resources are remaining: {texts}")
+    if findings.finalizers:
+        texts = ", ".join(
+            f"{name} in {count} resource instances" for name, count in sorted(findings.finalizers.items())
+        )
+        problems[FINALIZERS] = (
+            "SomeFinalizersRemain",
+            f"Some content in the namespace has finalizers remaining: {texts}",
+        )
+    return problems

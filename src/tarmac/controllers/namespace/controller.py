@@ -1,0 +1,113 @@
+"""The namespace life cycle, from Terminating to gone.
+
+Everything in the namespace is deleted through discovery, pods first, since other contents (secrets, claims, policies)
+may be what keeps them running safely. What remains, and why, goes into the namespace's conditions. Only when a pass
+over every resource finds nothing is the `kubernetes` finalizer taken out of the spec; the server then removes the
+namespace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, MethodNotAllowed, NotFound
+from tarmac.base.clock import rfc3339
+from tarmac.client.controller import RetryAfter
+from tarmac.client.discovery import Served, discover
+from tarmac.client.envelope import Metadata, metadata_of
+from tarmac.client.errors import ClientError
+from tarmac.client.reflector import METADATA_LIST_FORM
+from tarmac.client.targets import NAMESPACES
+from tarmac.controllers.context import Context
+from tarmac.controllers.namespace.conditions import Findings, conditions
+
+FINALIZER = "kubernetes"
+AGAIN_SECONDS = 2.0
+
+
+class NamespaceController:
+    """Reconciles by namespace name."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._namespaces = context.client.resource(NAMESPACES)
+        self._informer = context.informers.informer(NAMESPACES)
+        self._controller = context.controller("namespace", self.reconcile)
+        self._controller.watches(self._informer)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    async def reconcile(self, name: str) -> RetryAfter | None:
+        """Empty one terminating namespace; come back while something is left in it."""
+        known = self._informer.cache.item(name)
+        if known is None or known.metadata.deletion_timestamp is None:
+            return None
+        namespace = await self._namespaces.get(name)
+        finalizers: list[str] = (namespace.get("spec") or {}).get("finalizers") or []
+        if "deletionTimestamp" not in namespace["metadata"] or FINALIZER not in finalizers:
+            return None
+        findings = await self._empty(name)
+        namespace = await self._explain(namespace, findings)
+        if not findings.empty:
+            return RetryAfter(AGAIN_SECONDS)
+        namespace["spec"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
+        await self._namespaces.update(namespace, subresource="finalize")
+        return None
+
+    async def _empty(self, namespace: str) -> Findings:
+        found = await discover(self._client)
+        findings = Findings(undiscovered=found.failures)
+        contents = [each for each in found.with_verbs("delete", "list") if each.target.namespaced]
+        contents.sort(key=lambda each: (each.target.group, each.target.plural) != ("", "pods"))
+        for served in contents:
+            await self._empty_of(served, namespace, findings)
+            if served.target.plural == "pods" and served.target.group == "" and findings.remaining:
+                break
+        return findings
+
+    async def _empty_of(self, served: Served, namespace: str, findings: Findings) -> None:
+        try:
+            present = await self._present(served, namespace)
+            if not present:
+                return
+            await self._delete(served, namespace, present)
+            left = await self._present(served, namespace)
+        except (NotFound, MethodNotAllowed):
+            return  # no longer served
+        except (ApiError, ClientError) as error:
+            findings.failures.append(str(error))
+            return
+        if left:
+            findings.remaining[f"{served.target.plural}.{served.target.group}"] = len(left)
+            findings.finalizers.update(finalizer for each in left for finalizer in each.finalizers or ())
+
+    async def _present(self, served: Served, namespace: str) -> list[Metadata]:
+        resource = self._client.resource(served.target)
+        page = await resource.list_raw(namespace, headers={"Accept": METADATA_LIST_FORM})
+        return [metadata_of(raw) for raw in page.items]
+
+    async def _delete(self, served: Served, namespace: str, present: list[Metadata]) -> None:
+        resource = self._client.resource(served.target)
+        if "deletecollection" in served.verbs:
+            await resource.delete_collection(namespace, propagation="Background")
+            return
+        for each in present:
+            try:
+                await resource.delete(each.name, namespace, propagation="Background", uid=each.uid)
+            except NotFound:
+                continue
+
+    async def _explain(self, namespace: JsonObject, findings: Findings) -> JsonObject:
+        status: dict[str, Any] = namespace.get("status") or {}
+        known = status.get("conditions") or []
+        wanted = conditions(findings, known, rfc3339(self._client.clock.now()))
+        if wanted == known and status.get("phase") == "Terminating":
+            return namespace
+        patch = {
+            "metadata": {"resourceVersion": namespace["metadata"]["resourceVersion"]},
+            "status": {"phase": "Terminating", "conditions": wanted},
+        }
+        return await self._namespaces.patch(namespace["metadata"]["name"], patch, subresource="status")

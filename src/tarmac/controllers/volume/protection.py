@@ -1,0 +1,114 @@
+"""Lets a deleted claim go when no pod uses it, and a deleted volume go when no claim is bound to it.
+
+The server's admission puts the finalizers on; this takes them off. A pod counts once it is bound to a node: one that
+is not can no longer start with a claim that is being deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from tarmac.client.cache import Item
+from tarmac.client.client import Client
+from tarmac.client.envelope import Metadata, split_key
+from tarmac.client.informer import Informer
+from tarmac.client.targets import PODS, VOLUME_CLAIMS, VOLUMES, Target
+from tarmac.controllers.context import Context
+
+CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
+VOLUME_FINALIZER = "kubernetes.io/pv-protection"
+BY_CLAIM = "claim"
+
+
+class _ClaimSource(msgspec.Struct, rename="camel"):
+    claim_name: str = ""
+
+
+class _Volume(msgspec.Struct, rename="camel"):
+    name: str = ""
+    persistent_volume_claim: _ClaimSource | None = None
+    ephemeral: dict[str, Any] | None = None
+
+
+class _PodSpec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+    volumes: list[_Volume] = []
+
+
+class PodVolumes(msgspec.Struct):
+    """A pod, as far as volumes go."""
+
+    metadata: Metadata
+    spec: _PodSpec
+
+
+def claims_of(pod: PodVolumes) -> list[str]:
+    """The keys of the claims that a bound pod uses."""
+    if not pod.spec.node_name:
+        return []
+    names: list[str] = []
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            names.append(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            names.append(f"{pod.metadata.name}-{volume.name}")
+    return [f"{pod.metadata.namespace}/{name}" for name in names]
+
+
+def _claims_of_item(item: Item[PodVolumes]) -> list[str]:
+    return claims_of(item.object)
+
+
+class VolumeProtection:
+    """Two small loops: claims by key, volumes by name."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._pods: Informer[PodVolumes] = context.informers.informer(PODS.typed(PodVolumes))
+        self._pods.add_index(BY_CLAIM, _claims_of_item)
+        self._claims = context.informers.informer(VOLUME_CLAIMS)
+        self._volumes = context.informers.informer(VOLUMES)
+        self._claim_loop = context.controller("pvc-protection", self.reconcile_claim)
+        self._claim_loop.watches(self._claims)
+        self._claim_loop.watches(self._pods, _claims_of_item)
+        self._volume_loop = context.controller("pv-protection", self.reconcile_volume)
+        self._volume_loop.watches(self._volumes)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._claim_loop.run())
+            group.create_task(self._volume_loop.run())
+
+    async def reconcile_claim(self, key: str) -> None:
+        """Let a deleted claim go when nothing uses it, asking the server in case the cache is behind."""
+        item = self._claims.cache.item(key)
+        if item is None or not _held(item, CLAIM_FINALIZER) or self._pods.indexed(BY_CLAIM, key):
+            return
+        namespace, _ = split_key(key)
+        async for page in self._client.resource(self._pods.target).pages(namespace):
+            if any(key in claims_of(pod) for pod in page.items):
+                return
+        await _release(self._client, VOLUME_CLAIMS, item, CLAIM_FINALIZER)
+
+    async def reconcile_volume(self, name: str) -> None:
+        """Let a deleted volume go when it is not bound."""
+        item = self._volumes.cache.item(name)
+        if item is None or not _held(item, VOLUME_FINALIZER):
+            return
+        if (item.object.get("status") or {}).get("phase") != "Bound":
+            await _release(self._client, VOLUMES, item, VOLUME_FINALIZER)
+
+
+def _held(item: Item[Any], finalizer: str) -> bool:
+    return item.metadata.deletion_timestamp is not None and finalizer in (item.metadata.finalizers or ())
+
+
+async def _release(client: Client, target: Target[Any], item: Item[Any], finalizer: str) -> None:
+    metadata = item.metadata
+    kept = [each for each in metadata.finalizers or () if each != finalizer]
+    patch = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": kept or None}}
+    await client.resource(target).patch(metadata.name, patch, metadata.namespace)
