@@ -220,12 +220,23 @@ _TYPE_META = {
 
 def fill_defaults(value: Json, schema: Schema) -> None:
     """Store the schema's defaults for what was left out, in place. A field is only filled where its object exists."""
-    if schema.type is Type.OBJECT and isinstance(value, dict):
-        for name, field in schema.fields.items():
+    if isinstance(value, dict) and schema.type is Type.OBJECT:
+        for name, field in _defaulted_fields(schema):
             if name in value:
                 fill_defaults(value[name], field)
             elif field.default is not None:
                 value[name] = copy.copy(field.default)
-    elif schema.items is not None and schema.type in {Type.LIST, Type.MAP} and isinstance(value, list | dict):
-        for item in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, list) and schema.items is not None and _has_defaults(schema.items):
+        for item in value:
             fill_defaults(item, schema.items)
+
+
+@cache
+def _defaulted_fields(schema: Schema) -> tuple[tuple[str, Schema], ...]:
+    """The fields that have a default, or something with a default in them; the walk skips all others."""
+    return tuple((name, field) for name, field in schema.fields.items() if field.default or _has_defaults(field))
+
+
+@cache
+def _has_defaults(schema: Schema) -> bool:
+    return bool(_defaulted_fields(schema)) or (schema.items is not None and _has_defaults(schema.items))

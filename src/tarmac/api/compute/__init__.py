@@ -5,10 +5,16 @@ from __future__ import annotations
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
+from tarmac.api.compute.lookup import BuiltIn, Lookup
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
+from tarmac.api.compute.strategies import (
+    InstanceStrategy,
+    InstanceTypeStrategy,
+    WorkloadDeploymentStrategy,
+    WorkloadStrategy,
+)
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import declare
-from tarmac.api.ownkinds import OwnStrategy
 from tarmac.api.resource import Resource
 from tarmac.base.names import dns1123_label
 
@@ -71,14 +77,18 @@ _INSTANCE_TYPE_COLUMNS = (
 )
 
 
-def resources() -> tuple[Resource, ...]:
-    """The served resources of the group."""
+def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
+    """The served resources of the group.
+
+    Without a lookup, validation knows the built-in instance types and no place.
+    """
+    lookup = lookup or BuiltIn()
     return (
         declare(
             Workload,
             API_VERSION,
             "workloads",
-            strategy=OwnStrategy(Workload),
+            strategy=WorkloadStrategy(lookup),
             columns=_WORKLOAD_COLUMNS,
             short_names=("wl",),
             validate_name=dns1123_label,
@@ -87,7 +97,7 @@ def resources() -> tuple[Resource, ...]:
             WorkloadDeployment,
             API_VERSION,
             "workloaddeployments",
-            strategy=OwnStrategy(WorkloadDeployment),
+            strategy=WorkloadDeploymentStrategy(lookup),
             columns=_DEPLOYMENT_COLUMNS,
             short_names=("wd",),
             scale=(".spec.replicas", ".status.replicas", ".status.selector"),
@@ -96,7 +106,7 @@ def resources() -> tuple[Resource, ...]:
             Instance,
             API_VERSION,
             "instances",
-            strategy=OwnStrategy(Instance),
+            strategy=InstanceStrategy(lookup),
             columns=_INSTANCE_COLUMNS,
             short_names=("inst",),
         ),
@@ -104,7 +114,7 @@ def resources() -> tuple[Resource, ...]:
             InstanceType,
             API_VERSION,
             "instancetypes",
-            strategy=OwnStrategy(InstanceType),
+            strategy=InstanceTypeStrategy(),
             columns=_INSTANCE_TYPE_COLUMNS,
             short_names=("it",),
             namespaced=False,

@@ -209,6 +209,8 @@ class InstanceTemplate(Struct, kw_only=True):
     """The template of an instance. `labels` and `annotations` may also stand directly in the template."""
 
     metadata: Annotated[TemplateMeta | None, Field("Labels and annotations of each instance.")] = None
+    labels: Annotated[Labels, Field("Shorthand for metadata.labels; stored there.")] = {}
+    annotations: Annotated[Labels, Field("Shorthand for metadata.annotations; stored there.")] = {}
     spec: Annotated[InstanceTemplateSpec, Field("What each instance is.")]
 
 

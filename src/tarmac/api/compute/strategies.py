@@ -1,0 +1,185 @@
+"""Rules of the compute kinds: shorthands, defaults, the validation catalogue, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.instancetype import InstanceType, is_custom
+from tarmac.api.compute.lookup import Lookup, find_type
+from tarmac.api.compute.names import ANNOTATION_SSH_KEYS
+from tarmac.api.compute.shorthand import normalise_instance, normalise_template, upper_cities
+from tarmac.api.compute.validation.amounts import amounts
+from tarmac.api.compute.validation.context import Context, Stored
+from tarmac.api.compute.validation.images import means_latest
+from tarmac.api.compute.validation.rollout import check_rollout
+from tarmac.api.compute.validation.scaling import MAX_REPLICAS, check_scale_settings
+from tarmac.api.compute.validation.template import check_instance, check_template, check_workload
+from tarmac.api.compute.workload import Workload, WorkloadDeployment
+from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.ownkinds import OwnStrategy
+from tarmac.api.schema import JsonObject
+from tarmac.base.fielderrors import FieldErrors
+
+_PHASES = ("Active", "Deprecated", "Disabled")
+
+
+class WorkloadStrategy(OwnStrategy):
+    """Every cause is worded and ordered by the catalogue, so the declaration's bounds are not checked on their own."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        super().__init__(Workload)
+        self._lookup = lookup
+
+    def normalise(self, obj: JsonObject) -> None:
+        """Shorthands of the template; city codes in capitals."""
+        spec = obj.get("spec")
+        if not isinstance(spec, dict):
+            return
+        normalise_template(spec.get("template"))
+        placements = spec.get("placements")
+        for placement in placements if isinstance(placements, list) else ():
+            if isinstance(placement, dict):
+                upper_cities(placement, "cityCodes")
+                upper_cities(placement.get("onCityLoss"), "cities")
+
+    def check_bounds(self, spec: JsonObject, errors: FieldErrors) -> None:
+        """Part of the catalogue."""
+
+    def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+        """The catalogue."""
+        check_workload(obj["spec"], Context(errors, self._lookup, _stored(old)))
+
+    def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        """Accepted, but probably not meant."""
+        return list(_template_warnings(mapping(obj, "spec", "template"), self._lookup))
+
+
+def _stored(old: JsonObject | None) -> Stored:
+    if old is None:
+        return Stored()
+    return Stored.of_template_spec(mapping(old, "spec", "template", "spec"), objects(old, "spec", "placements"))
+
+
+def _template_warnings(template: JsonObject, lookup: Lookup) -> Iterator[str]:
+    runtime = mapping(template, "spec", "runtime")
+    path = "spec.template.spec.runtime"
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(objects(runtime, "sandbox", field)):
+            image = container.get("image", "")
+            if means_latest(image):
+                yield f'{path}.sandbox.{field}[{index}].image: "{image}" has no tag and means latest, which changes'
+    annotations = mapping(template, "metadata", "annotations")
+    if runtime.get("virtualMachine") is not None and ANNOTATION_SSH_KEYS not in annotations:
+        yield f"spec.template.annotations[{ANNOTATION_SSH_KEYS}]: not set, so nobody can log in to the virtual machines"
+    written = mapping(runtime, "resources").get("instanceType", "")
+    facts = find_type(lookup, written)
+    if facts is not None and facts.phase == "Deprecated":
+        yield f'{path}.resources.instanceType: "{written}" is deprecated; use {facts.replacement}'
+
+
+class WorkloadDeploymentStrategy(OwnStrategy):
+    """Made by the Workload's controller; its identity never changes."""
+
+    immutable = ("spec.workloadRef", "spec.placementName", "spec.cityCode")
+
+    def __init__(self, lookup: Lookup) -> None:
+        super().__init__(WorkloadDeployment)
+        self._lookup = lookup
+
+    def normalise(self, obj: JsonObject) -> None:
+        """As for a Workload."""
+        spec = obj.get("spec")
+        if isinstance(spec, dict):
+            normalise_template(spec.get("template"))
+            upper_cities(spec, "cityCode")
+
+    def check_bounds(self, spec: JsonObject, errors: FieldErrors) -> None:
+        """Part of the catalogue."""
+
+    def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+        """Identity, then the template and scale settings by the catalogue."""
+        spec = obj["spec"]
+        for field in ("name", "uid"):
+            if not mapping(spec, "workloadRef").get(field):
+                errors.required(f"spec.workloadRef.{field}")
+        for field in ("placementName", "cityCode"):
+            if not spec.get(field):
+                errors.required(f"spec.{field}")
+        # The Workload was admitted already; places are no longer asked about here.
+        context = Context(errors, self._lookup, _stored(old or obj))
+        check_template(spec, context)
+        check_scale_settings(spec, "spec", errors)
+        check_rollout(spec, "spec", errors)
+        replicas = spec.get("replicas")
+        if replicas is not None and not 0 <= replicas <= MAX_REPLICAS:
+            errors.invalid("spec.replicas", replicas, f"must be between 0 and {MAX_REPLICAS}, inclusive")
+
+
+class InstanceStrategy(OwnStrategy):
+    """Made by the deployment's controller from a template that was admitted already."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        super().__init__(Instance)
+        self._lookup = lookup
+
+    def normalise(self, obj: JsonObject) -> None:
+        """As for a template."""
+        normalise_instance(obj.get("spec"))
+
+    def check_bounds(self, spec: JsonObject, errors: FieldErrors) -> None:
+        """Part of the catalogue."""
+
+    def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+        """The template's rules, without asking the live system again."""
+        spec = obj["spec"]
+        stored = Stored.of_template_spec(spec if old is None else old["spec"])
+        check_instance(spec, "spec", Context(errors, self._lookup, stored))
+        controller = spec.get("controller")
+        if controller is not None and not controller.get("templateHash"):
+            errors.required("spec.controller.templateHash")
+
+
+class InstanceTypeStrategy(OwnStrategy):
+    """Sizes never change; the life cycle only moves forward."""
+
+    immutable = ("spec.resources",)
+
+    def __init__(self) -> None:
+        super().__init__(InstanceType)
+
+    def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+        """Amounts and life cycle."""
+        spec, name = obj["spec"], obj["metadata"].get("name", "")
+        written = spec.get("resources") or {}
+        if is_custom(name):
+            if written:
+                errors.forbidden("spec.resources", "a custom type has no amounts of its own")
+        else:
+            self._amounts(written, errors)
+        self._lifecycle(mapping(spec, "lifecycle"), mapping(old, "spec", "lifecycle"), name, errors, create=old is None)
+
+    @staticmethod
+    def _amounts(written: JsonObject, errors: FieldErrors) -> None:
+        for resource in ("cpu", "memory"):
+            if resource not in written:
+                errors.required(f"spec.resources[{resource}]")
+        for resource, quantity in amounts(written, "spec.resources", errors).items():
+            if not quantity:
+                errors.invalid(f"spec.resources[{resource}]", written[resource], "must be greater than 0")
+
+    @staticmethod
+    def _lifecycle(new: JsonObject, old: JsonObject, name: str, errors: FieldErrors, *, create: bool) -> None:
+        phase, before = new.get("phase", "Active"), old.get("phase", "Active")
+        path = "spec.lifecycle.phase"
+        if phase not in _PHASES:
+            return  # reported by the bounds
+        if create and phase != "Active":
+            errors.invalid(path, phase, "a new instance type must be Active")
+        elif before in _PHASES and _PHASES.index(phase) < _PHASES.index(before):
+            errors.invalid(path, phase, f"may not go back from {before}")
+        replacement = new.get("replacementInstanceType", "")
+        if phase != "Active" and not replacement:
+            errors.required("spec.lifecycle.replacementInstanceType", "must be set once the type is not Active")
+        elif replacement and replacement == name:
+            errors.invalid("spec.lifecycle.replacementInstanceType", replacement, "may not be the type itself")

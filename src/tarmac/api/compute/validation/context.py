@@ -1,0 +1,47 @@
+"""What a validation run carries along: where causes go, who answers questions, and what is stored already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tarmac.api.compute.lookup import Lookup
+from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.schema import JsonObject
+from tarmac.base.fielderrors import FieldErrors
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Values of the stored object. One that did not change is never refused for what the world has become since."""
+
+    instance_type: str = ""
+    images: frozenset[tuple[str, str]] = frozenset()  # (container, image)
+    cities: frozenset[str] = frozenset()
+    locations: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of_template_spec(spec: JsonObject, placements: Iterable[JsonObject] = ()) -> Stored:
+        """What an object with this template and these placements holds."""
+        sandbox = mapping(spec, "runtime", "sandbox")
+        containers = [*objects(sandbox, "containers"), *objects(sandbox, "initContainers")]
+        cities: set[str] = set()
+        locations: set[str] = set()
+        for placement in placements:
+            cities.update(placement.get("cityCodes") or (), mapping(placement, "onCityLoss").get("cities") or ())
+            locations.update(item.get("name", "") for item in objects(placement, "locations"))
+        return Stored(
+            mapping(spec, "runtime", "resources").get("instanceType", ""),
+            frozenset((item.get("name", ""), item.get("image", "")) for item in containers),
+            frozenset(cities),
+            frozenset(locations),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One validation run."""
+
+    errors: FieldErrors
+    lookup: Lookup
+    stored: Stored = field(default_factory=Stored)

@@ -1,0 +1,94 @@
+"""Network interfaces of an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tarmac.api.kubernetes import checks
+from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.networking.validation.rules import check_ingress
+from tarmac.api.schema import JsonObject
+from tarmac.base.fielderrors import FieldErrors
+
+FAMILIES = ("IPv4", "IPv6")
+_RECLAIM_POLICIES = ("Delete", "Retain")
+_MAX_NAME = 15  # what Linux allows
+
+
+def check_interfaces(spec: JsonObject, path: str, errors: FieldErrors) -> None:
+    """The network interfaces of a template's spec."""
+    interfaces = objects(spec, "networkInterfaces")
+    if not interfaces:
+        errors.required(f"{path}.networkInterfaces")
+    names: set[str] = set()
+    for index, interface in enumerate(interfaces):
+        where = f"{path}.networkInterfaces[{index}]"
+        _network(interface, where, errors)
+        _name(interface.get("name", ""), names, f"{where}.name", errors)
+        check_families(interface.get("ipFamilies") or [], f"{where}.ipFamilies", errors)
+        _addresses(interface, f"{where}.addresses", errors)
+        checks.one_of(interface.get("reclaimPolicy", "Delete"), _RECLAIM_POLICIES, f"{where}.reclaimPolicy", errors)
+        policy = mapping(interface, "networkPolicy")
+        check_ingress(objects(policy, "ingress"), f"{where}.networkPolicy.ingress", errors)
+
+
+def _network(interface: JsonObject, path: str, errors: FieldErrors) -> None:
+    network = mapping(interface, "network")
+    if not network.get("name"):
+        errors.required(f"{path}.network.name")
+    else:
+        checks.dns_label(network["name"], f"{path}.network.name", errors)
+    if network.get("namespace"):
+        checks.dns_label(network["namespace"], f"{path}.network.namespace", errors)
+
+
+def _name(name: str, seen: set[str], path: str, errors: FieldErrors) -> None:
+    checks.dns_label(name, path, errors)
+    if len(name) > _MAX_NAME:
+        errors.too_long(path, name, _MAX_NAME)
+    if name in seen:
+        errors.duplicate(path, name)
+    seen.add(name)
+
+
+def check_families(families: list[str], path: str, errors: FieldErrors) -> None:
+    """Address families, each once."""
+    for index, family in enumerate(families):
+        checks.one_of(family, FAMILIES, f"{path}[{index}]", errors)
+        if family in families[:index]:
+            errors.duplicate(f"{path}[{index}]", family)
+
+
+def _addresses(interface: JsonObject, path: str, errors: FieldErrors) -> None:
+    seen: set[str] = set()
+    for index, address in enumerate(objects(interface, "addresses")):
+        where, name = f"{path}[{index}].class", address.get("class", "")
+        if not name:
+            errors.required(where)
+            continue
+        checks.dns_label(name, where, errors)
+        if name in seen:
+            errors.duplicate(where, name)
+        seen.add(name)
+
+
+class NetworkUse(NamedTuple):
+    """A network that an object attaches to; the author needs the permission to `use` it."""
+
+    path: str
+    namespace: str
+    name: str
+
+
+def networks_used(obj: JsonObject) -> Iterator[NetworkUse]:
+    """The networks of a Workload, for the check that its author may use them."""
+    namespace = obj["metadata"].get("namespace", "")
+    interfaces = objects(obj, "spec", "template", "spec", "networkInterfaces")
+    for index, interface in enumerate(interfaces):
+        network = mapping(interface, "network")
+        path = f"spec.template.spec.networkInterfaces[{index}].network"
+        yield NetworkUse(path, network.get("namespace") or namespace, network.get("name", ""))
+
+
+DENIED = "permission to use the network was denied"

@@ -1,0 +1,34 @@
+"""How a template change replaces instances."""
+
+from __future__ import annotations
+
+from tarmac.api.kubernetes import checks
+from tarmac.api.schema import JsonObject
+from tarmac.base import names
+from tarmac.base.fielderrors import FieldErrors
+
+
+def check_rollout(spec: JsonObject, path: str, errors: FieldErrors) -> None:
+    """`rollout` of a Workload or a deployment."""
+    rollout = spec.get("rollout")
+    if rollout is None:
+        return
+    where = f"{path}.rollout"
+    unavailable, surge = rollout.get("maxUnavailable", 1), rollout.get("maxSurge", 0)
+    _amount(unavailable, f"{where}.maxUnavailable", errors)
+    _amount(surge, f"{where}.maxSurge", errors)
+    if _is_zero(unavailable) and _is_zero(surge):
+        errors.invalid(f"{where}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+    if isinstance(unavailable, str) and not names.percent(unavailable) and int(unavailable[:-1]) > 100:
+        errors.invalid(f"{where}.maxUnavailable", unavailable, "must not be greater than 100%")
+
+
+def _amount(value: int | str, path: str, errors: FieldErrors) -> None:
+    if isinstance(value, str):
+        checks.report(names.percent(value), value, path, errors)
+    else:
+        checks.non_negative(value, path, errors)
+
+
+def _is_zero(value: int | str) -> bool:
+    return value in {0, "0%"}

@@ -1,0 +1,89 @@
+"""Traffic rules, validated as Kubernetes validates those of its NetworkPolicy."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from tarmac.api.kubernetes import checks
+from tarmac.api.kubernetes.checks import objects
+from tarmac.api.schema import JsonObject
+from tarmac.base import names
+from tarmac.base.fielderrors import FieldErrors
+
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+
+
+def check_ingress(rules: list[JsonObject], path: str, errors: FieldErrors) -> None:
+    """Rules for traffic that comes in."""
+    _rules(rules, "from", path, errors)
+
+
+def check_egress(rules: list[JsonObject], path: str, errors: FieldErrors) -> None:
+    """Rules for traffic that goes out."""
+    _rules(rules, "to", path, errors)
+
+
+def _rules(rules: list[JsonObject], peers: str, path: str, errors: FieldErrors) -> None:
+    for index, rule in enumerate(rules):
+        for number, port in enumerate(objects(rule, "ports")):
+            _port(port, f"{path}[{index}].ports[{number}]", errors)
+        for number, peer in enumerate(objects(rule, peers)):
+            _peer(peer, f"{path}[{index}].{peers}[{number}]", errors)
+
+
+def _port(port: JsonObject, path: str, errors: FieldErrors) -> None:
+    checks.one_of(port.get("protocol", "TCP"), _PROTOCOLS, f"{path}.protocol", errors)
+    first, last = port.get("port"), port.get("endPort")
+    if first is not None:
+        checks.port_number_or_name(first, f"{path}.port", errors)
+    if last is None:
+        return
+    if first is None:
+        errors.invalid(f"{path}.endPort", last, "may not be specified when `port` is not specified")
+    elif isinstance(first, str):
+        errors.invalid(f"{path}.endPort", last, "may not be specified when `port` is non-numeric")
+    else:
+        if last < first:
+            errors.invalid(f"{path}.endPort", first, "must be greater than or equal to `port`")
+        checks.port_number(last, f"{path}.endPort", errors)
+
+
+def _peer(peer: JsonObject, path: str, errors: FieldErrors) -> None:
+    chosen = [kind for kind in ("podSelector", "namespaceSelector", "ipBlock") if peer.get(kind) is not None]
+    for kind in chosen[:2]:
+        if kind != "ipBlock":
+            checks.label_selector(peer[kind], f"{path}.{kind}", errors)
+    if "ipBlock" in chosen:
+        _block(peer["ipBlock"], f"{path}.ipBlock", errors)
+    if not chosen:
+        errors.required(path, "must specify a peer")
+    elif "ipBlock" in chosen and len(chosen) > 1:
+        errors.forbidden(path, "may not specify both ipBlock and another peer")
+
+
+def _block(block: JsonObject, path: str, errors: FieldErrors) -> None:
+    written = block.get("cidr", "")
+    if not written:
+        errors.required(f"{path}.cidr")
+        return
+    whole = _range(written, f"{path}.cidr", errors)
+    for index, inner in enumerate(block.get("except") or ()):
+        where = f"{path}.except[{index}]"
+        part = _range(inner, where, errors)
+        if whole is not None and part is not None and not _strictly_within(part, whole):
+            errors.invalid(where, inner, "must be a strict subset of `cidr`")
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def _range(written: str, path: str, errors: FieldErrors) -> Network | None:
+    messages = names.cidr(written, strict=True)
+    checks.report(messages, written, path, errors)
+    return None if messages else ipaddress.ip_network(written)
+
+
+def _strictly_within(part: Network, whole: Network) -> bool:
+    if part.version != whole.version or part.prefixlen <= whole.prefixlen:
+        return False
+    return int(whole.network_address) <= int(part.network_address) <= int(whole.broadcast_address)
