@@ -1,68 +1,92 @@
-"""Which rules each of Kubernetes' own kinds follows, how its names look and which fields it can be selected by.
-
-Rows are built on first use, so that a server that never sees a kind does not load its rules.
-"""
+"""Which rules each of Kubernetes' own kinds follows, how its names look and which fields it can be selected by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from importlib import import_module
 
+from tarmac.api.kubernetes import budgets, certificates, classes, endpointslices, leases, rbac
+from tarmac.api.kubernetes.core import (
+    claims,
+    data,
+    endpoints,
+    events,
+    limitranges,
+    namespaces,
+    nodes,
+    persistentvolumes,
+    quotas,
+    serviceaccounts,
+)
+from tarmac.api.kubernetes.core.pods import strategy as pods
+from tarmac.api.kubernetes.core.services import strategy as services
 from tarmac.api.resource import Strategy
 from tarmac.base import names
 
-_CORE = ""
-_PACKAGE = "tarmac.api.kubernetes"
+NameCheck = Callable[[str], list[str]]
 
-# (group, kind) -> module and class of the strategy
-_STRATEGIES: dict[tuple[str, str], tuple[str, str]] = {
-    (_CORE, "ConfigMap"): ("core.data", "ConfigMapStrategy"),
-    (_CORE, "Namespace"): ("core.namespaces", "NamespaceStrategy"),
-    (_CORE, "PersistentVolumeClaim"): ("core.claims", "ClaimStrategy"),
-    (_CORE, "Pod"): ("core.pods.strategy", "PodStrategy"),
-    (_CORE, "Secret"): ("core.data", "SecretStrategy"),
-    (_CORE, "ServiceAccount"): ("core.serviceaccounts", "ServiceAccountStrategy"),
+_CORE = ""
+
+_STRATEGIES: dict[tuple[str, str], Strategy] = {
+    (_CORE, "ConfigMap"): data.ConfigMapStrategy(),
+    (_CORE, "Endpoints"): endpoints.EndpointsStrategy(),
+    (_CORE, "Event"): events.EventStrategy(),
+    (_CORE, "LimitRange"): limitranges.LimitRangeStrategy(),
+    (_CORE, "Namespace"): namespaces.NamespaceStrategy(),
+    (_CORE, "Node"): nodes.NodeStrategy(),
+    (_CORE, "PersistentVolume"): persistentvolumes.PersistentVolumeStrategy(),
+    (_CORE, "PersistentVolumeClaim"): claims.ClaimStrategy(),
+    (_CORE, "Pod"): pods.PodStrategy(),
+    (_CORE, "ResourceQuota"): quotas.ResourceQuotaStrategy(),
+    (_CORE, "Secret"): data.SecretStrategy(),
+    (_CORE, "Service"): services.ServiceStrategy(),
+    (_CORE, "ServiceAccount"): serviceaccounts.ServiceAccountStrategy(),
+    ("certificates.k8s.io", "CertificateSigningRequest"): certificates.SigningRequestStrategy(),
+    ("coordination.k8s.io", "Lease"): leases.LeaseStrategy(),
+    ("discovery.k8s.io", "EndpointSlice"): endpointslices.EndpointSliceStrategy(),
+    ("events.k8s.io", "Event"): events.NewEventStrategy(),
+    ("node.k8s.io", "RuntimeClass"): classes.RuntimeClassStrategy(),
+    ("policy", "PodDisruptionBudget"): budgets.DisruptionBudgetStrategy(),
+    (rbac.GROUP, "ClusterRole"): rbac.ClusterRoleStrategy(),
+    (rbac.GROUP, "ClusterRoleBinding"): rbac.ClusterRoleBindingStrategy(),
+    (rbac.GROUP, "Role"): rbac.RoleStrategy(),
+    (rbac.GROUP, "RoleBinding"): rbac.RoleBindingStrategy(),
+    ("scheduling.k8s.io", "PriorityClass"): classes.PriorityClassStrategy(),
+    ("storage.k8s.io", "StorageClass"): classes.StorageClassStrategy(),
 }
 
 # field selectors beyond metadata.name and metadata.namespace
 _SELECTABLE: dict[tuple[str, str], tuple[str, ...]] = {
+    (_CORE, "Event"): events.SELECTABLE,
     (_CORE, "Namespace"): ("status.phase",),
-    (_CORE, "Pod"): (
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.schedulerName",
-        "spec.serviceAccountName",
-        "spec.hostNetwork",
-        "status.phase",
-        "status.podIP",
-        "status.podIPs",
-        "status.nominatedNodeName",
-    ),
+    (_CORE, "Node"): ("spec.unschedulable",),
+    (_CORE, "Pod"): pods.SELECTABLE,
     (_CORE, "Secret"): ("type",),
+    (_CORE, "Service"): ("spec.clusterIP", "spec.type"),
+    ("certificates.k8s.io", "CertificateSigningRequest"): ("spec.signerName",),
+    ("events.k8s.io", "Event"): events.SELECTABLE,
 }
 
-NameCheck = Callable[[str], list[str]]
+
+def _any_name(_: str) -> list[str]:
+    return []
+
 
 # kinds whose names are not DNS subdomains
 _NAMES: dict[tuple[str, str], NameCheck] = {
+    (_CORE, "Event"): _any_name,
     (_CORE, "Namespace"): names.dns1123_label,
     (_CORE, "Service"): names.dns1035_label,
-    ("rbac.authorization.k8s.io", "ClusterRole"): names.path_segment_name,
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): names.path_segment_name,
-    ("rbac.authorization.k8s.io", "Role"): names.path_segment_name,
-    ("rbac.authorization.k8s.io", "RoleBinding"): names.path_segment_name,
+    ("certificates.k8s.io", "CertificateSigningRequest"): _any_name,
+    (rbac.GROUP, "ClusterRole"): names.path_segment_name,
+    (rbac.GROUP, "ClusterRoleBinding"): names.path_segment_name,
+    (rbac.GROUP, "Role"): names.path_segment_name,
+    (rbac.GROUP, "RoleBinding"): names.path_segment_name,
 }
 
 
-@cache
 def strategy_for(group: str, kind: str) -> Strategy:
     """The strategy of one kind; kinds without rules of their own get the plain one."""
-    found = _STRATEGIES.get((group, kind))
-    if found is None:
-        return Strategy()
-    module, name = found
-    return getattr(import_module(f"{_PACKAGE}.{module}"), name)()
+    return _STRATEGIES.get((group, kind)) or Strategy()
 
 
 def name_validator_for(group: str, kind: str) -> NameCheck:

@@ -1,0 +1,76 @@
+"""Node: taints, capacity, and the few things that stay as they are once set."""
+
+from __future__ import annotations
+
+from tarmac.api.kubernetes import checks
+from tarmac.api.kubernetes.changes import keep
+from tarmac.api.kubernetes.core.nodeselection import validate_taints
+from tarmac.api.kubernetes.plain import NativeStrategy
+from tarmac.api.kubernetes.resourcenames import resource_quantity, round_up
+from tarmac.api.schema import JsonObject
+from tarmac.base import names
+from tarmac.base.fielderrors import FieldErrors
+
+_ONCE = 'except from "" to valid'
+
+
+class NodeStrategy(NativeStrategy):
+    """Node. Unlike other kinds it may be created with a status, since a node reports itself."""
+
+    has_status = True
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("spec", {})
+        status = obj.get("status") or {}
+        round_up(status.get("capacity"))
+        if status.get("capacity") and not status.get("allocatable"):
+            status["allocatable"] = dict(status["capacity"])
+        round_up(status.get("allocatable"))
+
+    def prepare_for_create(self, obj: JsonObject) -> None:
+        obj["spec"].pop("configSource", None)
+
+    def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
+        keep(new, old, "status")
+
+    def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
+        spec = obj["spec"]
+        if taints := spec.get("taints"):
+            # Kubernetes reports taints as if they were metadata
+            validate_taints(taints, "metadata.taints", errors)
+        _validate_resources(obj, errors)
+        blocks = spec.get("podCIDRs") or ()
+        for index, block in enumerate(blocks):
+            checks.report(names.cidr(block), block, f"spec.podCIDRs[{index}]", errors)
+        if len(blocks) > 1 and (len(blocks) > 2 or len({":" in block for block in blocks}) < 2):
+            errors.invalid("spec.podCIDRs", blocks, "may specify no more than one CIDR for each IP family")
+
+    def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+        self.validate(new, errors)
+        _validate_unchanged(new["spec"], old["spec"], errors)
+
+    def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+        _validate_resources(new, errors)
+        seen: list[JsonObject] = []
+        for index, address in enumerate(checks.objects(new, "status", "addresses")):
+            if address in seen:
+                errors.duplicate(f"status.addresses[{index}]", address)
+            seen.append(address)
+
+    def selectable_fields(self, obj: JsonObject) -> dict[str, str]:
+        return {"spec.unschedulable": "true" if checks.mapping(obj, "spec").get("unschedulable") else "false"}
+
+
+def _validate_resources(node: JsonObject, errors: FieldErrors) -> None:
+    for side in ("capacity", "allocatable"):
+        for name, text in checks.mapping(node, "status", side).items():
+            resource_quantity(name, text, f"status.{side}.{name}", errors)
+
+
+def _validate_unchanged(spec: JsonObject, before: JsonObject, errors: FieldErrors) -> None:
+    if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
+        errors.forbidden("spec.podCIDRs", f"node updates may not change podCIDR {_ONCE}")
+    if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+        errors.forbidden("spec.providerID", f"node updates may not change providerID {_ONCE}")
+    if spec.get("externalID", "") != before.get("externalID", ""):
+        errors.forbidden("spec.externalID", "may not be updated")

@@ -1,0 +1,151 @@
+"""Address families, cluster addresses and ports of a Service: what is wanted, before anything is allocated.
+
+All functions are pure; the server's allocator gives the free addresses. Both families are configured, IPv4 first.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.fielderrors import FieldErrors
+
+IPV4, IPV6 = "IPv4", "IPv6"
+_DUAL = ("RequireDualStack", "PreferDualStack")
+_OTHER = {IPV4: IPV6, IPV6: IPV4}
+
+
+def is_headless(spec: JsonObject) -> bool:
+    """A Service without a cluster address of its own."""
+    return spec.get("clusterIPs") == ["None"] or (not spec.get("clusterIPs") and spec.get("clusterIP") == "None")
+
+
+def needs_cluster_address(spec: JsonObject) -> bool:
+    """Everything but ExternalName, headless Services included: they have families."""
+    return spec.get("type") != "ExternalName"
+
+
+def needs_node_ports(spec: JsonObject) -> bool:
+    """NodePort, and LoadBalancer unless it declines."""
+    kind = spec.get("type")
+    return kind == "NodePort" or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False)
+
+
+def needs_health_check_port(spec: JsonObject) -> bool:
+    """Load balancers that must find the nodes with endpoints."""
+    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def externally_accessible(spec: JsonObject) -> bool:
+    """Whether traffic from outside can arrive."""
+    kind = spec.get("type")
+    return kind in ("NodePort", "LoadBalancer") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
+
+
+def family_of(address: str) -> str:
+    """The family of a textual address; anything unparsable counts as IPv4 and fails validation."""
+    try:
+        return IPV6 if ipaddress.ip_address(address).version == 6 else IPV4
+    except ValueError:
+        return IPV4
+
+
+def patch_allocated(spec: JsonObject, old: JsonObject) -> None:
+    """An update that leaves allocated values out means to keep them."""
+    unset = not spec.get("clusterIP") and not spec.get("clusterIPs")
+    if unset and old.get("clusterIP") and needs_cluster_address(old) and needs_cluster_address(spec):
+        spec["clusterIP"] = old["clusterIP"]
+        spec["clusterIPs"] = list(old.get("clusterIPs") or ())
+    if needs_node_ports(old) and needs_node_ports(spec):
+        _patch_node_ports(spec.get("ports") or [], old.get("ports") or [])
+    checked = needs_health_check_port(old) and needs_health_check_port(spec)
+    if checked and not spec.get("healthCheckNodePort") and old.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = old["healthCheckNodePort"]
+
+
+def _patch_node_ports(ports: list[JsonObject], old: list[JsonObject]) -> None:
+    known = {(port.get("protocol"), port.get("port")): port.get("nodePort", 0) for port in old}
+    used = {port.get("nodePort") for port in ports if port.get("nodePort")}
+    for port in ports:
+        kept = known.get((port.get("protocol"), port.get("port")))
+        if not port.get("nodePort") and kept and kept not in used:
+            port["nodePort"] = kept
+            used.add(kept)
+
+
+def normalise_addresses(spec: JsonObject, old: JsonObject | None) -> None:
+    """`clusterIP` and `clusterIPs[0]` are one value under two names; make the newer one win."""
+    single, several = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
+    if old is None:
+        if single and not several:
+            spec["clusterIPs"] = [single]
+        return
+    old_single, old_several = old.get("clusterIP", ""), old.get("clusterIPs") or []
+    if old_several and not several and single == old_single:
+        spec["clusterIP"] = ""
+    elif single != old_single and several == old_several:
+        spec["clusterIPs"] = [single] if single else []
+
+
+def init_families(spec: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+    """Fill in `ipFamilyPolicy` and `ipFamilies` from what the Service says and had."""
+    if not needs_cluster_address(spec):
+        return
+    selectorless = spec.get("clusterIP") == "None" and not spec.get("selector")
+    if spec.get("ipFamilyPolicy") is None:
+        before = (old or {}).get("ipFamilyPolicy")
+        spec["ipFamilyPolicy"] = before or ("RequireDualStack" if selectorless else "SingleStack")
+    policy = spec["ipFamilyPolicy"]
+    if old is not None:
+        _release_secondary(spec, old, policy, errors)
+    addresses, families = spec.get("clusterIPs") or [], list(spec.get("ipFamilies") or [])
+    if policy == "SingleStack":
+        for count, noun in ((len(addresses), "cluster IPs"), (len(families), "IP families")):
+            if count == 2:
+                detail = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {noun} are specified"
+                errors.invalid("spec.ipFamilyPolicy", policy, detail)
+    if addresses[:1] != ["None"]:
+        families += [family_of(address) for address in addresses[len(families) :]]
+    if not families:
+        families = [IPV4]
+    if policy in _DUAL and len(families) == 1:
+        families.append(_OTHER.get(families[0], IPV4))
+    spec["ipFamilies"] = families
+
+
+def _release_secondary(spec: JsonObject, old: JsonObject, policy: str, errors: FieldErrors) -> None:
+    for field, noun in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
+        now, before = spec.get(field) or [], old.get(field) or []
+        if policy == "SingleStack":
+            if now == before and len(now) > 1:
+                spec[field] = now[:1]
+        elif len(now) == 1 and len(before) == 2 and now[0] == before[0]:
+            errors.invalid("spec.ipFamilyPolicy", policy, f"must be 'SingleStack' to release the secondary {noun}")
+
+
+def drop_type_dependent_fields(spec: JsonObject, old: JsonObject) -> None:
+    """Values that only the old type needed go away when the author did not touch them."""
+    if needs_cluster_address(old) and not needs_cluster_address(spec):
+        for fields in (("clusterIP", "clusterIPs"), ("ipFamilies",), ("ipFamilyPolicy",)):
+            if all(spec.get(field) == old.get(field) for field in fields):
+                for field in fields:
+                    spec.pop(field, None)
+    if needs_node_ports(old) and not needs_node_ports(spec) and _node_ports(spec) == _node_ports(old):
+        for port in spec.get("ports") or ():
+            port.pop("nodePort", None)
+    if needs_health_check_port(old) and not needs_health_check_port(spec):
+        _drop_unchanged(spec, old, "healthCheckNodePort")
+    if old.get("type") == "LoadBalancer" and spec.get("type") != "LoadBalancer":
+        _drop_unchanged(spec, old, "allocateLoadBalancerNodePorts")
+        _drop_unchanged(spec, old, "loadBalancerClass")
+    if externally_accessible(old) and not externally_accessible(spec):
+        _drop_unchanged(spec, old, "externalTrafficPolicy")
+
+
+def _drop_unchanged(spec: JsonObject, old: JsonObject, field: str) -> None:
+    if spec.get(field) == old.get(field):
+        spec.pop(field, None)
+
+
+def _node_ports(spec: JsonObject) -> set[int]:
+    return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
