@@ -89,10 +89,14 @@ def test_watch_shows_every_change_after_a_list(api: Any) -> None:
     writer.start()
     seen: list[tuple[str, str]] = []
     stream = watch.Watch()
-    for event in stream.stream(
-        core.list_namespaced_config_map, NAMESPACE,
-        resource_version=listed.metadata.resource_version, field_selector="metadata.name=watched", timeout_seconds=20,
-    ):  # fmt: skip
+    events: Any = stream.stream(
+        core.list_namespaced_config_map,
+        NAMESPACE,
+        resource_version=listed.metadata.resource_version,
+        field_selector="metadata.name=watched",
+        timeout_seconds=20,
+    )
+    for event in events:
         seen.append((event["type"], event["object"].data["n"]))
         if event["type"] == "DELETED":
             stream.stop()

@@ -1,0 +1,1 @@
+"""Random input: the server may refuse it, never fail on it."""
