@@ -84,9 +84,12 @@ class EtcdPlace(Place):
         super().__init__()
         self.cluster = cluster
         self.folder = folder
-        self.settings = EtcdSettings(
-            endpoints=tuple(cluster.endpoints), prefix=f"/test/{next(_prefixes)}", compact_seconds=0
-        )
+        self.settings = self.settings_for(cluster.endpoints)
+
+    @staticmethod
+    def settings_for(endpoints: list[str]) -> EtcdSettings:
+        """A prefix that no other test uses, and history that stays."""
+        return EtcdSettings(endpoints=tuple(endpoints), prefix=f"/test/{next(_prefixes)}", compact_seconds=0)
 
     def make(self, *, sealer: Sealer | None = None, clock: Clock | None = None) -> EtcdStore:
         """A store under the prefix."""

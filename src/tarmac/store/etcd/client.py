@@ -24,8 +24,9 @@ from tarmac.store.interface import Compacted, Unavailable
 _log = log("store.etcd")
 _Reply = TypeVar("_Reply")
 
-ATTEMPT_SECONDS = 5.0
-_READ_SECONDS = 15.0  # an election and a member that does not answer fit in
+FIRST_ATTEMPT_SECONDS = 1.0  # longer than an election: what the old leader lost is not waited for
+MOST_ATTEMPT_SECONDS = 5.0
+_READ_SECONDS = 15.0
 _NO_ANSWER = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -85,15 +86,15 @@ class EtcdClient:
         """About the present member. Raises Unavailable."""
         return await self._persistently("Maintenance/Status", pb.StatusRequest(), pb.StatusResponse.FromString)
 
-    async def txn(self, request: pb.TxnRequest) -> pb.TxnResponse:
+    async def txn(self, request: pb.TxnRequest, timeout: float = MOST_ATTEMPT_SECONDS) -> pb.TxnResponse:
         """One attempt. Raises Lost, Unavailable."""
-        return await self._call("KV/Txn", request, pb.TxnResponse.FromString)
+        return await self._call("KV/Txn", request, pb.TxnResponse.FromString, timeout)
 
     async def compact(self, revision: int) -> None:
         """One attempt; fine if that much is compacted already. Raises Lost, Unavailable."""
         request = pb.CompactionRequest(revision=revision)
         try:
-            await self._call("KV/Compact", request, pb.CompactionResponse.FromString)
+            await self._call("KV/Compact", request, pb.CompactionResponse.FromString, MOST_ATTEMPT_SECONDS)
         except Compacted:
             return
 
@@ -123,36 +124,36 @@ class EtcdClient:
 
     async def _persistently(self, method: str, request: _Message, parse: Callable[[bytes], _Reply]) -> _Reply:
         give_up = self._clock.monotonic() + _READ_SECONDS
-        pause = 0.02
+        pause, timeout = 0.02, FIRST_ATTEMPT_SECONDS
         while True:
             try:
-                return await self._call(method, request, parse)
+                return await self._call(method, request, parse, timeout)
             except Lost:
                 if self._clock.monotonic() > give_up:
                     raise
             await self._clock.sleep(pause)
-            pause = min(pause * 2, 0.5)
+            pause, timeout = min(pause * 2, 0.5), min(timeout * 2, MOST_ATTEMPT_SECONDS)
 
-    async def _call(self, method: str, request: _Message, parse: Callable[[bytes], _Reply]) -> _Reply:
+    async def _call(self, method: str, request: _Message, parse: Callable[[bytes], _Reply], timeout: float) -> _Reply:
         member = self.member
         if self._settings.user is not None and self._token is None:
             await self._authenticate(member)
         try:
-            return await self._attempt(member, method, request, parse)
+            return await self._attempt(member, method, request, parse, timeout)
         except grpc.aio.AioRpcError as error:
             if not _token_refused(error) or self._settings.user is None:
                 raise self._translated(error, member) from error
         await self._authenticate(member)  # the token expired, and the call was not executed
         try:
-            return await self._attempt(member, method, request, parse)
+            return await self._attempt(member, method, request, parse, timeout)
         except grpc.aio.AioRpcError as error:
             raise self._translated(error, member) from error
 
     def _attempt(
-        self, member: str, method: str, request: _Message, parse: Callable[[bytes], _Reply]
+        self, member: str, method: str, request: _Message, parse: Callable[[bytes], _Reply], timeout: float
     ) -> Awaitable[_Reply]:
         call: Any = self._channel(member).unary_unary(f"/etcdserverpb.{method}", _serialize, parse)
-        return call(request, timeout=ATTEMPT_SECONDS, metadata=self._metadata())
+        return call(request, timeout=timeout, metadata=self._metadata())
 
     def _metadata(self) -> list[tuple[str, str]]:
         return [("token", self._token)] if self._token is not None else []
@@ -160,8 +161,9 @@ class EtcdClient:
     async def _authenticate(self, member: str) -> None:
         self._token = None
         request = pb.AuthenticateRequest(name=self._settings.user or "", password=self._settings.password)
+        parse = pb.AuthenticateResponse.FromString
         try:
-            reply = await self._attempt(member, "Auth/Authenticate", request, pb.AuthenticateResponse.FromString)
+            reply = await self._attempt(member, "Auth/Authenticate", request, parse, MOST_ATTEMPT_SECONDS)
         except grpc.aio.AioRpcError as error:
             raise self._translated(error, member) from error
         self._token = reply.token

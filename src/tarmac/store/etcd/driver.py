@@ -27,7 +27,7 @@ from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
-from tarmac.store.etcd.client import EtcdClient, Lost, WatchStream
+from tarmac.store.etcd.client import FIRST_ATTEMPT_SECONDS, MOST_ATTEMPT_SECONDS, EtcdClient, Lost, WatchStream
 from tarmac.store.etcd.compaction import Compaction
 from tarmac.store.etcd.records import Records
 from tarmac.store.etcd.settings import EtcdSettings
@@ -154,14 +154,14 @@ class EtcdStore(VisibleState):
                 self._observer(operation, self._clock.monotonic() - accepted)
 
     async def _write_until(self, intent: Intent, give_up: float) -> Entry:
-        lost = False
+        lost, timeout = False, FIRST_ATTEMPT_SECONDS
         while True:
             try:
-                response = await self._client.txn(intent.request)
+                response = await self._client.txn(intent.request, timeout)
             except Lost:
                 if self._clock.monotonic() > give_up:
                     raise
-                lost = True
+                lost, timeout = True, min(timeout * 2, MOST_ATTEMPT_SECONDS)
                 await self.fresh()
                 if intent.landed is not None:
                     return intent.landed

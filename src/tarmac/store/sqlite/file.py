@@ -89,9 +89,9 @@ class LogFile:
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
                 self._writer.set_wal_hook(lambda _db, _name, pages: on_wal_pages(pages) or apsw.SQLITE_OK)
                 self._side = _connect(path)
-                self._wal = os.open(f"{path}-wal", os.O_RDWR)
+                self.floor = int(self._writer.execute("SELECT revision FROM floor").get)
+            self._wal = os.open(f"{path}-wal", os.O_RDWR)
             _sync_directory(path.parent)
-            self.floor = int(self._writer.execute("SELECT revision FROM floor").get)
         except BaseException:
             os.close(self._lock)
             raise

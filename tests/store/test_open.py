@@ -1,0 +1,66 @@
+"""Stores by URL, with errors that say what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tarmac.store.etcd import EtcdStore
+from tarmac.store.etcd.settings import EtcdSettings
+from tarmac.store.memory import MemoryStore
+from tarmac.store.open import open_store
+from tarmac.store.sqlite import SqliteStore
+
+
+def test_each_scheme_has_its_driver(tmp_path: Path) -> None:
+    """Nothing is opened yet."""
+    assert isinstance(open_store("memory://"), MemoryStore)
+    assert isinstance(open_store(f"sqlite://{tmp_path}/store.db"), SqliteStore)
+    assert isinstance(open_store("etcd://127.0.0.1:2379,localhost:2380"), EtcdStore)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("postgres://db", "must start with memory://, sqlite:// or etcd://"),
+        ("store.db", "must start with"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///no/such/folder/store.db", "there is no folder /no/such/folder"),
+        ("sqlite:///tmp/store.db?mode=ro", "takes no options"),
+        ("etcd://", "'' is not HOST:PORT"),
+        ("etcd://one:2379,two", "'two' is not HOST:PORT"),
+        ("etcd://me:secret@one:2379", "is not HOST:PORT"),
+        ("etcd://one:2379?color=red", "unknown option 'color'"),
+        ("etcd://one:2379?prefix=/registry", "another program's keys"),
+        ("etcd://one:2379?prefix=", "another program's keys"),
+        ("etcd://one:2379?compact=soon", "number of seconds"),
+        ("etcd://one:2379?cert=a", "together or not at all"),
+        ("etcd://one:2379?cacert=/no/such/file", "cannot read /no/such/file"),
+    ],
+)
+def test_a_bad_url_is_explained(url: str, complaint: str) -> None:
+    """Each with its own words."""
+    with pytest.raises(ValueError) as refused:
+        open_store(url)
+    assert complaint in str(refused.value)
+
+
+def test_etcd_options(tmp_path: Path) -> None:
+    """Files are read, so that a wrong path is told at once."""
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "password").write_text("hunter2\n")
+    options = [("prefix", "/mine/"), ("user", "tarmac"), ("password-file", f"{tmp_path}/password"), ("compact", "0")]
+    options += [("cacert", f"{tmp_path}/ca"), ("cert", f"{tmp_path}/cert"), ("key", f"{tmp_path}/key")]
+    assert EtcdSettings.parse("[::1]:2379", options) == EtcdSettings(
+        endpoints=("[::1]:2379",),
+        prefix="/mine",
+        user="tarmac",
+        password="hunter2",
+        cacert=b"ca",
+        cert=b"cert",
+        key=b"key",
+        compact_seconds=0,
+    )

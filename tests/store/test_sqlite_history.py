@@ -1,0 +1,88 @@
+"""The change log in the file: how much is kept, and that it is what memory no longer has."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tarmac.base.clock import ManualClock
+from tarmac.store.interface import Compacted, Store
+from tests.store.conftest import SqlitePlace
+from tests.store.objects import PODS, SECRETS, revisions, value
+
+
+async def _churn(store: Store, count: int) -> None:
+    """Changes of few objects, each a revision."""
+    for number in range(count):
+        name = f"ns/{number % 5}"
+        head = store.head(PODS, name)
+        if head is None:
+            await store.create(PODS, name, value(str(number)))
+        elif number % 7:
+            await store.update(PODS, name, value(str(number)), head.revision)
+        else:
+            await store.delete(PODS, name, head.revision)
+
+
+async def test_history_is_kept_by_age_and_by_number(sqlite_place: SqlitePlace) -> None:
+    """Young changes stay, however many; old ones stay while they are among the last so many."""
+    clock = ManualClock()
+    store = sqlite_place.make(clock=clock, keep_seconds=300, keep_events=200)
+    await store.start()
+    sqlite_place.stores.append(store)
+    await _churn(store, 900)
+    assert store._file.floor == 1, "changes younger than five minutes were forgotten"
+    clock.advance(301)
+    await _churn(store, 50)
+    floor = store._file.floor
+    assert floor == store.revision - 200 or floor > store.revision - 200 - 70
+    assert floor <= store.revision - 200
+    end = store.revision
+    await sqlite_place.close(store)
+
+    with closing(sqlite3.connect(sqlite_place.path)) as db:
+        (rows,) = db.execute("SELECT count(*) FROM log").fetchone()
+    assert rows <= end - floor + 5, "replaced versions were left behind"
+    store = await sqlite_place.open(clock=clock)
+    assert revisions(await store.history(PODS, floor)) == list(range(floor + 1, end + 1))
+    with pytest.raises(Compacted):
+        await store.history(PODS, floor - 1)
+
+
+async def test_the_file_reaches_further_back_than_memory(sqlite_place: SqlitePlace) -> None:
+    """Memory is bounded; what it dropped is read from the file, joined to what it has."""
+    store = sqlite_place.make()
+    store._keep_events = 40
+    await store.start()
+    sqlite_place.stores.append(store)
+    await _churn(store, 300)
+    await store.create(SECRETS, "ns/a", value())
+    with pytest.raises(Compacted):
+        store.since(PODS, 1)
+    assert revisions(await store.history(PODS, 1)) == list(range(2, 302))
+    assert revisions(await store.history(PODS, 100, "ns/3")) == [
+        event.entry.revision for event in await store.history(PODS, 100) if event.entry.name == "ns/3"
+    ]
+    await sqlite_place.close(store)
+
+    again = sqlite_place.make()
+    again._keep_events = 40
+    await again.start()
+    sqlite_place.stores.append(again)
+    assert len(again._window) == 40
+    assert revisions(again.since(PODS, again.revision - 30)) == list(range(again.revision - 29, again.revision))
+
+
+async def test_memory_is_bounded_by_bytes_too(sqlite_place: SqlitePlace) -> None:
+    """Large objects push history out sooner."""
+    store = sqlite_place.make()
+    store._keep_bytes = 1_000_000
+    await store.start()
+    sqlite_place.stores.append(store)
+    entry = await store.create(PODS, "ns/a", value())
+    for _ in range(60):
+        entry = await store.update(PODS, "ns/a", value(size=50_000), entry.revision)
+    assert 10 < len(store.since(PODS, store._buckets[PODS].floor)) < 25
+    assert len(await store.history(PODS, 1)) == 61
