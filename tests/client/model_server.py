@@ -155,7 +155,7 @@ class ModelServer:
         elif method == "PUT":
             result = self._update(place, body)
         elif method == "PATCH":
-            result = self._patch(place, body, headers.get("Content-Type", ""))
+            result = self._patch(place, body, headers.get("content-type", ""))
         elif place.name:
             result = self._delete(place, body)
         else:

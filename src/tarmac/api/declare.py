@@ -71,6 +71,11 @@ def decode(type: type[T], obj: JsonObject) -> T:
     return msgspec.convert(obj, type, dec_hook=_decode_special)
 
 
+def decoder(type: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+    """As `decode`, from encoded objects: for those who decode many."""
+    return msgspec.json.Decoder(type, dec_hook=_decode_special).decode
+
+
 def encode(value: msgspec.Struct) -> JsonObject:
     """The JSON object of a typed value, without fields that have their default."""
     return msgspec.to_builtins(value, enc_hook=str)

@@ -32,10 +32,9 @@ Query = Mapping[str, str | int | bool | None]
 REQUEST_TIMEOUT = 30.0
 ATTEMPTS = 8
 LONGEST_WAIT = 30.0
-JSON_BODY = {"Accept": "application/json", "Content-Type": "application/json"}
-JSON_ONLY = {"Accept": "application/json"}
+JSON_BODY = {"accept": "application/json", "content-type": "application/json"}
+JSON_ONLY = {"accept": "application/json"}
 
-encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 

@@ -14,7 +14,7 @@ from tarmac.api.status import ApiError
 from tarmac.client.client import Client, decode_json
 from tarmac.client.targets import Target, dynamic
 
-AGGREGATED = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
+AGGREGATED = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
 
 
 @dataclass(frozen=True, slots=True)

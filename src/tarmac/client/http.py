@@ -68,7 +68,7 @@ class HttpTransport:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=context),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
-            headers={"User-Agent": config.user_agent},
+            headers={"user-agent": config.user_agent},
             read_bufsize=READ_SIZE,
             auto_decompress=True,
         )
@@ -135,9 +135,9 @@ class HttpTransport:
             self._token = Path(self._config.token_file).read_text().strip()
             self._token_read = self._clock.monotonic()
         if self._token:
-            return {"Authorization": f"Bearer {self._token}"}
+            return {"authorization": f"Bearer {self._token}"}
         if self._config.username:
-            return {"Authorization": aiohttp.encode_basic_auth(self._config.username, self._config.password or "")}
+            return {"authorization": aiohttp.encode_basic_auth(self._config.username, self._config.password or "")}
         return {}
 
 

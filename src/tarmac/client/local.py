@@ -24,11 +24,24 @@ from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
 STREAM_BOUND = 64 << 20
 
 
+class LocalChunk(Protocol):
+    """A piece that many streams send."""
+
+    @property
+    def data(self) -> bytes:
+        """The bytes, without any framing."""
+        ...
+
+
 class LocalSink(Protocol):
     """What a streaming answer writes to."""
 
     def write(self, data: bytes) -> bool:
-        """Queue a chunk; False once the reader has been cut off."""
+        """Queue some bytes; False once the reader has left or been cut off."""
+        ...
+
+    def write_chunk(self, chunk: LocalChunk) -> bool:
+        """As `write`."""
         ...
 
     def close(self) -> None:
@@ -145,6 +158,9 @@ class _Sink:
         self._chunks.append(data)
         self._wake()
         return True
+
+    def write_chunk(self, chunk: LocalChunk) -> bool:
+        return self.write(chunk.data)
 
     def close(self) -> None:
         self._ended = True

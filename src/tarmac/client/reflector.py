@@ -92,8 +92,8 @@ class Reflector:
         self._path = target.path(namespace)
         self._namespace = namespace
         self._selection: dict[str, str] = {"labelSelector": labels, "fieldSelector": fields}
-        self._accept = {"Accept": METADATA_FORM if metadata_only else "application/json"}
-        self._accept_list = {"Accept": METADATA_LIST_FORM if metadata_only else "application/json"}
+        self._accept = {"accept": METADATA_FORM if metadata_only else "application/json"}
+        self._accept_list = {"accept": METADATA_LIST_FORM if metadata_only else "application/json"}
         self._version: str | None = None
         self._streams_lists = True
         self._backoff = Backoff(client.randomness, FIRST_DELAY, LONGEST_DELAY)
@@ -212,11 +212,7 @@ class Reflector:
         envelope = envelope_of(raw)
         body = bytes(raw)
         if not envelope.kind:
-            body = b'{"apiVersion":"%b","kind":"%b",%b' % (
-                self.target.api_version.encode(),
-                self.target.kind.encode(),
-                body.lstrip()[1:],
-            )
+            body = self.target.stamped(body)
         return Change("ADDED", envelope.metadata, body)
 
 

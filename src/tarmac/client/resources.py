@@ -13,10 +13,10 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from tarmac.api.schema import Json, JsonObject
-from tarmac.client.client import JSON_BODY, JSON_ONLY, Client, Query, encode
+from tarmac.client.client import JSON_BODY, JSON_ONLY, Client, Query
 from tarmac.client.envelope import Metadata, decode_list, metadata_of
 from tarmac.client.errors import GarbledReply
-from tarmac.client.targets import Target
+from tarmac.client.targets import Target, encode
 from tarmac.client.watch import Watch, watch
 
 T = TypeVar("T")
@@ -113,14 +113,14 @@ class ResourceClient(Generic[T]):
         dry_run: bool = False,
     ) -> T:
         """Create an object, or a subresource of the one called `name` (eviction, binding, token)."""
-        body = encode(obj)
+        body = self.target.encode(obj)
         path = self.target.path(namespace or metadata_of(body).namespace, name, subresource)
         reply = await self.client.call("POST", path, _write(manager, dry_run), body)
         return self._decode(reply.body)
 
     async def update(self, obj: T, *, subresource: str = "", manager: str = "", dry_run: bool = False) -> T:
         """Replace the version the object carries. Raises Conflict when it is no longer the current one."""
-        body = encode(obj)
+        body = self.target.encode(obj)
         path = self._path_of(metadata_of(body), subresource)
         return self._decode((await self.client.call("PUT", path, _write(manager, dry_run), body)).body)
 
@@ -138,7 +138,7 @@ class ResourceClient(Generic[T]):
     ) -> T:
         """Change an object without reading it first. A merge patch with a resourceVersion is conditional on it."""
         query: Query = {**_write(manager, dry_run), "force": force}
-        headers = {**JSON_BODY, "Content-Type": PATCH_TYPES[type]}
+        headers = {**JSON_BODY, "content-type": PATCH_TYPES[type]}
         path = self.target.path(namespace, name, subresource)
         return self._decode((await self.client.call("PATCH", path, query, encode(patch), headers)).body)
 
@@ -146,10 +146,10 @@ class ResourceClient(Generic[T]):
         self, obj: T | JsonObject, *, manager: str, force: bool = True, subresource: str = "", dry_run: bool = False
     ) -> T:
         """Server-side apply: `manager` owns exactly the fields set here. Controllers force, people should not."""
-        body = encode(obj)
+        body = self.target.encode(obj)
         metadata = metadata_of(body)
         query: Query = {**_write(manager, dry_run), "force": force}
-        headers = {**JSON_BODY, "Content-Type": PATCH_TYPES["apply"]}
+        headers = {**JSON_BODY, "content-type": PATCH_TYPES["apply"]}
         path = self._path_of(metadata, subresource)
         return self._decode((await self.client.call("PATCH", path, query, body, headers)).body)
 

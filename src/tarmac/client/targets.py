@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast, get_origin
 from urllib.parse import quote
 
 import msgspec
 
+from tarmac.api.declare import decoder
 from tarmac.api.schema import JsonObject
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+encode = msgspec.json.Encoder(enc_hook=str).encode
+"""JSON of anything; values with a canonical text, such as quantities, as that text."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,20 @@ class Target(Generic[T]):
     @cached_property
     def decode(self) -> Callable[[bytes | msgspec.Raw], T]:
         """Bytes to object."""
+        if issubclass(get_origin(self.type) or self.type, msgspec.Struct):
+            return cast("Callable[[bytes | msgspec.Raw], T]", decoder(cast("type[msgspec.Struct]", self.type)))
         return msgspec.json.Decoder(self.type).decode
+
+    def encode(self, obj: T | JsonObject) -> bytes:
+        """Object to bytes. Declared kinds do not carry their own type, so it is put in front."""
+        body = encode(obj)
+        if isinstance(obj, msgspec.Struct) and "api_version" not in obj.__struct_fields__:
+            return self.stamped(body)
+        return body
+
+    def stamped(self, body: bytes) -> bytes:
+        """An encoded object without its type, with it."""
+        return b'{"apiVersion":"%b","kind":"%b",%b' % (self.api_version.encode(), self.kind.encode(), body.lstrip()[1:])
 
     @cached_property
     def _root(self) -> str:
@@ -61,6 +78,12 @@ class Target(Generic[T]):
     def typed(self, type: type[U]) -> Target[U]:
         """The same resource, decoded to another type."""
         return Target(self.group, self.version, self.plural, self.kind, self.namespaced, type)
+
+
+def declared(type: type[T], api_version: str, plural: str, namespaced: bool = True) -> Target[T]:
+    """The resource of a declared kind; the kind's name is the class's."""
+    group, _, version = api_version.rpartition("/")
+    return Target(group, version, plural, type.__name__, namespaced, type)
 
 
 def dynamic(api_version: str, plural: str, kind: str, namespaced: bool = True) -> Target[JsonObject]:

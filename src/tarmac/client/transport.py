@@ -4,7 +4,8 @@ A `Transport` sends one request and returns the complete reply, or opens one who
 of kinds, retries or JSON. There are two that matter, sockets (`http`) and the server in the same process (`local`);
 wrappers (fencing, faults in tests) compose by taking another transport.
 
-Errors: `Disconnected` and `RequestTimeout`. Any status the server answers with is a reply, never an exception.
+Header names are in lower case, going and coming. Errors: `Disconnected` and `RequestTimeout`. Any status the server
+answers with is a reply, never an exception.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ NO_HEADERS: Mapping[str, str] = {}
 
 
 class Reply(NamedTuple):
-    """A complete answer. Header names are in lower case."""
+    """A complete answer."""
 
     status: int
     headers: Mapping[str, str]

@@ -151,7 +151,7 @@ class GarbageCollector:
 
     async def _live(self, target: Target[Any], namespace: str, name: str) -> Metadata | None:
         try:
-            reply = await self._client.call("GET", target.path(namespace, name), headers={"Accept": METADATA_FORM})
+            reply = await self._client.call("GET", target.path(namespace, name), headers={"accept": METADATA_FORM})
         except NotFound:
             return None
         return metadata_of(reply.body)

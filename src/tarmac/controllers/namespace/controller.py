@@ -86,7 +86,7 @@ class NamespaceController:
 
     async def _present(self, served: Served, namespace: str) -> list[Metadata]:
         resource = self._client.resource(served.target)
-        page = await resource.list_raw(namespace, headers={"Accept": METADATA_LIST_FORM})
+        page = await resource.list_raw(namespace, headers={"accept": METADATA_LIST_FORM})
         return [metadata_of(raw) for raw in page.items]
 
     async def _delete(self, served: Served, namespace: str, present: list[Metadata]) -> None:
