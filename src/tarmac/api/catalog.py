@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tarmac.api import compute, networking, submariner
+from tarmac.api.compute.lookup import Lookup
 from tarmac.api.kubernetes import resources as kubernetes
 from tarmac.api.resource import Resource
 
@@ -29,6 +30,10 @@ class Catalog:
         return self._by_kind.get((group, version, kind))
 
 
-def build_catalog() -> Catalog:
-    """Everything Tarmac serves: Kubernetes' own resources and Tarmac's."""
-    return Catalog([*kubernetes.resources(), *compute.resources(), *networking.resources(), *submariner.resources()])
+def build_catalog(lookup: Lookup | None = None) -> Catalog:
+    """Everything Tarmac serves: Kubernetes' own resources and Tarmac's.
+
+    `lookup` answers what validation asks about the live system (cities, Locations, instance types).
+    """
+    own = (*compute.resources(lookup), *networking.resources(), *submariner.resources())
+    return Catalog([*kubernetes.resources(), *own])
