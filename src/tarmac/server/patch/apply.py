@@ -73,7 +73,7 @@ def server_side_apply(
     """
     _check(resource, applied)
     start = empty_object(resource.schema) if live is None else live
-    managers = _managers(resource, start, now) if live is not None else {}
+    managers = _managers(resource, start, subresource, now) if live is not None else {}
     mine = entries.applier(manager, subresource)
     work = _Apply(resource, start, applied, managers, mine)
     try:
@@ -111,12 +111,12 @@ def _names(applied: JsonObject) -> tuple[str, str]:
     return names.get("name", ""), names.get("namespace", "")
 
 
-def _managers(resource: Resource, live: JsonObject, now: str) -> Managers:
+def _managers(resource: Resource, live: JsonObject, subresource: str, now: str) -> Managers:
     """The managers of a live object; one that nobody tracked so far is as if its fields came from one update."""
     managers = entries.stored(live["metadata"])
     if managers:
         return managers
-    before = entries.updater(_BEFORE_FIRST_APPLY, resource.api_version, "")
+    before = entries.updater(_BEFORE_FIRST_APPLY, resource.api_version, subresource)
     return managed.updated(resource, empty_object(resource.schema), live, {}, before, now)
 
 

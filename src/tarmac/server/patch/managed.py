@@ -48,7 +48,9 @@ def for_update(
     `manager` is the fieldManager parameter or the name from the User-Agent; `now` is RFC 3339 to the second.
     """
     metadata: JsonObject = new["metadata"]
-    managers = _managers(old, metadata.pop("managedFields", None), subresource)
+    sent = metadata.pop("managedFields", None)
+    # A subresource has no say in who manages the object.
+    managers = _managers(resource, old, None if subresource else sent)
     # An object whose fields nobody tracks stays so until somebody applies.
     if managers or old is None:
         mine = entries.updater(manager, resource.api_version, subresource)
@@ -117,24 +119,17 @@ def displaced(resource: Resource, managers: Managers, comparison: Comparison, ke
     return left
 
 
-def _managers(old: JsonObject | None, sent: Any, subresource: str) -> Managers:
+def _managers(resource: Resource, old: JsonObject | None, sent: Any) -> Managers:
     """Where the bookkeeping starts: from what a client sent, if that is meaningful, else from the stored object."""
+    if sent == [{}] or (sent == [] and resource.native):
+        return {}  # a client's way to say: forget all managers
     live = entries.stored(old["metadata"]) if old is not None else {}
-    if sent is None or subresource:
-        return live
-    if is_reset(sent):
-        return {}
-    if old is not None and sent == old["metadata"].get("managedFields"):
+    if not sent or (old is not None and sent == old["metadata"].get("managedFields")):
         return live
     try:
         return entries.decode(sent) or live
     except entries.BadEntry:
         return live
-
-
-def is_reset(sent: Any) -> bool:
-    """Whether a client asks to forget all managers: an empty list, or one empty entry."""
-    return sent in ([], [{}])
 
 
 def _capped(managers: Managers) -> Managers:

@@ -16,12 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tarmac.server.patch.elements import BadElement, order, value_order
 from tarmac.server.patch.fieldset import LEAF as MEMBER
 from tarmac.server.patch.fieldset import SELF, FieldSet
-from tarmac.server.patch.shapes import ITEMS, LEAF, MAP, STRUCT, Shape
+from tarmac.server.patch.shapes import FREE, ITEMS, LEAF, MAP, STRUCT, Shape
 
 _ABSENT: Any = object()
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Comparison(NamedTuple):
@@ -64,10 +67,16 @@ def _applied_fields(shape: Shape, value: dict[str, Any]) -> FieldSet:
         below = _applied(child, item)
         if below:
             found[element] = below if name in declared else _owned(below)
-        elif item or child.kind in (LEAF, STRUCT, MAP) or item is None or name not in declared:
-            # An empty list of items claims nothing; an empty object, a null and every leaf do.
+        elif name not in declared or _claims_itself(child, item):
             found[element] = MEMBER
     return found
+
+
+def _claims_itself(shape: Shape, value: Any) -> bool:
+    """Whether a value below which nothing is claimed is claimed itself: leaves, nulls and empty objects are."""
+    if shape.kind == LEAF or value is None:
+        return True
+    return shape.kind in (STRUCT, MAP) and (not value or not isinstance(value, dict))
 
 
 def _owned(below: FieldSet) -> FieldSet:
@@ -170,7 +179,7 @@ def compare(shape: Shape, old: Any, new: Any) -> Comparison:
 
 def _compare(shape: Shape, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None]:
     """The nodes of what changed and what was removed at and below a path that both values have."""
-    if old == new:
+    if old == new and (shape.items is not FREE or _same_json(old, new)):
         return None, None
     kind = shape.kind
     if kind == LEAF or (not old and not new):
@@ -186,6 +195,15 @@ def _compare(shape: Shape, old: Any, new: Any) -> tuple[FieldSet | None, FieldSe
         return None, _below(whole(shape, old))
     compare_below: Any = _compare_fields if container is dict else _compare_items
     return compare_below(shape, old, new)
+
+
+def _same_json(old: Any, new: Any) -> bool:
+    """Whether equal free-form values are so in JSON too, where true is not 1. Objects are left to closer inspection."""
+    if isinstance(old, list):
+        return _encode(old) == _encode(new)
+    if isinstance(old, dict):
+        return not old
+    return isinstance(old, bool) == isinstance(new, bool)
 
 
 def _below(node: FieldSet) -> FieldSet | None:
