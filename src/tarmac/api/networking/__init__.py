@@ -8,7 +8,15 @@ from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import API_VERSION, TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet, SubnetClaim
 from tarmac.api.networking.policy import NetworkPolicy
-from tarmac.api.ownkinds import OwnStrategy
+from tarmac.api.networking.strategies import (
+    BINDING,
+    CLAIM,
+    CONTEXT,
+    SUBNET,
+    LocationStrategy,
+    NetworkPolicyStrategy,
+    NetworkStrategy,
+)
 from tarmac.api.resource import Column, Resource
 from tarmac.api.schema import JsonObject
 
@@ -66,7 +74,7 @@ def resources() -> tuple[Resource, ...]:
             Location,
             API_VERSION,
             "locations",
-            strategy=OwnStrategy(Location),
+            strategy=LocationStrategy(),
             columns=_LOCATION_COLUMNS,
             short_names=("loc",),
             namespaced=False,
@@ -75,7 +83,7 @@ def resources() -> tuple[Resource, ...]:
             Network,
             API_VERSION,
             "networks",
-            strategy=OwnStrategy(Network),
+            strategy=NetworkStrategy(),
             columns=_NETWORK_COLUMNS,
             short_names=("net",),
         ),
@@ -83,23 +91,23 @@ def resources() -> tuple[Resource, ...]:
             NetworkContext,
             API_VERSION,
             "networkcontexts",
-            strategy=OwnStrategy(NetworkContext),
+            strategy=CONTEXT,
             columns=_ATTACHMENT_COLUMNS,
         ),
         declare(
             NetworkBinding,
             API_VERSION,
             "networkbindings",
-            strategy=OwnStrategy(NetworkBinding),
+            strategy=BINDING,
             columns=_ATTACHMENT_COLUMNS,
         ),
         declare(
             NetworkPolicy,
             API_VERSION,
             "networkpolicies",
-            strategy=OwnStrategy(NetworkPolicy),
+            strategy=NetworkPolicyStrategy(),
             columns=_POLICY_COLUMNS,
         ),
-        declare(SubnetClaim, API_VERSION, "subnetclaims", strategy=OwnStrategy(SubnetClaim), columns=_SUBNET_COLUMNS),
-        declare(Subnet, API_VERSION, "subnets", strategy=OwnStrategy(Subnet), columns=_SUBNET_COLUMNS),
+        declare(SubnetClaim, API_VERSION, "subnetclaims", strategy=CLAIM, columns=_SUBNET_COLUMNS),
+        declare(Subnet, API_VERSION, "subnets", strategy=SUBNET, columns=_SUBNET_COLUMNS),
     )

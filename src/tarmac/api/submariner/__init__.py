@@ -10,6 +10,12 @@ from tarmac.api.submariner.externalservice import ExternalService
 from tarmac.api.submariner.names import API_VERSION
 from tarmac.api.submariner.relays import Forwarder, Gateway
 from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
+from tarmac.api.submariner.strategies import (
+    ExternalServiceStrategy,
+    SourceIPClaimStrategy,
+    SourceIPClassStrategy,
+    SourceIPStrategy,
+)
 
 _EXTERNAL_SERVICE_COLUMNS = (
     NAME,
@@ -61,7 +67,7 @@ def resources() -> tuple[Resource, ...]:
             ExternalService,
             API_VERSION,
             "externalservices",
-            strategy=OwnStrategy(ExternalService),
+            strategy=ExternalServiceStrategy(),
             columns=_EXTERNAL_SERVICE_COLUMNS,
             short_names=("extsvc",),
         ),
@@ -71,7 +77,7 @@ def resources() -> tuple[Resource, ...]:
             SourceIP,
             API_VERSION,
             "sourceips",
-            strategy=OwnStrategy(SourceIP),
+            strategy=SourceIPStrategy(),
             columns=_SOURCE_IP_COLUMNS,
             namespaced=False,
         ),
@@ -79,7 +85,7 @@ def resources() -> tuple[Resource, ...]:
             SourceIPClaim,
             API_VERSION,
             "sourceipclaims",
-            strategy=OwnStrategy(SourceIPClaim),
+            strategy=SourceIPClaimStrategy(),
             columns=_CLAIM_COLUMNS,
             short_names=("sipc",),
         ),
@@ -87,7 +93,7 @@ def resources() -> tuple[Resource, ...]:
             SourceIPClass,
             API_VERSION,
             "sourceipclasses",
-            strategy=OwnStrategy(SourceIPClass),
+            strategy=SourceIPClassStrategy(),
             columns=_CLASS_COLUMNS,
             namespaced=False,
         ),

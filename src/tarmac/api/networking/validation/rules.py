@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.checks import objects
+from tarmac.api.networking.validation.ranges import Range, parse_range
 from tarmac.api.schema import JsonObject
-from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
@@ -66,24 +64,15 @@ def _block(block: JsonObject, path: str, errors: FieldErrors) -> None:
     if not written:
         errors.required(f"{path}.cidr")
         return
-    whole = _range(written, f"{path}.cidr", errors)
+    whole = parse_range(written, f"{path}.cidr", errors)
     for index, inner in enumerate(block.get("except") or ()):
         where = f"{path}.except[{index}]"
-        part = _range(inner, where, errors)
+        part = parse_range(inner, where, errors)
         if whole is not None and part is not None and not _strictly_within(part, whole):
             errors.invalid(where, inner, "must be a strict subset of `cidr`")
 
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def _range(written: str, path: str, errors: FieldErrors) -> Network | None:
-    messages = names.cidr(written, strict=True)
-    checks.report(messages, written, path, errors)
-    return None if messages else ipaddress.ip_network(written)
-
-
-def _strictly_within(part: Network, whole: Network) -> bool:
+def _strictly_within(part: Range, whole: Range) -> bool:
     if part.version != whole.version or part.prefixlen <= whole.prefixlen:
         return False
     return int(whole.network_address) <= int(part.network_address) <= int(whole.broadcast_address)
