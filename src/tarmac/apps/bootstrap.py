@@ -1,0 +1,46 @@
+"""The objects every server has from the start, made through the API like any other and made again when they are gone.
+
+What an administrator changed is left alone: an object that exists is never overwritten. The catalogue of instance types
+is the exception (it is applied at every start), since Workloads rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tarmac.api.compute.instancetype import built_in
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists
+from tarmac.client.client import Client
+from tarmac.client.targets import dynamic
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_SYSTEM_PRIORITY = 2_000_000_000
+_FIELD_MANAGER = "tarmac-bootstrap"
+
+
+def _named(api_version: str, kind: str, name: str, **content: object) -> JsonObject:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **content}
+
+
+def _initial() -> Iterable[tuple[str, JsonObject]]:
+    for name in _NAMESPACES:
+        yield "namespaces", _named("v1", "Namespace", name)
+    for name, value in (
+        ("system-cluster-critical", _SYSTEM_PRIORITY),
+        ("system-node-critical", _SYSTEM_PRIORITY + 1000),
+    ):
+        yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
+
+
+async def ensure_initial_objects(client: Client) -> None:
+    """Create what is missing; apply the catalogue of instance types."""
+    for plural, body in _initial():
+        target = dynamic(body["apiVersion"], plural, body["kind"], namespaced=False)
+        try:
+            await client.resource(target).create(body, manager=_FIELD_MANAGER)
+        except AlreadyExists:
+            continue
+    for body in built_in():
+        target = dynamic(body["apiVersion"], "instancetypes", "InstanceType", namespaced=False)
+        await client.resource(target).apply(body, manager=_FIELD_MANAGER, force=True)

@@ -1,0 +1,145 @@
+"""The control plane of one process: store, API server, listener and house-keeping controllers, wired together.
+
+Start order matters: keys before anything that signs, the store before anything that reads, policy before the first
+request, the listener before the ready line, controllers last. Stopping goes the other way round, so nothing accepted is
+lost: the listener finishes what is in flight, then the store writes what it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import cast
+
+from tarmac.api.catalog import build_catalog
+from tarmac.apps.bootstrap import ensure_initial_objects
+from tarmac.apps.layout import Layout
+from tarmac.base.clock import SystemClock
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.local import LocalAnswer, LocalTransport
+from tarmac.controllers.manager import Manager
+from tarmac.server.admission.default import default_chain
+from tarmac.server.app import ApiServer, Gates
+from tarmac.server.assembly import Parts, assemble
+from tarmac.server.http.listener import Listener, serve
+from tarmac.server.http.messages import Request
+from tarmac.server.http.tls import server_context
+from tarmac.server.metrics import Metrics
+from tarmac.server.reader import Reader
+from tarmac.server.security.audit import AuditLog
+from tarmac.server.security.authenticate import Authenticator
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.defaults import ensure_defaults
+from tarmac.server.security.encryption import SecretSealer
+from tarmac.server.security.fairness import Fairness
+from tarmac.server.security.jwt import SigningKey
+from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.users import User
+from tarmac.store.interface import Store
+from tarmac.store.open import open_store
+
+
+_YEAR = 365 * 24 * 3600
+
+# The identities under which this process talks to its own server.
+_STARTING = User("system:tarmac:bootstrap", groups=("system:masters", "system:authenticated"))
+_CONTROLLING = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen, and under which further names clients come."""
+
+    host: str
+    port: int
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Running:
+    """A control plane that serves."""
+
+    server: ApiServer
+    listener: Listener
+    url: str
+
+
+@asynccontextmanager
+async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Running]:
+    """Serve until the block ends. Raises ValueError, OSError or StoreError with a text for the operator."""
+    clock, randomness = SystemClock(), Randomness()
+    async with AsyncExitStack() as stack:
+        pki = Pki(layout.pki, clock)
+        metrics = Metrics()
+        sealer = SecretSealer.open(layout.encryption_key)
+        store = open_store(layout.store_url, sealer=sealer, clock=clock, observer=metrics.store_observed)
+        await store.start()
+        stack.push_async_callback(store.close)
+        await ensure_defaults(store, clock, randomness)
+        server = _server(layout, pki, store, metrics, stack)
+        await server.start()
+        stack.push_async_callback(server.stop)
+        await ensure_initial_objects(Client(local_transport(server, _STARTING), clock, randomness))
+        certificate, key = pki.server_files([address.host, *address.names])
+        context = server_context(certificate, key, pki.ca_file)
+        listener = await serve(server.handle, context, address.host, address.port)
+        stack.push_async_callback(listener.stop)
+        url = f"https://{_bracketed(address.host)}:{listener.port}"
+        write_kubeconfig(layout.kubeconfig, url, pki.ca_file.read_bytes(), pki.admin())
+        await stack.enter_async_context(_controllers(server, pki))
+        yield Running(server, listener, url)
+
+
+def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: AsyncExitStack) -> ApiServer:
+    clock, randomness = SystemClock(), Randomness()
+    authorizer = Authorizer(store)
+    authorizer.start()
+    stack.callback(authorizer.stop)
+    tokens = ServiceAccountTokens(store, SigningKey(pki.token_key_file.read_bytes()), clock)
+    authenticator = Authenticator(store, tokens, authorizer, clock)
+    audit = AuditLog(layout.audit_log, clock, randomness)
+    stack.callback(audit.close)
+    gates = Gates(authenticator, authorizer, Fairness(), audit)
+    chain = default_chain(Reader(store), randomness)
+    return assemble(Parts(store, build_catalog(), gates, chain, clock, randomness, metrics))
+
+
+@asynccontextmanager
+async def _controllers(server: ApiServer, pki: Pki) -> AsyncGenerator[None]:
+    """House-keeping beside the server. If it fails, so does the control plane."""
+
+    def sign(request: str, usages: list[str], expiration: int | None) -> str:
+        return pki.sign_request(request.encode(), usages, expiration or _YEAR).decode()
+
+    manager = Manager(
+        Client(local_transport(server, _CONTROLLING), SystemClock(), Randomness()),
+        root_ca=pki.ca_file.read_text(),
+        sign=sign,
+    )
+    task = asyncio.create_task(manager.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def local_transport(server: ApiServer, user: User) -> LocalTransport:
+    """A way into the server from its own process, under a fixed identity."""
+
+    def handle(
+        method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> LocalAnswer | Awaitable[LocalAnswer]:
+        answer = server.handle(Request(method, path, query, headers, body, user=user))
+        return cast("LocalAnswer | Awaitable[LocalAnswer]", answer)
+
+    return LocalTransport(handle)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

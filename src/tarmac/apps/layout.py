@@ -1,0 +1,41 @@
+"""Where a data directory keeps things, and how it is made: private to its owner, refused when it is somebody else's."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of one server."""
+
+    data_dir: Path
+    pki: Path
+    encryption_key: Path
+    store_url: str
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.data_dir / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """Who did what."""
+        return self.data_dir / "audit.log"
+
+
+def make_layout(options: argparse.Namespace) -> Layout:
+    """The layout that the flags ask for; the directory exists afterwards. Raises OSError."""
+    data_dir: Path = options.data_dir.expanduser().absolute()
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pki: Path | None = getattr(options, "pki_dir", None)
+    key: Path | None = getattr(options, "encryption_key_file", None)
+    return Layout(
+        data_dir,
+        (pki or data_dir / "pki").absolute(),
+        (key or data_dir / "secrets.key").absolute(),
+        options.store or f"sqlite:///{data_dir / 'store.db'}",
+    )

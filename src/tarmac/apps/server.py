@@ -1,0 +1,47 @@
+"""`tarmac server`: the control plane in the foreground until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import signal
+import sys
+
+import uvloop
+
+from tarmac.apps.control_plane import Address, control_plane
+from tarmac.apps.layout import Layout, make_layout
+from tarmac.base.log import configure, log
+from tarmac.store.interface import StoreError
+
+_log = log("tarmac")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Serve; the exit code is 0 after a signal, 1 when it could not start."""
+    configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
+    host, port = options.listen
+    try:
+        layout = make_layout(options)
+        uvloop.run(run(layout, Address(host, port, tuple(getattr(options, "tls_san", ())))))
+    except (OSError, ValueError, StoreError) as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def run(layout: Layout, address: Address) -> None:
+    """Serve until a signal comes; print one line when ready."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    async with control_plane(layout, address) as running:
+        # What was made up to here stays; keeping it out of collections saves their time and their dirtied pages.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
+        print(f"tarmac ready {running.url} kubeconfig={layout.kubeconfig}", flush=True)
+        await stopping.wait()
+        _log.info("stopping")
