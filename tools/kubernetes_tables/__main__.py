@@ -11,6 +11,7 @@ import msgspec
 
 from tarmac.api.kubernetes.served import BODIES, SERVED
 from tools.cache import ROOT, cached, digest, say
+from tools.kubernetes_tables.documents import write_documents
 from tools.kubernetes_tables.modules import PINS, fetch, pinned
 from tools.kubernetes_tables.published import components, read_documents, read_go_types
 from tools.kubernetes_tables.resources import discovery_rows
@@ -24,7 +25,7 @@ _STAMP = "made-of"
 def _key() -> str:
     """Changes whenever the tables could: pins, what is served, and this generator."""
     sources = [PINS / "go.mod", PINS / "go.sum", ROOT / "src/tarmac/api/kubernetes/served.py"]
-    sources += sorted(Path(__file__).parent.glob("*.py"))
+    sources += sorted(Path(__file__).parent.glob("*.py")) + sorted((ROOT / "src/tarmac/api/openapi").glob("*.py"))
     return digest(path.read_bytes() for path in sources)
 
 
@@ -32,13 +33,15 @@ def _generate(folder: Path) -> None:
     modules = fetch()
     say("making the tables of Kubernetes' own kinds")
     go = read_go_types(modules)
-    published = components(read_documents(modules["k8s.io/kubernetes"]), go)
+    documents = read_documents(modules["k8s.io/kubernetes"])
+    published = components(documents, go)
     rows = discovery_rows(modules["k8s.io/kubernetes"])
     kinds = _kinds(rows, published)
     types = type_table(published, go, list(kinds.values()))
     _write(folder / "types.json", {"kinds": kinds, "types": types})
     _write(folder / "wire.json", wire_table(modules, go, set(types)))
     _write(folder / "resources.json", rows)
+    write_documents(folder / "openapi", documents, published)
 
 
 def _kinds(rows: list[dict[str, Any]], published: dict[str, Any]) -> dict[str, str]:

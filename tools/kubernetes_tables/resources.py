@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 def discovery_rows(kubernetes: Path) -> list[Row]:
     """One row per served resource, in the order of `SERVED`."""
-    published = {**_core(kubernetes), **_groups(kubernetes), **_METRICS}
+    published = {**_core(kubernetes), **_groups(kubernetes), **METRICS_ROWS}
     return [
         {"group": group, "version": version, **published[group, version, plural]}
         for (group, version), plurals in SERVED.items()
@@ -86,7 +86,7 @@ def _metrics(plural: str, kind: str, namespaced: bool) -> Row:
     }
 
 
-_METRICS = {
+METRICS_ROWS = {
     ("metrics.k8s.io", "v1beta1", "nodes"): _metrics("nodes", "NodeMetrics", namespaced=False),
     ("metrics.k8s.io", "v1beta1", "pods"): _metrics("pods", "PodMetrics", namespaced=True),
 }

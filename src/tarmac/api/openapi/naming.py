@@ -1,0 +1,28 @@
+"""Names that OpenAPI documents are made of."""
+
+from __future__ import annotations
+
+import re
+
+COMPONENTS = "#/components/schemas/"
+
+
+def document_path(group: str, version: str) -> str:
+    """`api/v1` or `apis/<group>/<version>`: the path of a group's document and the root of its URLs."""
+    return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+def reference(name: str) -> dict[str, str]:
+    """A reference to a type."""
+    return {"$ref": COMPONENTS + name}
+
+
+def operation_group(group: str, version: str) -> str:
+    """`compute.datumapis.com`, `v1alpha` -> `ComputeDatumapisComV1alpha`."""
+    return "".join(part[:1].upper() + part[1:] for part in re.split(r"[.\-]", group or "core")) + version.capitalize()
+
+
+def tag(group: str, version: str) -> str:
+    """`computeDatumapisCom_v1alpha`."""
+    name = operation_group(group, "")
+    return f"{name[:1].lower()}{name[1:]}_{version}"
