@@ -275,3 +275,10 @@ def _remove(directory: Path) -> None:
     for path in sorted(directory.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     directory.rmdir()
+
+
+@pytest.fixture(scope="session")
+def peer() -> Generator[Peer]:
+    """One real server for the whole run; import this name into a conftest to use it."""
+    with running_peer() as running:
+        yield running

@@ -1,0 +1,44 @@
+"""One client per backend. The real server needs `PEERS=1` and says so when it is not there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac.client.client import Client
+from tarmac.client.targets import NAMESPACES
+from tests.client import backends
+from tests.support.peer import peer as peer
+
+BACKENDS = ("model", "in-process", "tls", pytest.param("real", marks=pytest.mark.peers))
+
+
+@pytest.fixture(params=BACKENDS)
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Client]:
+    async with AsyncExitStack() as stack:
+        if request.param == "model":
+            yield await stack.enter_async_context(backends.model())
+        elif request.param == "in-process":
+            yield await stack.enter_async_context(backends.in_process())
+        elif request.param == "tls":
+            yield await stack.enter_async_context(backends.over_tls(tmp_path))
+        else:
+            yield await stack.enter_async_context(backends.real(request.getfixturevalue("peer")))
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> Any:
+    """The name of the backend in use."""
+    return request.node.callspec.params["client"]
+
+
+@pytest.fixture
+async def namespace(client: Client) -> str:
+    """A namespace of the test's own."""
+    name = f"test-{client.randomness.suffix(10)}"
+    await client.resource(NAMESPACES).create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return name
