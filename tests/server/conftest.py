@@ -10,13 +10,15 @@ from typing import Any, cast
 import pytest
 
 from tarmac.api.catalog import build_catalog
+from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.server.admission.chain import Chain
+from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import Parts, assemble
 from tarmac.server.http.messages import Answer, Chunk, Request, Response, StreamResponse
+from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User
 from tarmac.store.memory import MemoryStore
@@ -45,6 +47,12 @@ class OpenGates:
 
     def leave(self, user: User, info: RequestInfo) -> None:
         pass
+
+    def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject:
+        return review | {"status": {"of": user.name, "asked": plural}}
+
+    def issue(self, namespace: str, name: str, request: JsonObject) -> JsonObject:
+        return request | {"status": {"token": f"{namespace}/{name}"}}
 
     def record(self, request: Request, answer: Answer) -> None:
         self.recorded.append((request.info, getattr(answer, "status", 101)))
@@ -193,12 +201,15 @@ async def server(store: MemoryStore, clock: ManualClock, gates: OpenGates) -> As
         store=store,
         catalog=build_catalog(),
         gates=Gates(gates, gates, gates, gates),
-        admission=Chain([]),
+        admission=default_chain(Reader(store), Randomness(8)),
         clock=clock,
         randomness=Randomness(7),
+        reviews=gates,
+        issuer=gates,
     )
     server = assemble(parts)
     await server.start()
+    await Client(server).post("/api/v1/namespaces", {"metadata": {"name": "default"}})
     yield server
     await server.stop()
 

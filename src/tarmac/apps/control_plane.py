@@ -37,11 +37,12 @@ from tarmac.server.security.encryption import SecretSealer
 from tarmac.server.security.fairness import Fairness
 from tarmac.server.security.jwt import SigningKey
 from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.tokenrequests import TokenIssuer
 from tarmac.server.security.users import User
 from tarmac.store.interface import Store
 from tarmac.store.open import open_store
-
 
 _YEAR = 365 * 24 * 3600
 
@@ -105,7 +106,10 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
     stack.callback(audit.close)
     gates = Gates(authenticator, authorizer, Fairness(), audit)
     chain = default_chain(Reader(store), randomness)
-    return assemble(Parts(store, build_catalog(), gates, chain, clock, randomness, metrics))
+    reviews = Reviews(authenticator, authorizer, clock)
+    issuer = TokenIssuer(store, tokens, clock, randomness)
+    catalog = build_catalog()
+    return assemble(Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer))
 
 
 @asynccontextmanager

@@ -174,7 +174,7 @@ class ApiServer:
         if not is_addressed(resource, info):
             raise NotFound(NO_RESOURCE, details={})
         endpoint = route.get(info.verb)
-        if endpoint is None or not has_form_of(info):
+        if endpoint is None or not has_form_of(resource, info):
             raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
         return endpoint(request)
 

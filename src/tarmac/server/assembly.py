@@ -5,6 +5,7 @@ Everything with a clock, a disk or a secret comes in from outside; this is where
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tarmac.api.catalog import Catalog
@@ -12,19 +13,20 @@ from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.server.admission.chain import Chain
 from tarmac.server.app import ApiServer, Gates
-from tarmac.server.endpoints.discovery import Discovery
+from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.documents import Documents
 from tarmac.server.endpoints.health import Check, Health
 from tarmac.server.endpoints.openapi import OpenApi
 from tarmac.server.metrics import Metrics
 from tarmac.server.reader import Reader
-from tarmac.server.routes import Routes
+from tarmac.server.routes import Answering, Routes
 from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.served import Services
 from tarmac.server.storage.watchgroups import Hub
 from tarmac.server.subresources.connections import NoConnections, NodeConnections
 from tarmac.server.subresources.metrics import NoUsage, UsageSource
 from tarmac.server.subresources.registry import special_routes
+from tarmac.server.subresources.reviews import Reviews, TokenIssuer
 from tarmac.store.interface import Store
 
 
@@ -41,6 +43,8 @@ class Parts:
     metrics: Metrics = field(default_factory=Metrics)
     connections: NodeConnections = field(default_factory=NoConnections)
     usage: UsageSource = field(default_factory=NoUsage)
+    reviews: Reviews = field(kw_only=True)
+    issuer: TokenIssuer = field(kw_only=True)
     live: dict[str, Check] = field(default_factory=dict[str, Check])
     ready: dict[str, Check] = field(default_factory=dict[str, Check])
 
@@ -50,10 +54,14 @@ def assemble(parts: Parts) -> ApiServer:
     store, clock = parts.store, parts.clock
     services = Services(store, Reader(store), parts.catalog, parts.admission, clock, parts.randomness)
     hub = Hub(store, clock)
-    routes = Routes(services, hub, ListCache(store, clock), special_routes(parts.connections, parts.usage))
+    routes = Routes(services, hub, ListCache(store, clock), _special(parts))
     health = [Health(name, checks) for name, checks in _health(parts).items()]
-    documents = Documents(parts.catalog, Discovery(parts.catalog), OpenApi(), health, parts.metrics)
+    documents = Documents(parts.catalog, DiscoveryEndpoint(parts.catalog), OpenApi(), health, parts.metrics)
     return ApiServer(routes, documents, hub, parts.gates, parts.metrics, clock)
+
+
+def _special(parts: Parts) -> Mapping[tuple[str, str, str], Answering]:
+    return special_routes(parts.connections, parts.usage, parts.reviews, parts.issuer)
 
 
 def _health(parts: Parts) -> dict[str, dict[str, Check]]:

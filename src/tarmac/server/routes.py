@@ -123,8 +123,8 @@ def is_addressed(resource: Resource, info: RequestInfo) -> bool:
     return not info.namespace or resource.plural == "namespaces"
 
 
-def has_form_of(info: RequestInfo) -> bool:
+def has_form_of(resource: Resource, info: RequestInfo) -> bool:
     """Whether a verb comes with a name exactly when it needs one."""
     if info.verb == "create":
-        return not info.name or bool(info.subresource)
+        return bool(info.subresource) or (not info.name and bool(info.namespace) >= resource.namespaced)
     return bool(info.name) if info.verb in _ON_ONE else True

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.status import MethodNotAllowed, NotFound
-from tarmac.server.endpoints.discovery import Discovery
+from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.health import Health
 from tarmac.server.endpoints.openapi import OpenApi
 from tarmac.server.endpoints.version import version
@@ -25,7 +25,7 @@ class Documents:
     """Answers by path."""
 
     def __init__(
-        self, catalog: Catalog, discovery: Discovery, openapi: OpenApi, health: Iterable[Health], metrics: Metrics
+        self, catalog: Catalog, discovery: DiscoveryEndpoint, openapi: OpenApi, health: Iterable[Health], metrics: Metrics
     ) -> None:
         self._versions = {(resource.group, resource.version) for resource in catalog}
         self._discovery = discovery

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tarmac.api.status import NotFound
 from tarmac.server.http.messages import Request, Response
-from tarmac.server.printing.answers import document
+from tarmac.server.printing.negotiation import shape_of
 from tarmac.server.storage.deleting import delete_options, remove, without_preconditions
-from tarmac.server.storage.listing import find
+from tarmac.server.storage.listing import find, render
 from tarmac.server.storage.options import WriteOptions, list_options
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Call, Served
 
 
 async def delete_collection(served: Served, request: Request) -> Response:
-    """DELETE of a collection. Answers with the list of what was deleted or marked."""
+    """DELETE of a collection. Answers with the list of what was to be deleted."""
     selected = list_options(request, watch=False)
     options = without_preconditions(delete_options(request))
     call = Call(served, request, WriteOptions(options.dry_run))
     namespace = call.info.namespace
     selection = Selection(served.resource, served.index, selected.label_selector, selected.field_selector)
     found = find(served, f"{namespace}/" if namespace and served.resource.namespaced else "", selection, selected)
-    items: list[object] = []
     for entry in found.entries:
-        try:
-            last, _ = await remove(call, entry.name.rpartition("/")[2], entry.name, options)
-        except NotFound:
-            continue  # somebody else was faster
-        items.append(served.load(last))
-    resource = served.resource
-    metadata = {"resourceVersion": str(found.revision)}
-    body = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata, "items": items}
-    return document(request, body, 200, call.warnings)
+        with suppress(NotFound):  # somebody else was faster
+            await remove(call, entry.name.rpartition("/")[2], entry.name, options)
+    return render(served, shape_of(request, of_list=True), found)

@@ -8,7 +8,7 @@ validated is the one that is encoded.
 from __future__ import annotations
 
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import AlreadyExists, ApiError, already_exists, invalid
+from tarmac.api.status import AlreadyExists, ApiError, already_exists
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.admission.chain import Attributes
 from tarmac.server.http.messages import Request, Response
@@ -77,12 +77,11 @@ def _prepare(served: Served, obj: JsonObject) -> None:
 
 
 def _validate(call: Call, obj: JsonObject) -> None:
-    resource = call.served.resource
-    errors = FieldErrors()
-    meta.validate(resource, obj["metadata"], errors)
-    call.served.strategy.validate(obj, errors)
+    served, errors = call.served, FieldErrors()
+    meta.validate(served.resource, obj["metadata"], errors)
+    served.strategy.validate(obj, errors)
     if errors:
-        raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), errors)
+        raise served.invalid(obj["metadata"].get("name", ""), errors)
 
 
 async def _store(call: Call, obj: JsonObject, generated: bool) -> Entry:

@@ -131,6 +131,11 @@ async def _remove(call: Call, name: str, entry: Entry, options: DeleteOptions) -
         if options.dry_run:
             return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision)), False
         return await store.update(served.bucket, entry.name, value, entry.revision), False
+    if plan == "ended":
+        # A grace period of zero is a mark like any other, and the end of it; watchers see both.
+        if options.dry_run:
+            return Entry(entry.name, entry.revision, entry.created, splice(served.encode(obj), entry.revision)), True
+        entry = await store.update(served.bucket, entry.name, served.encode(obj), entry.revision)
     if options.dry_run:
         return entry, True
     return await store.delete(served.bucket, entry.name, entry.revision), True
@@ -164,7 +169,10 @@ def _mismatch(served: Served, metadata: JsonObject, what: str, given: str, actua
 
 
 def _plan(served: Served, obj: JsonObject, options: DeleteOptions) -> str:
-    """What to do with `obj`, which is marked in place: `gone`, `marked` (write it) or `pending` (somebody else's turn)."""
+    """What to do with `obj`, which is marked in place.
+
+    `gone`: delete it; `marked`: write it; `ended`: write it, then delete it; `pending`: it is somebody else's turn.
+    """
     graceful = _grace(served, obj, options)
     if graceful is None:
         return "pending"
@@ -185,7 +193,7 @@ def _plan(served: Served, obj: JsonObject, options: DeleteOptions) -> str:
         return "marked"
     if finalizers or (graceful and metadata["deletionGracePeriodSeconds"] > 0):
         return "marked"
-    return "gone"
+    return "ended" if graceful else "gone"
 
 
 def _grace(served: Served, obj: JsonObject, options: DeleteOptions) -> bool | None:

@@ -90,7 +90,7 @@ def _list_now(served: Served, query: Query, cache: ListCache) -> Response | Awai
         if kept is not None:
             return kept.response
     found = find(served, query.prefix, query.selection, query.options)
-    response = _render(served, query.shape, found)
+    response = render(served, query.shape, found)
     length = len(response.body)
     if query.compressed and length >= GZIP_FROM:
         if length > _GZIP_INLINE:
@@ -184,7 +184,8 @@ def too_large(wanted: int, current: int) -> ApiError:
     )
 
 
-def _render(served: Served, shape: Shape, found: Slice) -> Response:
+def render(served: Served, shape: Shape, found: Slice) -> Response:
+    """A list in the wanted shape."""
     metadata = _list_metadata(found)
     if shape.form == "table":
         raws = map(served.raw, found.entries)

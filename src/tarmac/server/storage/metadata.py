@@ -7,7 +7,7 @@ Kubernetes does, since people and tools read them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +23,7 @@ FOREGROUND = "foregroundDeletion"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _ANNOTATIONS_LIMIT = 256 << 10
 _SYSTEM_FIELDS = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
+_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 GENERATED_NAME_BASE = 63 - 5
 
@@ -56,8 +57,6 @@ def carry_over(new: JsonObject, old: JsonObject) -> None:
     for field in ("creationTimestamp", "deletionTimestamp"):
         if field in old:
             new[field] = old[field]
-        else:
-            new.pop(field, None)
     for field in ("deletionGracePeriodSeconds", "uid"):
         if field in old and not new.get(field):
             new[field] = old[field]
@@ -91,23 +90,28 @@ def validate(resource: Resource, metadata: JsonObject, errors: FieldErrors) -> N
 
 
 def validate_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """The rules for metadata of a changed object."""
+    """The rules for metadata of a changed object. Kubernetes checks them twice, and says everything as often."""
+    if new.get("finalizers") != old.get("finalizers"):
+        _validate_finalizer_names(new.get("finalizers") or (), errors)
+    changed = any(new.get(field) != old.get(field) for field in ("labels", "annotations", "ownerReferences"))
+    if changed:
+        _validate_common(new, errors)
+    for _ in range(2):
+        _validate_change(new, old, errors)
+        if changed:
+            _validate_common(new, errors)
+
+
+def _validate_change(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     if "deletionTimestamp" in old:
         added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if added:
             shown = ", ".join(f'"{name}"' for name in added)
-            errors.forbidden(
-                "metadata.finalizers",
-                "no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers []string{{{shown}}}",
-            )
+            why = "no new finalizers can be added if the object is being deleted, found new finalizers"
+            errors.forbidden("metadata.finalizers", f"{why} []string{{{shown}}}")
     for field in _IMMUTABLE:
         if new.get(field) != old.get(field):
             errors.invalid(f"metadata.{field}", new.get(field), "field is immutable")
-    if any(new.get(field) != old.get(field) for field in ("labels", "annotations", "ownerReferences")):
-        _validate_common(new, errors)
-    if new.get("finalizers") != old.get("finalizers"):
-        _validate_finalizers(new.get("finalizers") or (), errors)
 
 
 def _without_trailing_dash(prefix: str) -> str:
@@ -158,30 +162,38 @@ def _validate_owners(owners: list[JsonObject], errors: FieldErrors) -> None:
             if not owner.get(field):
                 errors.invalid(f"{path}.{field}", "", "must not be empty")
         if (api_version, owner.get("kind")) == ("v1", "Event"):
-            errors.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
+            errors.invalid(path, _in_order(owner), "/v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
             this = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
                 errors.invalid(
                     path,
-                    owners,
+                    [_in_order(one) for one in owners],
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {this}',
                 )
             controller = controller or this
 
 
-def _validate_finalizers(finalizers: Iterable[str], errors: FieldErrors) -> None:
-    path = "metadata.finalizers"
-    present = list(finalizers)
-    for index, finalizer in enumerate(present):
-        _add(errors, path, finalizer, _label_key(finalizer))
+def _in_order(owner: JsonObject) -> JsonObject:
+    """The fields in the order in which Go shows them."""
+    return {field: owner[field] for field in _OWNER_FIELDS if field in owner}
+
+
+def _validate_finalizers(finalizers: Sequence[str], errors: FieldErrors) -> None:
+    _validate_finalizer_names(finalizers, errors)
+    for index, finalizer in enumerate(finalizers):
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            errors.invalid(
-                f"{path}[{index}]", finalizer, "name is neither a standard finalizer name nor is it fully qualified"
-            )
-    if ORPHAN in present and FOREGROUND in present:
-        errors.invalid(path, present, f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set")
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            errors.invalid(f"metadata.finalizers[{index}]", finalizer, why)
+
+
+def _validate_finalizer_names(finalizers: Sequence[str], errors: FieldErrors) -> None:
+    path = "metadata.finalizers"
+    for finalizer in finalizers:
+        _add(errors, path, finalizer, _label_key(finalizer))
+    if ORPHAN in finalizers and FOREGROUND in finalizers:
+        errors.invalid(path, list(finalizers), f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set")
 
 
 def _add(errors: FieldErrors, path: str, value: Any, messages: list[str]) -> None:

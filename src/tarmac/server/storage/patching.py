@@ -41,18 +41,16 @@ async def _apply(call: Call, rules: Rules) -> Response:
     served, body = call.served, call.request.body
 
     def merged(live: JsonObject | None) -> JsonObject:
-        configuration = read_configuration(body)
-        metadata = configuration.get("metadata")
         new = server_side_apply(
             served.resource,
             live,
-            configuration,
+            read_configuration(body),
             call.options.field_manager,
             force=call.options.force,
             subresource=call.info.subresource,
             now=served.services.now(),
         )
-        check_name(call, {"metadata": dict(metadata or {})})
+        check_name(call, new)
         return adopt(call, new)
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:

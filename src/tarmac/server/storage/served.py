@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from tarmac.api.catalog import Catalog
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import ApiError, conflict, not_found
+from tarmac.api.status import ApiError, conflict, invalid, not_found
 from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.randomness import Randomness
 from tarmac.server.admission.chain import Chain
 from tarmac.server.http.messages import Request, Response
@@ -111,6 +112,10 @@ class Served:
     def not_found(self, name: str) -> ApiError:
         """No such object."""
         return not_found(self.resource.group, self.resource.plural, name)
+
+    def invalid(self, name: str, errors: FieldErrors) -> ApiError:
+        """An object that breaks rules; a view speaks for the kind it shows."""
+        return invalid(self._kept.group, self._kept.kind, name, errors)
 
     def conflict(self, name: str, why: str = MODIFIED) -> ApiError:
         """A write that lost a race."""

@@ -68,6 +68,7 @@ async def update(served: Served, rules: Rules, request: Request) -> Response:
     def change(old: JsonObject, _: Entry) -> JsonObject:
         new = read_object(call)
         check_name(call, new)
+        _check_uid(call, new, old)
         check_version(call, new, old)
         return new
 
@@ -110,18 +111,20 @@ def check_name(call: Call, obj: JsonObject) -> None:
 def check_version(call: Call, new: JsonObject, old: JsonObject) -> None:
     """The client must have seen what it replaces, unless it does not care."""
     served, name = call.served, call.info.name
-    metadata, current = new["metadata"], old["metadata"]
-    uid = metadata.get("uid")
-    if uid and uid != current["uid"]:
-        raise served.conflict(name, _wrong_uid(call, uid, current["uid"]))
-    version = metadata.get("resourceVersion")
+    version = new["metadata"].get("resourceVersion")
     if version and version != "0":
-        if version != current["resourceVersion"]:
+        if version != old["metadata"]["resourceVersion"]:
             raise served.conflict(name)
     elif not (served.resource.native and served.strategy.allow_unconditional_update):
         errors = FieldErrors()
         errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(served.resource.group, served.resource.plural, name, errors)
+
+
+def _check_uid(call: Call, new: JsonObject, old: JsonObject) -> None:
+    given, actual = new["metadata"].get("uid"), old["metadata"]["uid"]
+    if given and given != actual:
+        raise call.served.conflict(call.info.name, _wrong_uid(call, given, actual))
 
 
 def _wrong_uid(call: Call, given: str, actual: str) -> str:
@@ -164,12 +167,11 @@ def _prepare(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None
 
 
 def _validate(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None:
-    resource = call.served.resource
     errors = FieldErrors()
     meta.validate_update(new["metadata"], old["metadata"], errors)
     rules.validate(new, old, errors)
     if errors:
-        raise invalid(resource.group, resource.kind, call.info.name, errors)
+        raise call.served.invalid(call.info.name, errors)
 
 
 async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject) -> Entry:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from tarmac.api.kubernetes.core.pods.podresources import qos_class
+from tarmac.api.kubernetes.core.pods.validation import validate_pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.routes import Route
@@ -32,7 +34,10 @@ def finalize_route(served: Served) -> Route:
     def prepare(new: JsonObject, old: JsonObject) -> None:
         _keep(new, old, "status")
 
-    return {"update": partial(update, served, Rules(prepare, served.strategy.validate))}
+    def validate(new: JsonObject, _: JsonObject, errors: FieldErrors) -> None:
+        served.strategy.validate(new, errors)
+
+    return {"update": partial(update, served, Rules(prepare, validate))}
 
 
 def ephemeral_containers_route(served: Served) -> Route:
@@ -55,7 +60,7 @@ def ephemeral_containers_route(served: Served) -> Route:
                 errors.forbidden(path, f'existing ephemeral containers "{name}" may not be removed')
             elif known[name] != container:
                 errors.forbidden(path, f'existing ephemeral containers "{name}" may not be changed')
-        served.strategy.validate(new, errors)
+        validate_pod(new, errors)
 
     return _door(served, Rules(prepare, validate))
 
@@ -70,8 +75,11 @@ def resize_route(served: Served) -> Route:
             if field in new["spec"]:
                 new["spec"][field] = [_resized(one, containers) for one in new["spec"][field]]
 
-    def validate(new: JsonObject, _: JsonObject, errors: FieldErrors) -> None:
-        served.strategy.validate(new, errors)
+    def validate(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+        before = qos_class(old["spec"])
+        if qos_class(new["spec"]) != before:
+            errors.invalid("spec", before, "Pod QOS Class may not change as a result of resizing")
+        validate_pod(new, errors)
 
     return _door(served, Rules(prepare, validate))
 

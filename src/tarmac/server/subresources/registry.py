@@ -16,12 +16,15 @@ from tarmac.server.subresources.doors import (
 )
 from tarmac.server.subresources.eviction import eviction_route
 from tarmac.server.subresources.metrics import UsageSource, usage_route
+from tarmac.server.subresources.reviews import REVIEWS, Reviews, TokenIssuer, review_route, token_route
 from tarmac.server.subresources.scale import scale_route
 
 Key = tuple[str, str, str]
 
 
-def special_routes(connections: NodeConnections, usage: UsageSource) -> Mapping[Key, Answering]:
+def special_routes(
+    connections: NodeConnections, usage: UsageSource, reviews: Reviews, issuer: TokenIssuer
+) -> Mapping[Key, Answering]:
     """By (group, plural, subresource)."""
 
     def connection(_: Routes, served: Served) -> Route:
@@ -42,6 +45,9 @@ def special_routes(connections: NodeConnections, usage: UsageSource) -> Mapping[
         ("metrics.k8s.io", "nodes", ""): measured,
         ("metrics.k8s.io", "pods", ""): measured,
     }
+    for group, plural in REVIEWS:
+        routes[group, plural, ""] = lambda _, served: review_route(served, reviews)
+    routes["", "serviceaccounts", "token"] = lambda _, served: token_route(served, issuer)
     for subresource in ("log", "exec", "attach", "portforward", "proxy"):
         routes["", "pods", subresource] = connection
     for plural in ("nodes", "services"):
