@@ -217,7 +217,9 @@ class Connection(asyncio.Protocol):
         head = self._shared.heads.block(status, content_type)
         if headers:
             head += encode_headers(headers)
-        reader = self._reader
+        reader, request = self._reader, self._current
+        if request is not None and request.audit_id:
+            head += b"Audit-Id: %b\r\n" % request.audit_id.encode()
         if (reader.last or self._shared.stopping) and not reader.ready:
             head += b"Connection: close\r\n"
         elif reader.http10:

@@ -17,6 +17,7 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.nodeauthorizer import NodeAuthorizer, node_name
 from tarmac.server.security.nodegraph import NodeGraph
 from tarmac.server.security.rbac import Rbac
+from tarmac.server.security.rules import Rule
 from tarmac.server.security.users import User
 from tarmac.store.interface import Store
 
@@ -68,6 +69,10 @@ class Authorizer:
         if self.rbac.allows(user, info):
             return Decision(True, reasons[-1])
         return Decision(False, "\n".join(reasons))
+
+    def rules_for(self, user: User, namespace: str) -> list[Rule]:
+        """Every rule that RBAC has for the user in a namespace (empty: cluster-wide ones only)."""
+        return self.rbac.rules_for(user, namespace)
 
     def _node_refusal(self, user: User, info: RequestInfo, query: str) -> str | None:
         node = node_name(user)

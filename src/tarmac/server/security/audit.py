@@ -1,0 +1,174 @@
+"""The audit log: one JSON line per answered request, in the form of audit.k8s.io/v1 at level Metadata. Never a body.
+
+A line is pasted together from parts that are rendered once and remembered: the user, the client, the object. Lines
+gather in memory and are handed to the file's thread twice a second or when there are many. The line's id is told to the
+client in the `Audit-Id` header, so that both sides can talk about the same request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import msgspec
+
+from tarmac.base.clock import Clock, rfc3339_micro
+from tarmac.base.randomness import Randomness
+from tarmac.server.http.messages import Answer, Request, Response, StreamResponse
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.auditfile import AuditFile
+from tarmac.server.security.reviews import user_info
+from tarmac.server.security.users import User
+
+_INTERVAL = 0.5
+_BATCH = 256 * 1024
+_BACKLOG = 16 * 1024 * 1024
+_REMEMBERED = 10_000
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Audit:
+    """Records requests. `start` on the loop, `stop` writes what is left."""
+
+    def __init__(self, file: AuditFile, clock: Clock, randomness: Randomness) -> None:
+        self._file = file
+        self._clock = clock
+        self._series = randomness.uuid()[:-12]  # ids are unique, not secret: a random UUID that counts up
+        self._count = 0
+        self._lines: list[str] = []
+        self._size = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._users: dict[User, str] = {}
+        self._clients: dict[tuple[str, str], str] = {}
+        self._objects: dict[tuple[str, str], tuple[str, str]] = {}
+        self.dropped = 0  # lines
+
+    def record(self, request: Request, answer: Answer) -> None:
+        """Note one answered request, and give it its id."""
+        self._count += 1
+        audit_id = request.audit_id = f"{self._series}{self._count:012x}"
+        info: RequestInfo = request.info
+        now = self._clock.now()
+        began = now - max(0.0, self._clock.monotonic() - request.received) if request.received else now
+        what, target = self._object(info, request)
+        stage = "ResponseStarted" if type(answer) is StreamResponse else "ResponseComplete"
+        line = (
+            f'{{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"{audit_id}","stage":"{stage}",'
+            f'{what}{self._who(request)}{self._client(request)}{target}"responseStatus":{{"metadata":{{}},{_outcome(answer)}}},'
+            f'"requestReceivedTimestamp":"{rfc3339_micro(began)}","stageTimestamp":"{rfc3339_micro(now)}"}}\n'
+        )
+        self._append(line)
+
+    def _append(self, line: str) -> None:
+        if self._size > _BACKLOG:
+            self.dropped += 1
+            return
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size > _BATCH and not self._file.busy:
+            self._flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self._file.busy:
+            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._lines:
+            self._file.write("".join(self._lines).encode())
+            self._lines = []
+            self._size = 0
+
+    def stop(self) -> None:
+        """Write what is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._flush()
+        self._file.close()
+
+    def _who(self, request: Request) -> str:
+        if request.impersonator is None:
+            return f'"user":{self._user(request.user)},'
+        return f'"user":{self._user(request.impersonator)},"impersonatedUser":{self._user(request.user)},'
+
+    def _user(self, user: User | None) -> str:
+        if user is None:
+            return "{}"
+        return self._users.get(user) or _remember(self._users, user, lambda: _text(user_info(user)))
+
+    def _client(self, request: Request) -> str:
+        key = (request.peer_address, request.headers.get("user-agent", ""))
+        return self._clients.get(key) or _remember(self._clients, key, lambda: _client(*key))
+
+    def _object(self, info: RequestInfo, request: Request) -> tuple[str, str]:
+        """Two parts of a line: request URI with verb, and object reference."""
+        if request.query:
+            return _request(info, f"{request.path}?{request.query}"), _target(info)
+        key = (info.verb, request.path)
+        return self._objects.get(key) or _remember(
+            self._objects, key, lambda: (_request(info, request.path), _target(info))
+        )
+
+
+V = TypeVar("V")
+
+
+def _remember(memory: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    if len(memory) >= _REMEMBERED:
+        memory.clear()
+    value = memory[key] = make()
+    return value
+
+
+def _text(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def _client(address: str, agent: str) -> str:
+    sources = f'"sourceIPs":[{_text(address)}],' if address else ""
+    return f'{sources}"userAgent":{_text(agent)},' if agent else sources
+
+
+def _request(info: RequestInfo, uri: str) -> str:
+    return f'"requestURI":{_text(uri)},"verb":{_text(info.verb)},'
+
+
+def _target(info: RequestInfo) -> str:
+    if not info.is_resource:
+        return ""
+    fields = {
+        "resource": info.resource,
+        "namespace": info.namespace,
+        "name": info.name,
+        "apiGroup": info.group,
+        "apiVersion": info.version,
+        "subresource": info.subresource,
+    }
+    return f'"objectRef":{_text({key: value for key, value in fields.items() if value})},'
+
+
+def _outcome(answer: Answer) -> str:
+    if not isinstance(answer, Response | StreamResponse):
+        return '"code":101'
+    if answer.status < 400:
+        return f'"code":{answer.status}'
+    return f'"status":"Failure",{_reason(answer)}"code":{answer.status}'
+
+
+def _reason(answer: Response | StreamResponse) -> str:
+    """The machine-readable reason of a refusal. Its message may quote what the client sent, so it is left out."""
+    if not isinstance(answer, Response) or not isinstance(answer.body, bytes):
+        return ""
+    try:
+        reason = _decode(answer.body).get("reason")
+    except msgspec.MsgspecError:
+        return ""
+    return f'"reason":{_text(reason)},' if reason else ""

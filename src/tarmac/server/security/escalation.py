@@ -1,0 +1,103 @@
+"""Nobody grants more than they have: an admission plugin for Roles, ClusterRoles and their bindings.
+
+Writing a role takes every permission in it, or the verb `escalate` on it. Binding a role takes every permission in it,
+or the verb `bind` on it. An aggregation rule can gather anything, so it takes everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import forbidden, not_found
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.authorize import MASTERS, Authorizer
+from tarmac.server.security.rbac import GROUP
+from tarmac.server.security.rules import Rule, missing_rights
+
+_EVERYTHING = [
+    Rule({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
+    Rule({"verbs": ["*"], "nonResourceURLs": ["*"]}),
+]
+_ROLES = ("roles", "clusterroles")
+_COLLECTOR_FIELDS = ("finalizers", "ownerReferences", "managedFields", "resourceVersion")
+
+
+class RbacEscalation(Plugin):
+    """Refuses to write what the writer could not do themselves."""
+
+    name = "RBACEscalation"
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        """Writes of the four kinds."""
+        return resource.group == GROUP and operation in ("CREATE", "UPDATE")
+
+    def validate(self, attributes: Attributes) -> None:
+        """Compare what is granted with what the writer has."""
+        obj = attributes.obj
+        if obj is None or MASTERS in attributes.user.groups or _is_collecting(obj, attributes.old):
+            return
+        if attributes.resource.plural in _ROLES:
+            self._check_role(attributes, obj)
+        else:
+            self._check_binding(attributes, obj["roleRef"])
+
+    def _check_role(self, attributes: Attributes, role: JsonObject) -> None:
+        plural = attributes.resource.plural
+        # On create the path has no name, as far as Kubernetes' check goes.
+        name = attributes.name if attributes.operation == "UPDATE" else ""
+        if self._may(attributes, "escalate", plural, name):
+            return
+        self._check_rights(attributes, [Rule(rule) for rule in role.get("rules") or ()])
+        if _gathers(role) or _gathers(attributes.old):
+            namespace_rules = self._authorizer.rules_for(attributes.user, attributes.namespace)
+            if missing_rights(namespace_rules, _EVERYTHING):
+                raise _refused(attributes, "must have cluster-admin privileges to use the aggregationRule")
+
+    def _check_binding(self, attributes: Attributes, reference: JsonObject) -> None:
+        kind, name = reference["kind"], reference["name"]
+        plural = "clusterroles" if kind == "ClusterRole" else "roles"
+        if self._may(attributes, "bind", plural, name):
+            return
+        rules = self._authorizer.rbac.role_rules(kind, name, attributes.namespace)
+        if rules is None:
+            raise not_found(GROUP, plural, name)
+        self._check_rights(attributes, rules)
+
+    def _check_rights(self, attributes: Attributes, granted: Iterable[Rule]) -> None:
+        user = attributes.user
+        owned = self._authorizer.rules_for(user, attributes.namespace)
+        missing = missing_rights(owned, granted)
+        if missing:
+            groups = " ".join(f'"{group}"' for group in user.groups)
+            listed = "\n".join(missing)
+            text = f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:'
+            raise _refused(attributes, f"{text}\n{listed}")
+
+    def _may(self, attributes: Attributes, verb: str, plural: str, name: str) -> bool:
+        info = RequestInfo(verb, "", True, GROUP, "*", plural, "", attributes.namespace, name)
+        return self._authorizer.refuses(attributes.user, info) is None
+
+
+def _refused(attributes: Attributes, why: str) -> Exception:
+    name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name", "")
+    return forbidden(GROUP, attributes.resource.plural, name, why)
+
+
+def _gathers(role: JsonObject | None) -> bool:
+    return bool(role and (role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _is_collecting(new: JsonObject, old: JsonObject | None) -> bool:
+    """Whether an update changes only what garbage collection needs to change, which grants nothing."""
+    return old is not None and _without_collector_fields(new) == _without_collector_fields(old)
+
+
+def _without_collector_fields(obj: JsonObject) -> JsonObject:
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _COLLECTOR_FIELDS}
+    return {**obj, "metadata": metadata}

@@ -1,0 +1,136 @@
+"""One noisy client cannot starve the others.
+
+Requests of one user form a flow. Two things are rationed, and only when there is somebody to ration them for:
+
+- the loop: in one pass over the sockets a flow is served `burst` times; the rest of its requests wait for later passes,
+  so a client with a thousand connections delays another client's request by a few milliseconds, not by all of its own;
+- requests in flight (waiting for the disk): a flow has at most `in_flight` of them.
+
+What waits is bounded too; past that the client is told to come back later (429). A flow that keeps within its ration
+pays two look-ups. Watches leave as soon as they have started, so they are never rationed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from math import inf
+
+from tarmac.api.status import TooManyRequests
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.users import User
+
+_IDLE_FLOWS = 4096
+
+
+class _Flow:
+    """One user's requests."""
+
+    __slots__ = ("in_flight", "round", "served", "waiting")
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.round = 0.0  # the pass of the loop that `served` counts for
+        self.served = 0
+        self.waiting: deque[asyncio.Future[None]] = deque()
+
+
+class Fairness:
+    """Lets requests through, in turn when it must.
+
+    `now` is the loop's time, which in uvloop stands still during one pass, and so tells passes apart.
+    """
+
+    def __init__(
+        self, now: Callable[[], float], burst: int = 64, in_flight: int = 256, queue: int = 4096, memory: float = 1.0
+    ) -> None:
+        self._now = now
+        self._burst = burst
+        self._in_flight = in_flight
+        self._queue = queue
+        self._memory = memory  # seconds for which another client counts as present
+        self._flows: dict[str, _Flow] = {}
+        self._latest: _Flow | None = None
+        self._alternated = -inf  # when requests of two flows last came one after the other
+        self._draining = False
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for their turn, for metrics."""
+        return sum(len(flow.waiting) for flow in self._flows.values())
+
+    def enter(self, user: User, info: RequestInfo) -> Awaitable[None] | None:
+        """None to go ahead, or what to await first. Raises TooManyRequests. Every entry is followed by `leave`."""
+        flow = self._flows.get(user.name) or self._new_flow(user.name)
+        now = self._now()
+        if flow is not self._latest:
+            if self._latest is not None:
+                self._alternated = now
+            self._latest = flow
+        if flow.round != now:
+            flow.round = now
+            flow.served = 0
+        flow.served += 1
+        alone = now - self._alternated > self._memory
+        if (flow.served <= self._burst or alone) and flow.in_flight < self._in_flight and not flow.waiting:
+            flow.in_flight += 1
+            return None
+        return self._wait(flow)
+
+    def leave(self, user: User, info: RequestInfo) -> None:
+        """A request that was let through has been answered."""
+        flow = self._flows[user.name]
+        flow.in_flight -= 1
+        if flow.waiting:
+            self._drain_soon()
+
+    def _new_flow(self, name: str) -> _Flow:
+        if len(self._flows) >= _IDLE_FLOWS:
+            self._flows = {key: flow for key, flow in self._flows.items() if flow.in_flight or flow.waiting}
+        flow = self._flows[name] = _Flow()
+        return flow
+
+    def _wait(self, flow: _Flow) -> Awaitable[None]:
+        if len(flow.waiting) >= self._queue:
+            headers = [("Retry-After", "1")]
+            text = "Too many requests, please try again later."
+            raise TooManyRequests(text, details={"retryAfterSeconds": 1}, headers=headers)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        flow.waiting.append(turn)
+        self._drain_soon()
+        return self._turn(flow, turn)
+
+    async def _turn(self, flow: _Flow, turn: asyncio.Future[None]) -> None:
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # let through and given up in the same moment
+                flow.in_flight -= 1
+            raise
+
+    def _drain_soon(self) -> None:
+        if not self._draining:
+            self._draining = True
+            asyncio.get_running_loop().call_later(0, self._drain)
+
+    def _drain(self) -> None:
+        """Let every flow's next requests through; flows that still have some get another go after the sockets did."""
+        self._draining = False
+        more = False
+        for flow in self._flows.values():
+            if flow.waiting:
+                more |= self._drain_flow(flow)
+        if more:
+            self._drain_soon()
+
+    def _drain_flow(self, flow: _Flow) -> bool:
+        """Whether something waits that could go ahead in the next pass."""
+        for _ in range(self._burst):
+            while flow.waiting and flow.waiting[0].done():
+                flow.waiting.popleft()
+            if not flow.waiting or flow.in_flight >= self._in_flight:
+                return False
+            flow.in_flight += 1
+            flow.waiting.popleft().set_result(None)
+        return bool(flow.waiting)

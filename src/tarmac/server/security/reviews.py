@@ -1,0 +1,183 @@
+"""Reviews: questions about identity and permission, answered and never stored.
+
+    reviews = Reviews(authenticator, authorizer, clock)
+    answer = reviews.answer("selfsubjectaccessreviews", user, namespace, review)
+
+`review` is the decoded object; the answer is the object to send (201).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest, invalid
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.authenticate import Authenticator
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.jwt import InvalidToken
+from tarmac.server.security.nodeauthorizer import node_name
+from tarmac.server.security.users import User
+
+_AUTHORIZATION = "authorization.k8s.io"
+
+
+class Reviews:
+    """Answers by resource name."""
+
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer, clock: Clock) -> None:
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._clock = clock
+        self._answers: dict[str, Callable[[User, str, JsonObject], JsonObject]] = {
+            "tokenreviews": self._token,
+            "selfsubjectreviews": self._self,
+            "subjectaccessreviews": self._subject_access,
+            "localsubjectaccessreviews": self._local_subject_access,
+            "selfsubjectaccessreviews": self._self_subject_access,
+            "selfsubjectrulesreviews": self._self_subject_rules,
+        }
+
+    def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject:
+        """The review with its status. Raises Invalid, BadRequest."""
+        return self._answers[plural](user, namespace, review)
+
+    def _token(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
+        spec = review.get("spec") or {}
+        if not spec.get("token"):
+            raise BadRequest("token is required for TokenReview in authentication")
+        try:
+            credential = self._authenticator.review(spec["token"], tuple(spec.get("audiences") or ()))
+        except InvalidToken as error:
+            return {**review, "status": {"user": {}, "error": f"[invalid bearer token, {error}]"}}
+        status: JsonObject = {"authenticated": True, "user": user_info(credential.user)}
+        if credential.audiences:
+            status["audiences"] = list(credential.audiences)
+        return {**review, "status": status}
+
+    def _self(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
+        metadata = {"creationTimestamp": rfc3339(self._clock.now())}
+        return {**review, "metadata": metadata, "status": {"userInfo": user_info(user)}}
+
+    def _subject_access(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
+        errors = FieldErrors()
+        _check_attributes(review, errors)
+        _check_subject(review, errors)
+        _check_metadata(review, errors, allowed=())
+        return self._decided("SubjectAccessReview", review, _subject(review), errors)
+
+    def _local_subject_access(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
+        review.setdefault("metadata", {}).setdefault("namespace", namespace)
+        errors = FieldErrors()
+        _check_attributes(review, errors)
+        _check_subject(review, errors)
+        _check_metadata(review, errors, allowed=("namespace",))
+        spec = review.get("spec") or {}
+        asked = (spec.get("resourceAttributes") or {}).get("namespace", "")
+        if spec.get("resourceAttributes") is not None and asked != review["metadata"]["namespace"]:
+            errors.invalid("spec.resourceAttributes.namespace", asked, "must match metadata.namespace")
+        if spec.get("nonResourceAttributes") is not None:
+            attributes = spec["nonResourceAttributes"]
+            errors.invalid("spec.nonResourceAttributes", attributes, "disallowed on this kind of request")
+        return self._decided("LocalSubjectAccessReview", review, _subject(review), errors)
+
+    def _self_subject_access(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
+        errors = FieldErrors()
+        _check_attributes(review, errors)
+        _check_metadata(review, errors, allowed=())
+        return self._decided("SelfSubjectAccessReview", review, user, errors)
+
+    def _decided(self, kind: str, review: JsonObject, user: User, errors: FieldErrors) -> JsonObject:
+        if errors:
+            raise invalid(_AUTHORIZATION, kind, "", errors)
+        info, query = _asked(review["spec"])
+        decision = self._authorizer.decide(user, info, query)
+        status: JsonObject = {"allowed": decision.allowed}
+        if decision.reason:
+            status["reason"] = decision.reason
+        return {**review, "status": status}
+
+    def _self_subject_rules(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
+        asked = (review.get("spec") or {}).get("namespace")
+        if not asked:
+            raise BadRequest("no namespace on request")
+        rules = [rule.source for rule in self._authorizer.rules_for(user, asked)]
+        status: JsonObject = {
+            "resourceRules": [_resource_rule(rule) for rule in rules if rule.get("resources")],
+            "nonResourceRules": [_url_rule(rule) for rule in rules if rule.get("nonResourceURLs")],
+            "incomplete": False,
+        }
+        if node_name(user) is not None:
+            status["incomplete"] = True
+            status["evaluationError"] = "node authorizer does not support user rule resolution"
+        return {**review, "spec": {}, "status": status}
+
+
+def user_info(user: User) -> JsonObject:
+    """A user as reviews and the audit log show them."""
+    info: JsonObject = {"username": user.name}
+    if user.uid:
+        info["uid"] = user.uid
+    if user.groups:
+        info["groups"] = list(user.groups)
+    if user.extra:
+        info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return info
+
+
+def _resource_rule(rule: JsonObject) -> JsonObject:
+    return {key: rule[key] for key in ("verbs", "apiGroups", "resources", "resourceNames") if rule.get(key)}
+
+
+def _url_rule(rule: JsonObject) -> JsonObject:
+    return {key: rule[key] for key in ("verbs", "nonResourceURLs") if rule.get(key)}
+
+
+def _subject(review: JsonObject) -> User:
+    spec = review.get("spec") or {}
+    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    return User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()), extra)
+
+
+def _asked(spec: JsonObject) -> tuple[RequestInfo, str]:
+    if spec.get("nonResourceAttributes") is not None:
+        attributes = spec["nonResourceAttributes"]
+        return RequestInfo(attributes.get("verb", ""), attributes.get("path", "")), ""
+    attributes = spec["resourceAttributes"]
+    fields = ("group", "version", "resource", "subresource", "namespace", "name")
+    info = RequestInfo(attributes.get("verb", ""), "", True, *[attributes.get(field, "") for field in fields])
+    selector = attributes.get("fieldSelector") or {}
+    text = selector.get("rawSelector") or ",".join(_requirement(each) for each in selector.get("requirements") or ())
+    return info, urlencode({"fieldSelector": text}) if text else ""
+
+
+def _requirement(requirement: JsonObject) -> str:
+    operator = {"In": "=", "NotIn": "!="}.get(requirement.get("operator", ""), "=")
+    return f"{requirement.get('key', '')}{operator}{','.join(requirement.get('values') or ())}"
+
+
+def _check_attributes(review: JsonObject, errors: FieldErrors) -> None:
+    spec = review.get("spec") or {}
+    resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and other is not None:
+        text = "cannot be specified in combination with resourceAttributes"
+        errors.invalid("spec.nonResourceAttributes", other, text)
+    if resource is None and other is None:
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        errors.invalid("spec.resourceAttributes", None, text)
+
+
+def _check_subject(review: JsonObject, errors: FieldErrors) -> None:
+    spec = review.get("spec") or {}
+    if not spec.get("user") and not spec.get("groups"):
+        errors.invalid("spec.user", spec.get("user", ""), "at least one of user or group must be specified")
+
+
+def _check_metadata(review: JsonObject, errors: FieldErrors, allowed: tuple[str, ...]) -> None:
+    metadata: dict[str, Any] = review.get("metadata") or {}
+    if any(value for key, value in metadata.items() if key not in (*allowed, "managedFields")):
+        errors.invalid("metadata", metadata, "must be empty except for namespace" if allowed else "must be empty")
