@@ -1,0 +1,137 @@
+"""The CRDs are complete, and a real API server takes them and the examples."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tarmac.api.catalog import build_catalog
+from tarmac.api.crds import crd_documents
+from tests.support.peer import Peer, running_peer
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return crd_documents(build_catalog())
+
+
+def schema_of(documents: list[Document], name: str) -> Document:
+    (document,) = [item for item in documents if item["metadata"]["name"] == name]
+    return document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def at(schema: Document, *path: str) -> Document:
+    for step in path:
+        schema = schema["items"] if step == "[]" else schema["properties"][step]
+    return schema
+
+
+def nodes(schema: Document) -> Iterator[Document]:
+    yield schema
+    for child in [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]:
+        if child:
+            yield from nodes(child)
+
+
+def test_every_own_kind_has_one(documents: list[Document]) -> None:
+    assert len(documents) == 17
+    assert all(document["spec"]["versions"][0]["subresources"]["status"] == {} for document in documents)
+
+
+def test_lists_say_how_they_are_merged(documents: list[Document]) -> None:
+    spec = at(schema_of(documents, "workloads.compute.datumapis.com"), "spec")
+    template = at(spec, "template", "spec")
+    keyed = [at(spec, "placements"), at(template, "volumes"), at(template, "runtime", "sandbox", "containers")]
+    for node in keyed:
+        assert (node["x-kubernetes-list-type"], node["x-kubernetes-list-map-keys"]) == ("map", ["name"])
+
+
+def test_interfaces_may_be_nameless_so_their_list_is_taken_as_a_whole(documents: list[Document]) -> None:
+    template = at(schema_of(documents, "workloads.compute.datumapis.com"), "spec", "template", "spec")
+    assert at(template, "networkInterfaces")["x-kubernetes-list-type"] == "atomic"
+
+
+def test_the_two_shorthands_let_unknown_shapes_through(documents: list[Document]) -> None:
+    template = at(schema_of(documents, "workloads.compute.datumapis.com"), "spec", "template")
+    network = at(template, "spec", "networkInterfaces", "[]", "network")
+    assert template["x-kubernetes-preserve-unknown-fields"]
+    assert network["x-kubernetes-preserve-unknown-fields"]
+    assert "type" not in network
+
+
+def test_every_field_is_documented(documents: list[Document]) -> None:
+    for document in documents:
+        root = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        for node in nodes({"properties": {name: root["properties"][name] for name in ("spec", "status")}}):
+            for name, child in node.get("properties", {}).items():
+                assert child.get("description"), f"{document['metadata']['name']}: {name}"
+
+
+def test_the_deployment_can_be_scaled(documents: list[Document]) -> None:
+    (document,) = [item for item in documents if item["spec"]["names"]["kind"] == "WorkloadDeployment"]
+    scale = document["spec"]["versions"][0]["subresources"]["scale"]
+    assert scale["specReplicasPath"] == ".spec.replicas"
+
+
+class Real:
+    """A few calls to a real API server."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._context = ssl.create_default_context(cadata=peer.ca)
+
+    def call(self, method: str, path: str, body: Document | None = None) -> Document:
+        headers = {"Authorization": f"Bearer {self._peer.token}", "Content-Type": "application/json"}
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(self._peer.url + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, context=self._context, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return json.load(error)
+
+
+def is_established(document: Document) -> bool:
+    conditions = {item["type"]: item for item in document.get("status", {}).get("conditions", [])}
+    assert conditions.get("NonStructuralSchema", {}).get("status") != "True", conditions["NonStructuralSchema"]
+    assert conditions.get("NamesAccepted", {}).get("status", "True") == "True", conditions["NamesAccepted"]
+    return conditions.get("Established", {}).get("status") == "True"
+
+
+@pytest.mark.peers
+@pytest.mark.timeout(180)
+def test_a_real_api_server_establishes_every_crd_and_takes_the_examples(documents: list[Document]) -> None:
+    with running_peer() as peer:
+        real = Real(peer)
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for document in documents:
+            answer = real.call("POST", path, document)
+            assert answer["kind"] == "CustomResourceDefinition", answer
+        waiting = {document["metadata"]["name"] for document in documents}
+        while waiting:
+            waiting = {name for name in waiting if not is_established(real.call("GET", f"{path}/{name}"))}
+        for example in sorted(EXAMPLES.glob("*.yaml")):
+            for item in yaml.safe_load_all(example.read_text()):
+                answer = created(real, item, documents)
+                assert answer["kind"] == item["kind"], (example.name, answer)
+
+
+def created(real: Real, item: Document, documents: list[Document]) -> Document:
+    """The answer to creating an object; a new kind's endpoints may need a moment to appear."""
+    (crd,) = [document for document in documents if document["spec"]["names"]["kind"] == item["kind"]]
+    namespace = "/namespaces/default" if crd["spec"]["scope"] == "Namespaced" else ""
+    path = f"/apis/{item['apiVersion']}{namespace}/{crd['spec']['names']['plural']}"
+    while real.call("GET", path).get("code") == 404:
+        pass
+    return real.call("POST", f"{path}?fieldValidation=Strict", item)
