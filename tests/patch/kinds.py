@@ -49,9 +49,7 @@ def _deployment() -> Schema:
     template = Schema(Type.OBJECT, fields={"metadata": metadata, "spec": spec}, always={"metadata": {}, "spec": {}})
     limit = Schema(Type.INT_OR_STRING)
     rolling = Schema(Type.OBJECT, fields={"maxSurge": limit, "maxUnavailable": limit})
-    strategy = Schema(
-        Type.OBJECT, fields={"type": _text(), "rollingUpdate": rolling}, patch_strategy=("retainKeys",)
-    )
+    strategy = Schema(Type.OBJECT, fields={"type": _text(), "rollingUpdate": rolling}, patch_strategy=("retainKeys",))
     selector = Schema(Type.OBJECT, fields={"matchLabels": Schema(Type.MAP, items=_text())}, atomic=True)
     deployment = Schema(
         Type.OBJECT,
@@ -129,8 +127,7 @@ WIDGET = Resource(
 )
 
 RESOURCES = {
-    resource.kind: resource
-    for resource in (CONFIG_MAP, SERVICE_ACCOUNT, SERVICE, POD, NODE, DEPLOYMENT, WIDGET)
+    resource.kind: resource for resource in (CONFIG_MAP, SERVICE_ACCOUNT, SERVICE, POD, NODE, DEPLOYMENT, WIDGET)
 }
 
 _STRING = {"type": "string"}

@@ -20,7 +20,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, Conflict
 from tarmac.server.patch import conformity, entries, managed, resets
-from tarmac.server.patch.elements import display
+from tarmac.server.patch.elements import display, encode_value
 from tarmac.server.patch.entries import Claim, Manager, Managers
 from tarmac.server.patch.fieldset import (
     FieldSet,
@@ -44,7 +44,6 @@ _KUBECTL = "kubectl"
 _MAX_ANNOTATIONS = 256 * 1024
 
 _encode = msgspec.json.Encoder().encode
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -231,6 +230,6 @@ def _refresh_last_applied(metadata: JsonObject, applied: JsonObject) -> None:
     if LAST_APPLIED in given:
         rest = {name: value for name, value in given.items() if name != LAST_APPLIED}
         applied = {**applied, "metadata": {**applied["metadata"], "annotations": rest}}
-    metadata["annotations"] = annotations = {**annotations, LAST_APPLIED: _encode_sorted(applied).decode() + "\n"}
+    metadata["annotations"] = annotations = {**annotations, LAST_APPLIED: encode_value(applied) + "\n"}
     if sum(len(name.encode()) + len(value.encode()) for name, value in annotations.items()) > _MAX_ANNOTATIONS:
         del annotations[LAST_APPLIED]

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 _plain = re.compile(r"[A-Za-z0-9 _./:@+,=*-]*").fullmatch
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}

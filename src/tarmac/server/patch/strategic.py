@@ -239,6 +239,8 @@ def _by_key(key: str) -> Identify:
 
 
 def _scalar(item: Any) -> Any:
+    if isinstance(item, dict | list):
+        raise unclassified("cannot merge lists without merge key for struct")
     return item
 
 

@@ -1,0 +1,1 @@
+"""Changing objects: patches, apply, and who manages what."""

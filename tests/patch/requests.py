@@ -1,0 +1,56 @@
+"""A scenario's step as a request, and as a call of this package."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.server.patch import engine, managed
+from tarmac.server.patch.apply import server_side_apply
+from tests.patch.scenarios import NAME, Step
+
+PATCH_TYPES = {
+    "json": engine.JSON_PATCH,
+    "merge": engine.MERGE_PATCH,
+    "strategic": engine.STRATEGIC_PATCH,
+    "apply": engine.APPLY_PATCH,
+}
+
+
+def body_of(resource: Resource, step: Step, live: JsonObject | None) -> Any:
+    """The body of a request: whole objects get what every object of the kind has."""
+    if step.verb in ("json", "merge", "strategic"):
+        return step.body
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, **copy.deepcopy(step.body)}
+    body["metadata"] = {"name": NAME, **body.get("metadata", {})}
+    if step.verb == "update" and live is not None:
+        body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+    return body
+
+
+def outcome(resource: Resource, live: JsonObject | None, step: Step, now: str) -> JsonObject:
+    """What the request makes of the object before the server defaults and records managers (an apply does the latter)."""
+    body = body_of(resource, step, live)
+    if step.verb == "apply":
+        return server_side_apply(
+            resource, live, body, step.manager, force=step.force, subresource=step.subresource, now=now
+        )
+    if step.verb in PATCH_TYPES:
+        assert live is not None
+        return engine.apply_patch(resource, PATCH_TYPES[step.verb], live, json.dumps(body).encode())
+    return body
+
+
+def managers(
+    resource: Resource, live: JsonObject | None, new: JsonObject, sent: Any, step: Step, now: str
+) -> list[JsonObject]:
+    """managedFields after a write of `new`, whose body carried `sent` as its managedFields."""
+    obj = copy.deepcopy(new)
+    obj["metadata"].pop("managedFields", None)
+    if sent is not None:
+        obj["metadata"]["managedFields"] = sent
+    managed.for_update(resource, live, obj, step.manager, step.subresource, now)
+    return obj["metadata"].get("managedFields", [])
