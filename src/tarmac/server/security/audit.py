@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,11 +32,11 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 K = TypeVar("K", bound=Hashable)
 
 
-class Audit:
-    """Records requests. `start` on the loop, `stop` writes what is left."""
+class AuditLog:
+    """Records requests; `close` writes what is left. `largest` bytes in, the file is rotated."""
 
-    def __init__(self, file: AuditFile, clock: Clock, randomness: Randomness) -> None:
-        self._file = file
+    def __init__(self, path: Path, clock: Clock, randomness: Randomness, largest: int = 100 * 1024 * 1024) -> None:
+        self._file = AuditFile(path, largest)
         self._clock = clock
         self._series = randomness.uuid()[:-12]  # ids are unique, not secret: a random UUID that counts up
         self._count = 0
@@ -45,7 +46,7 @@ class Audit:
         self._users: dict[User, str] = {}
         self._clients: dict[tuple[str, str], str] = {}
         self._objects: dict[tuple[str, str], tuple[str, str]] = {}
-        self.dropped = 0  # lines
+        self._dropped = 0
 
     def record(self, request: Request, answer: Answer) -> None:
         """Note one answered request, and give it its id."""
@@ -65,7 +66,7 @@ class Audit:
 
     def _append(self, line: str) -> None:
         if self._size > _BACKLOG:
-            self.dropped += 1
+            self._dropped += 1
             return
         self._lines.append(line)
         self._size += len(line)
@@ -87,7 +88,12 @@ class Audit:
             self._lines = []
             self._size = 0
 
-    def stop(self) -> None:
+    @property
+    def dropped(self) -> int:
+        """How many lines never reached the disk, for metrics."""
+        return self._dropped + self._file.dropped
+
+    def close(self) -> None:
         """Write what is left."""
         if self._timer is not None:
             self._timer.cancel()

@@ -18,7 +18,7 @@ _log = log("audit")
 class AuditFile:
     """One log file and its rotated predecessors (`audit.log.1` is the newest)."""
 
-    def __init__(self, path: Path, largest: int = 100 * 1024 * 1024, backups: int = 5) -> None:
+    def __init__(self, path: Path, largest: int, backups: int = 5) -> None:
         self._path = path
         self._largest = largest
         self._backups = backups
@@ -26,7 +26,7 @@ class AuditFile:
         self._descriptor = self._open()
         self._writing: Future[None] | None = None
         self._failing = False
-        self.dropped = 0  # bytes that were not written
+        self.dropped = 0  # lines that were not written
 
     @property
     def busy(self) -> bool:
@@ -55,7 +55,7 @@ class AuditFile:
             self._write_all(data, size)
             self._failing = False
         except OSError as error:
-            self.dropped += len(data)
+            self.dropped += data.count(b"\n")
             if not self._failing:
                 _log.warning("audit log cannot be written, dropping lines", path=str(self._path), error=str(error))
             self._failing = True

@@ -25,7 +25,7 @@ _MARK = b"\x01"
 _NONCE = 12
 
 
-class BadKeyFile(Exception):
+class BadKeyFile(ValueError):
     """The key file cannot be used; the text tells the operator why."""
 
 

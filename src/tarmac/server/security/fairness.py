@@ -43,9 +43,14 @@ class Fairness:
     """
 
     def __init__(
-        self, now: Callable[[], float], burst: int = 64, in_flight: int = 256, queue: int = 4096, memory: float = 1.0
+        self,
+        now: Callable[[], float] | None = None,
+        burst: int = 64,
+        in_flight: int = 256,
+        queue: int = 4096,
+        memory: float = 1.0,
     ) -> None:
-        self._now = now
+        self._now = now or asyncio.get_running_loop().time
         self._burst = burst
         self._in_flight = in_flight
         self._queue = queue
