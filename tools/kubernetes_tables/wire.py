@@ -42,11 +42,11 @@ def wire_table(modules: dict[str, Path], go: GoTypes, wanted: set[str]) -> Messa
 def _message(name: str, body: str, go: GoTypes) -> dict[str, list[str]]:
     json_names = {field.number: field.json for field in go.struct(name) or [] if field.number}
     fields: dict[str, list[str]] = {}
-    for label, map_value, type, proto_name, number in _FIELD.findall(body):
+    for label, map_value, written, proto_name, number in _FIELD.findall(body):
         if number not in json_names:
             raise SystemExit(f"{name}.{proto_name} is in the .proto file but not in the Go type")
         shape = "{}" if map_value else "[]" if label == "repeated" else ""
-        fields[number] = [json_names[number], shape, _type(map_value or type, name, go)]
+        fields[number] = [json_names[number], shape, _type(map_value or written, name, go)]
     return fields
 
 

@@ -2,8 +2,8 @@
 
 Kubernetes' own kinds are decoded as Go decodes them into typed structs: type and kind may be left out, the first wrong
 type is a 400. Tarmac's kinds behave as custom resources: type and kind must be there, wrong types are a 422 that lists
-every one. Unknown and repeated fields are dropped; whether that is silent, a warning or a refusal is the client's choice
-(`fieldValidation`).
+every one. Unknown and repeated fields are dropped; whether that is silent, a warning or a refusal is for the client to
+say (`fieldValidation`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,20 @@ import msgspec
 
 from tarmac.api.decode import strictness
 from tarmac.api.decode.findings import add_mismatches, go_kind, go_text
+from tarmac.api.decode.headers import (
+    Refused,
+    check_header,
+    check_own_kind,
+    native_object,
+    not_registered,
+    object_or_refuse,
+    own_object,
+    unrecognized,
+)
 from tarmac.api.decode.jsontext import Malformed, Pairs, parse_json
 from tarmac.api.decode.media import PROTOBUF, YAML, body_type
 from tarmac.api.decode.rules import Mismatch, Walk, compile_rule
-from tarmac.api.kubernetes.tables import is_known, load_schema
+from tarmac.api.kubernetes.tables import load_schema
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject, Schema
 from tarmac.api.status import BadRequest, Invalid, invalid
@@ -40,17 +50,13 @@ class _Body(NamedTuple):
     notes: list[str]
 
 
-class Refused(Exception):
-    """The body does not decode; the caller knows which Status that is."""
-
-
 def decode_object(resource: Resource, body: bytes, content_type: str = "", field_validation: str = "") -> Decoded:
     """The object in a POST or PUT of a resource. Raises BadRequest, UnsupportedMediaType, Invalid."""
     if resource.native:
         return decode_kind(resource.group, resource.version, resource.kind, body, content_type, field_validation)
     kind = (resource.group, resource.version, resource.kind)
     parsed = _parse(body, body_type(content_type, native=False), kind)
-    obj = _own_object(resource, parsed.value, body)
+    obj = own_object(resource, parsed.value, body)
     warnings = _check_own(resource, obj, field_validation, parsed.pairs, parsed.notes)
     return Decoded(obj, warnings)
 
@@ -60,8 +66,8 @@ def decode_kind(
 ) -> Decoded:
     """An object of one of Kubernetes' own kinds, be it a resource or the body of a subresource."""
     parsed = _parse(body, body_type(content_type, native=True), (group, version, kind))
-    obj = _native_object(parsed.value, body, kind)
-    _check_header(obj, group, version, kind, body)
+    obj = native_object(parsed.value, body, kind)
+    check_header(obj, group, version, kind, body)
     schema = load_schema(group, version, kind)
     try:
         return Decoded(obj, _check_native(schema, obj, field_validation, parsed.pairs, parsed.notes))
@@ -77,10 +83,10 @@ def decode_delete_options(body: bytes, content_type: str = "") -> JsonObject:
         return {}
     try:
         parsed = _read(body, body_type(content_type, native=True), ("", "v1", "DeleteOptions"))
-        obj = _object_or_refuse(parsed.value)
+        obj = object_or_refuse(parsed.value)
         kind, version = obj.get("kind") or "DeleteOptions", obj.get("apiVersion") or "v1"
         if kind != "DeleteOptions":
-            raise Refused(_not_registered(kind, version))
+            raise Refused(not_registered(kind, version))
         _check_native(load_schema("", "v1", "DeleteOptions"), obj, "Ignore", None, [])
     except (Malformed, Refused) as error:
         raise BadRequest(str(error)) from None
@@ -93,7 +99,7 @@ def check_object(
     """Check an object that a patch made, in place; returns warnings. `repeated` are keys that the patch had twice."""
     notes = [f'duplicate field "{path}"' for path in repeated]
     if not resource.native:
-        _check_own_kind(resource, obj)
+        check_own_kind(resource, obj)
         return _check_own(resource, obj, field_validation, None, notes)
     try:
         return _check_native(resource.schema, obj, field_validation, None, notes)
@@ -110,7 +116,7 @@ def _parse(body: bytes, media: str, kind: tuple[str, str, str]) -> _Body:
     try:
         return _read(body, media, kind)
     except Malformed as error:
-        raise _unrecognized(kind[2], str(error), body) from None
+        raise unrecognized(kind[2], str(error), body) from None
 
 
 def _read(body: bytes, media: str, kind: tuple[str, str, str]) -> _Body:
@@ -128,101 +134,6 @@ def _read(body: bytes, media: str, kind: tuple[str, str, str]) -> _Body:
         return _Body(*parse_json(body), [])
     except Malformed as error:
         raise Malformed(f"couldn't get version/kind; json parse error: {error}") from None
-
-
-def _unrecognized(kind: str, why: str, body: bytes) -> BadRequest:
-    return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(body)})")
-
-
-def _summary(body: bytes) -> str:
-    if not body:
-        return "<empty>"
-    head, more = body[:30], " ..." if len(body) > 30 else ""
-    return (head.decode("utf-8", "replace") if body.startswith(b"{") else head.hex()) + more
-
-
-# --- kinds and versions ---
-
-_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
-
-
-def _object_or_refuse(value: Json) -> JsonObject:
-    """A JSON object with texts for type and kind; null is an empty one, as in Go."""
-    if value is None:
-        return {}
-    problem = f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into Go "
-    if type(value) is not dict:
-        raise Refused(f"{problem}value of type {_TYPE_META}")
-    for field in ("apiVersion", "kind"):
-        given = value.get(field)
-        if given is not None and type(given) is not str:
-            raise Refused(problem.replace("object", go_kind(given), 1) + f"struct field .{field} of type string")
-    return value
-
-
-def _native_object(value: Json, body: bytes, kind: str) -> JsonObject:
-    try:
-        return _object_or_refuse(value)
-    except Refused as refusal:
-        raise _unrecognized(kind, str(refusal), body) from None
-
-
-def _check_header(obj: JsonObject, group: str, version: str, kind: str, body: bytes) -> None:
-    """Fill in what is left out, refuse what is something else."""
-    api_version = f"{group}/{version}" if group else version
-    given_version, given_kind = obj.get("apiVersion") or api_version, obj.get("kind") or kind
-    if given_version != api_version or given_kind != kind:
-        _refuse_kind(given_version, given_kind, api_version, kind, body)
-    obj["apiVersion"], obj["kind"] = api_version, kind
-
-
-# versions of a body that Kubernetes converts, with the same fields
-_CONVERTED = {("policy/v1beta1", "Eviction")}
-
-
-def _refuse_kind(given_version: str, given_kind: str, api_version: str, kind: str, body: bytes) -> None:
-    if given_kind == kind and (given_version, kind) in _CONVERTED:
-        return
-    if given_version.count("/") > 1:
-        raise _unrecognized(kind, f"unexpected GroupVersion string: {given_version}", body)
-    group, _, version = given_version.rpartition("/")
-    if given_kind == kind == "Event" and is_known(group, version, kind):
-        raise _other_version(given_version, api_version)
-    if is_known(group, version, given_kind):
-        package = (api_version.rpartition("/")[0] or "core").partition(".")[0]
-        why = f"converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion"
-    else:
-        why = _not_registered(given_kind, given_version)
-    raise BadRequest(f'{given_kind} in version "{version}" cannot be handled as a {kind}: {why}')
-
-
-def _not_registered(kind: str, version: str) -> str:
-    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-
-
-def _other_version(given: str, wanted: str) -> BadRequest:
-    return BadRequest(f"the API version in the data ({given}) does not match the expected API version ({wanted})")
-
-
-def _own_object(resource: Resource, value: Json, body: bytes) -> JsonObject:
-    obj = _native_object(value, body, resource.kind)
-    if not obj.get("kind"):
-        why = f"Object 'Kind' is missing in '{body.decode('utf-8', 'replace')}'"
-        raise _unrecognized(resource.kind, why, body)
-    given = obj.get("apiVersion") or ""
-    if given != resource.api_version:
-        raise _other_version(given, resource.api_version)
-    _check_own_kind(resource, obj)
-    return obj
-
-
-def _check_own_kind(resource: Resource, obj: JsonObject) -> None:
-    if obj.get("kind") != resource.kind:
-        errors = FieldErrors()
-        errors.invalid("kind", obj.get("kind"), f"must be {resource.kind}")
-        metadata = obj.get("metadata")
-        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-        raise invalid(resource.group, str(obj.get("kind")), name, errors)
 
 
 # --- fields ---

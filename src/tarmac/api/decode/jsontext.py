@@ -33,7 +33,7 @@ class Parsed(NamedTuple):
 
 
 class Pairs(dict[str, Any]):
-    """An object whose text may repeat keys: `all` are its members as written. Equal keys are merged as Go merges them."""
+    """An object whose text may repeat keys: `all` are its members as written. Equal keys are merged as in Go."""
 
     __slots__ = ("all", "repeats")
 

@@ -1,8 +1,8 @@
 """Protobuf bodies of Kubernetes' own kinds, turned into JSON by a generic walk over the generated field table.
 
-A body is four magic bytes and a `runtime.Unknown`: type, kind, and the object's own message. Embedded structs, which are
-messages of their own on the wire, become flat as they are in JSON. A field number that the table does not know means
-that the client is newer than we are: it is dropped like an unknown JSON field, and like one it is reported.
+A body is four magic bytes and a `runtime.Unknown`: type, kind, and the object's own message. Embedded structs, which
+are messages of their own on the wire, become flat as they are in JSON. A field number that the table does not know
+means that the client is newer than we are: it is dropped like an unknown JSON field, and like one it is reported.
 """
 
 from __future__ import annotations

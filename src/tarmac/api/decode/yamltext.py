@@ -1,8 +1,8 @@
 """YAML bodies, read as Kubernetes reads them: YAML 1.1 turned into JSON.
 
 The rules for plain scalars are those of the Go library behind Kubernetes, which differ from PyYAML's: `y` and `n` are
-booleans, `1e3` is a number, dates stay text, and keys of any scalar type become strings. Only the first document counts.
-Anchors are copied where they are used; a document whose aliases would expand beyond reason is refused.
+booleans, `1e3` is a number, dates stay text, and keys of any scalar type become strings. Only the first document
+counts. Anchors are copied where they are used; a document whose aliases would expand beyond reason is refused.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ def parse_yaml(body: bytes) -> YamlParsed:
     try:
         loader = yaml.CSafeLoader(body)
         try:
-            if not loader.check_node():
-                return YamlParsed(None, [])
-            return _Reader(loader.get_node()).result()
+            root = loader.get_node() if loader.check_node() else None
+            return YamlParsed(None, []) if root is None else _Reader(root).result()
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# (group, version) -> plurals; groups in the order in which Kubernetes prefers them, which is how clients resolve short names
+# (group, version) -> plurals; groups in the order in which Kubernetes lists them, by which clients resolve short names
 SERVED: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "v1"): (
         "bindings",

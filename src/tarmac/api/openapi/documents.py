@@ -22,7 +22,12 @@ from tarmac.api.resource import Resource
 
 _encode = msgspec.json.Encoder().encode
 _SECURITY = {
-    "BearerToken": {"description": "Bearer Token authentication", "in": "header", "name": "authorization", "type": "apiKey"}
+    "BearerToken": {
+        "description": "Bearer Token authentication",
+        "in": "header",
+        "name": "authorization",
+        "type": "apiKey",
+    }
 }
 
 # what clients ask for, and what Kubernetes calls it in the answer (an `@` would be malformed there)
@@ -43,7 +48,7 @@ class _V2(msgspec.Struct):
     paths: msgspec.Raw
     definitions: msgspec.Raw
     security: msgspec.Raw
-    securityDefinitions: msgspec.Raw
+    security_definitions: msgspec.Raw = msgspec.field(name="securityDefinitions")
 
 
 def digest(body: bytes) -> str:
@@ -70,7 +75,7 @@ class OpenAPI:
     def index(self) -> Document:
         """`/openapi/v3`: where each group's document is."""
         hashes = {**self._generated, **{path: self._own_document(path).hash for path in self._own}}
-        entries = {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={hash}"} for path, hash in hashes.items()}
+        entries = {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={known}"} for path, known in hashes.items()}
         body = _encode({"paths": entries})
         return Document(body, digest(body))
 

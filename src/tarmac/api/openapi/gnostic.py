@@ -152,7 +152,9 @@ def _parameter(parameter: Node) -> bytes:
 
 
 def _responses(number: int, responses: Node) -> bytes:
-    return _message(number, b"".join(_named(code, _message(1, _response(answer))) for code, answer in responses.items()))
+    return _message(
+        number, b"".join(_named(code, _message(1, _response(answer))) for code, answer in responses.items())
+    )
 
 
 def _response(answer: Node) -> bytes:
@@ -201,4 +203,6 @@ _IN: dict[str, tuple[int, dict[str, tuple[int, Writer]], int]] = {
 
 
 def _api_key(scheme: Node) -> bytes:
-    return _text(1, scheme["type"]) + _text(2, scheme["name"]) + _text(3, scheme["in"]) + _text(4, scheme["description"])
+    return (
+        _text(1, scheme["type"]) + _text(2, scheme["name"]) + _text(3, scheme["in"]) + _text(4, scheme["description"])
+    )

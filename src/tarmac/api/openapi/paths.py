@@ -6,7 +6,7 @@ operation whether it may leave validation and dry runs to the server.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tarmac.api.openapi.naming import document_path, operation_group, reference, tag
 from tarmac.api.resource import Resource, Subresource
@@ -40,17 +40,32 @@ _WRITE = ("dryRun", "fieldManager", "fieldValidation")
 _DELETE = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
 _SELECT = ("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch")
 
-# verb -> (method, x-kubernetes-action, start of the operation id, parameters, what it does)
+
+class _Action(NamedTuple):
+    method: str
+    action: str  # x-kubernetes-action
+    start: str  # of the operation id
+    parameters: tuple[str, ...]
+    text: str
+
+
+# by verb, on one object and on the collection
 _ONE = {
-    "get": ("get", "get", "read", (), "read the specified"),
-    "update": ("put", "put", "replace", _WRITE, "replace the specified"),
-    "patch": ("patch", "patch", "patch", (*_WRITE, "force"), "partially update the specified"),
-    "delete": ("delete", "delete", "delete", _DELETE, "delete a"),
+    "get": _Action("get", "get", "read", (), "read the specified"),
+    "update": _Action("put", "put", "replace", _WRITE, "replace the specified"),
+    "patch": _Action("patch", "patch", "patch", (*_WRITE, "force"), "partially update the specified"),
+    "delete": _Action("delete", "delete", "delete", _DELETE, "delete a"),
 }
 _MANY = {
-    "list": ("get", "list", "list", _LIST, "list or watch objects of kind"),
-    "create": ("post", "post", "create", _WRITE, "create a"),
-    "deletecollection": ("delete", "deletecollection", "deleteCollection", (*_DELETE, *_SELECT), "delete collection of"),
+    "list": _Action("get", "list", "list", _LIST, "list or watch objects of kind"),
+    "create": _Action("post", "post", "create", _WRITE, "create a"),
+    "deletecollection": _Action(
+        "delete",
+        "deletecollection",
+        "deleteCollection",
+        (*_DELETE, *_SELECT),
+        "delete collection of",
+    ),
 }
 
 
@@ -74,7 +89,7 @@ def paths_of(resource: Resource, type_name: str) -> dict[str, Any]:
 def _item(
     resource: Resource,
     type_name: str,
-    actions: dict[str, tuple[str, str, str, tuple[str, ...], str]],
+    actions: dict[str, _Action],
     verbs: tuple[str, ...],
     places: list[str],
     everywhere: bool = False,
@@ -121,8 +136,8 @@ def _place(name: str, resource: Resource) -> dict[str, Any]:
 
 
 def _parameter(name: str) -> dict[str, Any]:
-    type, text = _QUERY[name]
-    return {"description": text, "in": "query", "name": name, "schema": _unique(type)}
+    kind, text = _QUERY[name]
+    return {"description": text, "in": "query", "name": name, "schema": _unique(kind)}
 
 
 def _unique(type: str) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""What a body says it is: `apiVersion` and `kind`, and what is answered when that is not what the URL asks for."""
+
+from __future__ import annotations
+
+from tarmac.api.decode.findings import go_kind
+from tarmac.api.kubernetes.tables import is_known
+from tarmac.api.resource import Resource
+from tarmac.api.schema import Json, JsonObject
+from tarmac.api.status import BadRequest, invalid
+from tarmac.base.fielderrors import FieldErrors
+
+
+class Refused(Exception):
+    """The body does not decode; the caller knows which Status that is."""
+
+
+def unrecognized(kind: str, why: str, body: bytes) -> BadRequest:
+    """The answer to a body that is no object of any kind."""
+    return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(body)})")
+
+
+def _summary(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    head, more = body[:30], " ..." if len(body) > 30 else ""
+    return (head.decode("utf-8", "replace") if body.startswith(b"{") else head.hex()) + more
+
+
+_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+
+
+def object_or_refuse(value: Json) -> JsonObject:
+    """A JSON object with texts for type and kind; null is an empty one, as in Go."""
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise _unreadable(value, f"value of type {_TYPE_META}")
+    for field in ("apiVersion", "kind"):
+        given = value.get(field)
+        if given is not None and type(given) is not str:
+            raise _unreadable(given, f"struct field .{field} of type string")
+    return value
+
+
+def _unreadable(value: Json, wanted: str) -> Refused:
+    problem = f"json: cannot unmarshal {go_kind(value)} into Go {wanted}"
+    return Refused(f"couldn't get version/kind; json parse error: {problem}")
+
+
+def native_object(value: Json, body: bytes, kind: str) -> JsonObject:
+    """The object in a body; Kubernetes' own kinds may leave type and kind out."""
+    try:
+        return object_or_refuse(value)
+    except Refused as refusal:
+        raise unrecognized(kind, str(refusal), body) from None
+
+
+def check_header(obj: JsonObject, group: str, version: str, kind: str, body: bytes) -> None:
+    """Fill in what is left out, refuse what is something else."""
+    api_version = f"{group}/{version}" if group else version
+    given_version, given_kind = obj.get("apiVersion") or api_version, obj.get("kind") or kind
+    if given_version != api_version or given_kind != kind:
+        _refuse_kind(given_version, given_kind, api_version, kind, body)
+    obj["apiVersion"], obj["kind"] = api_version, kind
+
+
+# versions of a body that Kubernetes converts, with the same fields
+_CONVERTED = {("policy/v1beta1", "Eviction")}
+
+
+def _refuse_kind(given_version: str, given_kind: str, api_version: str, kind: str, body: bytes) -> None:
+    if given_kind == kind and (given_version, kind) in _CONVERTED:
+        return
+    if given_version.count("/") > 1:
+        raise unrecognized(kind, f"unexpected GroupVersion string: {given_version}", body)
+    group, _, version = given_version.rpartition("/")
+    if given_kind == kind == "Event" and is_known(group, version, kind):
+        raise _other_version(given_version, api_version)
+    if is_known(group, version, given_kind):
+        package = (api_version.rpartition("/")[0] or "core").partition(".")[0]
+        why = f"converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion"
+    else:
+        why = not_registered(given_kind, given_version)
+    raise BadRequest(f'{given_kind} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def not_registered(kind: str, version: str) -> str:
+    """A kind that nobody has heard of, as Kubernetes says it."""
+    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+
+
+def _other_version(given: str, wanted: str) -> BadRequest:
+    return BadRequest(f"the API version in the data ({given}) does not match the expected API version ({wanted})")
+
+
+def own_object(resource: Resource, value: Json, body: bytes) -> JsonObject:
+    """The object in a body of one of Tarmac's kinds, which must say what it is."""
+    obj = native_object(value, body, resource.kind)
+    if not obj.get("kind"):
+        why = f"Object 'Kind' is missing in '{body.decode('utf-8', 'replace')}'"
+        raise unrecognized(resource.kind, why, body)
+    given = obj.get("apiVersion") or ""
+    if given != resource.api_version:
+        raise _other_version(given, resource.api_version)
+    check_own_kind(resource, obj)
+    return obj
+
+
+def check_own_kind(resource: Resource, obj: JsonObject) -> None:
+    """The kind must be the resource's; type and version have been checked."""
+    if obj.get("kind") != resource.kind:
+        errors = FieldErrors()
+        errors.invalid("kind", obj.get("kind"), f"must be {resource.kind}")
+        metadata = obj.get("metadata")
+        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        raise invalid(resource.group, str(obj.get("kind")), name, errors)
