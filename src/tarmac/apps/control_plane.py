@@ -76,7 +76,7 @@ async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Runn
     async with AsyncExitStack() as stack:
         pki = Pki(layout.pki, clock)
         metrics = Metrics()
-        sealer = SecretSealer.open(layout.encryption_key)
+        sealer = SecretSealer.from_file(layout.encryption_key)
         store = open_store(layout.store_url, sealer=sealer, clock=clock, observer=metrics.store_observed)
         await store.start()
         stack.push_async_callback(store.close)
@@ -104,11 +104,13 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
     authenticator = Authenticator(store, tokens, authorizer, clock)
     audit = AuditLog(layout.audit_log, clock, randomness)
     stack.callback(audit.close)
-    gates = Gates(authenticator, authorizer, Fairness(), audit)
-    chain = default_chain(Reader(store), randomness)
+    gates = Gates(authenticator, authorizer, Fairness(clock.monotonic), audit)
+    catalog = build_catalog()
+    chain = default_chain(
+        Reader(store), catalog, clock, randomness, lambda user, info: authorizer.refuses(user, info) is None
+    )
     reviews = Reviews(authenticator, authorizer, clock)
     issuer = TokenIssuer(store, tokens, clock, randomness)
-    catalog = build_catalog()
     return assemble(Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer))
 
 

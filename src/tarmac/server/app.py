@@ -30,7 +30,9 @@ from tarmac.server.printing.answers import finish
 from tarmac.server.printing.negotiation import PLAIN, shape_of
 from tarmac.server.requestinfo import RequestInfo, request_info
 from tarmac.server.routes import Routes, has_form_of, is_addressed
+from tarmac.server.security.authorize import refusal
 from tarmac.server.security.users import User
+from tarmac.server.storage.expiring import EventExpiry
 from tarmac.server.storage.watchgroups import Hub
 from tarmac.store.interface import Unavailable
 
@@ -49,11 +51,8 @@ class Authenticator(Protocol):
 class Authorizer(Protocol):
     """Says who may do what."""
 
-    def allows(self, user: User, info: RequestInfo, query: str = "") -> bool:
-        """Whether the user may do it."""
-        ...
-    def refusal(self, user: User, info: RequestInfo, query: str = "") -> ApiError:
-        """What somebody hears who may not."""
+    def refuses(self, user: User, info: RequestInfo, query: str = "") -> str | None:
+        """None when the user may do it, else why not (perhaps empty)."""
         ...
 
 
@@ -91,25 +90,35 @@ class ApiServer:
     """Answers requests. `start` before the first one, `stop` after the last."""
 
     def __init__(
-        self, routes: Routes, documents: Documents, hub: Hub, gates: Gates, metrics: Metrics, clock: Clock
+        self,
+        routes: Routes,
+        documents: Documents,
+        hub: Hub,
+        expiry: EventExpiry,
+        gates: Gates,
+        metrics: Metrics,
+        clock: Clock,
     ) -> None:
         self._routes = routes
         self._documents = documents
         self._hub = hub
+        self._expiry = expiry
         self._gates = gates
         self._metrics = metrics
         self._clock = clock
-        self._beating: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to keep the deadlines of watches."""
-        self._beating = asyncio.create_task(self._hub.run())
+        """Begin to keep the deadlines of watches and the time to live of Events. The store has started."""
+        self._expiry.start()
+        self._tasks = [asyncio.create_task(self._hub.run()), asyncio.create_task(self._expiry.run())]
 
     async def stop(self) -> None:
         """End what `start` began."""
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        self._expiry.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer one request, now or later. Never raises."""
@@ -163,8 +172,9 @@ class ApiServer:
     def _dispatch(self, request: Request) -> Answer | Awaitable[Answer]:
         info: RequestInfo = request.info
         authorizer = self._gates.authorizer
-        if not authorizer.allows(request.user, info, request.query):
-            raise authorizer.refusal(request.user, info, request.query)
+        why = authorizer.refuses(request.user, info, request.query)
+        if why is not None:
+            raise refusal(request.user, info, why)
         if not info.is_resource:
             return self._documents.answer(request)
         found = self._routes.find(info)
