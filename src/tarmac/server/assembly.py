@@ -5,21 +5,23 @@ Everything with a clock, a disk or a secret comes in from outside; this is where
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tarmac.api.catalog import Catalog
+from tarmac.api.openapi.documents import OpenAPI
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.server.admission.chain import Chain
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
-from tarmac.server.endpoints.documents import Documents
+from tarmac.server.endpoints.documents import Documents, Endpoint
 from tarmac.server.endpoints.health import Check, Health
-from tarmac.server.endpoints.openapi import OpenApi
-from tarmac.server.metrics import Metrics
+from tarmac.server.endpoints.openapi import OpenApiEndpoint
+from tarmac.server.metrics import Family, Metrics
 from tarmac.server.reader import Reader
 from tarmac.server.routes import Answering, Routes
+from tarmac.server.storage.expiring import EventExpiry
 from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.served import Services
 from tarmac.server.storage.watchgroups import Hub
@@ -45,6 +47,8 @@ class Parts:
     usage: UsageSource = field(default_factory=NoUsage)
     reviews: Reviews = field(kw_only=True)
     issuer: TokenIssuer = field(kw_only=True)
+    # further documents by path: the issuer's keys
+    documents: dict[str, Endpoint] = field(default_factory=dict[str, Endpoint])
     live: dict[str, Check] = field(default_factory=dict[str, Check])
     ready: dict[str, Check] = field(default_factory=dict[str, Check])
 
@@ -54,10 +58,13 @@ def assemble(parts: Parts) -> ApiServer:
     store, clock = parts.store, parts.clock
     services = Services(store, Reader(store), parts.catalog, parts.admission, clock, parts.randomness)
     hub = Hub(store, clock)
+    parts.metrics.gauges.append(lambda: _gauges(store, hub))
     routes = Routes(services, hub, ListCache(store, clock), _special(parts))
     health = [Health(name, checks) for name, checks in _health(parts).items()]
-    documents = Documents(parts.catalog, DiscoveryEndpoint(parts.catalog), OpenApi(), health, parts.metrics)
-    return ApiServer(routes, documents, hub, parts.gates, parts.metrics, clock)
+    catalog = parts.catalog
+    discovery, openapi = DiscoveryEndpoint(catalog), OpenApiEndpoint(OpenAPI(catalog))
+    documents = Documents(catalog, discovery, openapi, health, parts.metrics, parts.documents)
+    return ApiServer(routes, documents, hub, EventExpiry(store, clock), parts.gates, parts.metrics, clock)
 
 
 def _special(parts: Parts) -> Mapping[tuple[str, str, str], Answering]:
@@ -68,3 +75,23 @@ def _health(parts: Parts) -> dict[str, dict[str, Check]]:
     live = parts.live
     ready = live | parts.ready
     return {"livez": live, "readyz": ready, "healthz": live}
+
+
+def _gauges(store: Store, hub: Hub) -> Iterator[Family]:
+    """What is read when somebody scrapes: objects by resource, watchers, events sent to them."""
+    name = "apiserver_storage_objects"
+    counts = [(name, [("resource", _shown(bucket))], store.count(bucket)) for bucket in store.buckets()]
+    yield name, "gauge", "Objects in the store.", counts
+    name = "apiserver_registered_watchers"
+    yield name, "gauge", "Watches being served.", [(name, (), hub.count)]
+    name = "apiserver_watch_events_total"
+    sent = [(name, [("resource", _shown(bucket))], count) for bucket, count in hub.sent.items()]
+    yield name, "counter", "Events sent to watchers.", sent
+    name = "apiserver_storage_revision"
+    yield name, "gauge", "The newest visible revision.", [(name, (), store.revision)]
+
+
+def _shown(bucket: str) -> str:
+    """`leases.coordination.k8s.io` of `coordination.k8s.io/leases`."""
+    group, _, plural = bucket.partition("/")
+    return plural if group == "core" else f"{plural}.{group}"

@@ -23,6 +23,8 @@ _VERBS = {"create": "POST", "update": "PUT"}
 
 Labels = Iterable[tuple[str, str]]
 Sample = tuple[str, Labels, float]
+Family = tuple[str, str, str, Iterable[Sample]]
+"""Name, type, description, samples."""
 
 
 class Histogram:
@@ -70,7 +72,7 @@ class Metrics:
         self._store: dict[str, Histogram] = {}
         self.reading = 0  # requests in flight
         self.writing = 0
-        self.gauges: list[Callable[[], Iterable[tuple[str, str, str, Iterable[Sample]]]]] = []
+        self.gauges: list[Callable[[], Iterable[Family]]] = []
 
     def finished(self, info: RequestInfo, code: int, seconds: float) -> None:
         """One request has been answered."""
@@ -125,7 +127,7 @@ class Metrics:
             lines += map(_line, samples)
         return ("\n".join(lines) + "\n").encode()
 
-    def _families(self) -> Iterator[tuple[str, str, str, Iterable[Sample]]]:
+    def _families(self) -> Iterator[Family]:
         name = "apiserver_request_total"
         yield name, "counter", "Requests by verb, resource and code.", self._totals(name)
         name = "apiserver_request_duration_seconds"
@@ -186,7 +188,8 @@ def _labels(info: RequestInfo) -> list[tuple[str, str]]:
 def _line(sample: Sample) -> str:
     name, labels, value = sample
     shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
-    return f"{name}{{{shown}}} {value:g}" if shown else f"{name} {value:.17g}"
+    number = str(value) if isinstance(value, int) else f"{value:.17g}"
+    return f"{name}{{{shown}}} {number}" if shown else f"{name} {number}"
 
 
 def _escaped(text: str) -> str:
@@ -196,7 +199,7 @@ def _escaped(text: str) -> str:
 _STARTED = time.time()
 
 
-def process_metrics() -> Iterator[tuple[str, str, str, Iterable[Sample]]]:
+def process_metrics() -> Iterator[Family]:
     """What every Prometheus client says about its process."""
     usage = limits.getrusage(limits.RUSAGE_SELF)
     values: Mapping[str, tuple[str, float]] = {

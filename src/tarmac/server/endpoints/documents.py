@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.status import MethodNotAllowed, NotFound
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.health import Health
-from tarmac.server.endpoints.openapi import OpenApi
+from tarmac.server.endpoints.openapi import OpenApiEndpoint
 from tarmac.server.endpoints.version import version
 from tarmac.server.http.messages import Request, Response
 from tarmac.server.metrics import Metrics
@@ -25,7 +25,13 @@ class Documents:
     """Answers by path."""
 
     def __init__(
-        self, catalog: Catalog, discovery: DiscoveryEndpoint, openapi: OpenApi, health: Iterable[Health], metrics: Metrics
+        self,
+        catalog: Catalog,
+        discovery: DiscoveryEndpoint,
+        openapi: OpenApiEndpoint,
+        health: Iterable[Health],
+        metrics: Metrics,
+        more: Mapping[str, Endpoint],
     ) -> None:
         self._versions = {(resource.group, resource.version) for resource in catalog}
         self._discovery = discovery
@@ -36,6 +42,7 @@ class Documents:
             "/version": lambda request: document(request, version()),
             "/metrics": lambda _: Response(200, metrics.text(), "text/plain; version=0.0.4; charset=utf-8"),
             "/openapi/v2": openapi.v2,
+            **more,
         }
 
     def answer(self, request: Request) -> Response:
@@ -66,10 +73,11 @@ class Documents:
         return None
 
     def _paths(self, request: Request) -> Response:
-        paths = [*self._discovery.paths(), *self._openapi.paths(), "/metrics", "/version"]
+        paths = [*self._discovery.paths(), *self._openapi.paths(), *self._exact]
+        paths.remove("/")
         paths += [f"/{name}" for name in _HEALTH]
         paths += [f"/{name}/{check}" for name, part in self._health.items() for check in part.names()]
-        return document(request, {"paths": sorted(paths)})
+        return document(request, {"paths": sorted(set(paths))})
 
 
 def page_not_found() -> Response:

@@ -183,8 +183,9 @@ async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject) -> 
     value = served.encode(new)
     if call.options.dry_run:
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
-    if gone:
-        return await store.delete(served.bucket, entry.name, entry.revision, value)
+    if gone:  # watchers see the last stored state go, the client what it made of it
+        last = await store.delete(served.bucket, entry.name, entry.revision)
+        return Entry(last.name, last.revision, last.created, splice(value, last.revision))
     return await store.update(served.bucket, entry.name, value, entry.revision)
 
 
