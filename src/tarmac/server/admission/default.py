@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from tarmac.api.catalog import Catalog
+from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
-from tarmac.server.admission.chain import Chain
+from tarmac.server.admission.certificates import (
+    CertificateApproval,
+    CertificateRequester,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
+from tarmac.server.admission.chain import Chain, Plugin
+from tarmac.server.admission.instances import InstanceCreation
+from tarmac.server.admission.limitranges import LimitRanger
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
+from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition
+from tarmac.server.admission.podsecurity.plugin import PodSecurity
 from tarmac.server.admission.priority import Priority
+from tarmac.server.admission.quota.plugin import ResourceQuotas
 from tarmac.server.admission.runtimeclasses import RuntimeClasses
 from tarmac.server.admission.serviceaccounts import ServiceAccounts
+from tarmac.server.admission.serviceaddresses import ServiceAddresses
 from tarmac.server.admission.storage import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
@@ -16,20 +30,42 @@ from tarmac.server.admission.storage import (
 )
 from tarmac.server.admission.tolerations import DefaultTolerationSeconds
 from tarmac.server.reader import Reader
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.escalation import RbacEscalation
 
 
-def default_chain(reader: Reader, randomness: Randomness) -> Chain:
-    """Every plugin that is on by default."""
-    return Chain(
-        (
-            NamespaceLifecycle(reader),
-            ServiceAccounts(reader, randomness),
-            TaintNodesByCondition(),
-            Priority(reader),
-            DefaultTolerationSeconds(),
-            DefaultStorageClass(reader),
-            StorageObjectInUseProtection(),
-            RuntimeClasses(reader),
-            PersistentVolumeClaimResize(reader),
-        )
-    )
+def default_plugins(
+    reader: Reader, catalog: Catalog, clock: Clock, randomness: Randomness, authorizer: Authorizer
+) -> list[Plugin]:
+    """Every plugin that is on by default. Quotas come last, so that nothing refuses an object that was charged."""
+    quotas = catalog.find("", "v1", "resourcequotas")
+    assert quotas is not None, "resourcequotas are always served"
+    return [
+        NamespaceLifecycle(reader),
+        LimitRanger(reader),
+        ServiceAccounts(reader, randomness),
+        NodeRestriction(reader),
+        TaintNodesByCondition(),
+        PodSecurity(reader),
+        Priority(reader),
+        DefaultTolerationSeconds(),
+        DefaultStorageClass(reader),
+        StorageObjectInUseProtection(),
+        PersistentVolumeClaimResize(reader),
+        RuntimeClasses(reader),
+        CertificateRequester(clock),
+        CertificateApproval(authorizer),
+        CertificateSigning(authorizer),
+        CertificateSubjectRestriction(),
+        RbacEscalation(authorizer),
+        InstanceCreation(),
+        ServiceAddresses(reader, randomness),
+        ResourceQuotas(reader, quotas),
+    ]
+
+
+def default_chain(
+    reader: Reader, catalog: Catalog, clock: Clock, randomness: Randomness, authorizer: Authorizer
+) -> Chain:
+    """The default plugins as a chain."""
+    return Chain(default_plugins(reader, catalog, clock, randomness, authorizer))

@@ -1,0 +1,133 @@
+"""Plugins for certificate signing requests: who asks, who may approve and sign, and what nobody may ask for."""
+
+from __future__ import annotations
+
+import base64
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.refusal import refuse
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.users import User
+
+_BUCKET = "certificates.k8s.io/certificatesigningrequests"
+_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
+
+
+class CertificateRequester(Plugin):
+    """Writes down who asks, and when conditions were set: neither is the client's to say."""
+
+    name = "CertificateRequester"
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket == _BUCKET and operation in ("CREATE", "UPDATE")
+
+    def admit(self, attributes: Attributes) -> None:
+        request = attributes.obj
+        assert request is not None
+        if attributes.operation == "CREATE":
+            _sign_as(request.setdefault("spec", {}), attributes.user)
+        elif attributes.subresource in ("approval", "status"):
+            self._stamp(request, attributes.old or {})
+
+    def _stamp(self, request: JsonObject, old: JsonObject) -> None:
+        now = rfc3339(self._clock.now())
+        before = {condition.get("type"): condition for condition in _conditions(old)}
+        for condition in _conditions(request):
+            if not condition.get("lastUpdateTime"):
+                condition["lastUpdateTime"] = now
+            if not condition.get("lastTransitionTime"):
+                was = before.get(condition.get("type")) or {}
+                same = was.get("status") == condition.get("status")
+                condition["lastTransitionTime"] = (was.get("lastTransitionTime") if same else None) or now
+
+
+def _conditions(request: JsonObject) -> list[JsonObject]:
+    return (request.get("status") or {}).get("conditions") or []
+
+
+def _sign_as(spec: JsonObject, user: User) -> None:
+    for field in ("username", "uid", "groups", "extra"):
+        spec.pop(field, None)
+    spec["username"] = user.name
+    if user.uid:
+        spec["uid"] = user.uid
+    if user.groups:
+        spec["groups"] = list(user.groups)
+    if user.extra:
+        spec["extra"] = {key: list(values) for key, values in user.extra.items()}
+
+
+class _SignerPermission(Plugin):
+    """A verb on the virtual resource `signers` decides."""
+
+    subresource = ""
+    verb = ""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket == _BUCKET and subresource == self.subresource and operation == "UPDATE"
+
+    def check(self, attributes: Attributes) -> None:
+        """Refuse a user who may neither act for this signer nor for all of its domain."""
+        signer: str = ((attributes.old or {}).get("spec") or {}).get("signerName", "")
+        for name in (signer, f"{signer.partition('/')[0]}/*"):
+            info = RequestInfo(self.verb, "", True, "certificates.k8s.io", "*", "signers", "", "", name)
+            if self._authorizer.refuses(attributes.user, info) is None:
+                return
+        raise refuse(attributes, f'user not permitted to {self.verb} requests with signerName "{signer}"')
+
+
+class CertificateApproval(_SignerPermission):
+    """Approving takes `approve` on the signer."""
+
+    name = "CertificateApproval"
+    subresource = "approval"
+    verb = "approve"
+
+    def validate(self, attributes: Attributes) -> None:
+        self.check(attributes)
+
+
+class CertificateSigning(_SignerPermission):
+    """Writing the certificate or conditions takes `sign` on the signer."""
+
+    name = "CertificateSigning"
+    subresource = "status"
+    verb = "sign"
+
+    def validate(self, attributes: Attributes) -> None:
+        new, old = (attributes.obj or {}).get("status") or {}, (attributes.old or {}).get("status") or {}
+        if any(new.get(field) != old.get(field) for field in ("certificate", "conditions")):
+            self.check(attributes)
+
+
+class CertificateSubjectRestriction(Plugin):
+    """Nobody becomes `system:masters` by certificate request."""
+
+    name = "CertificateSubjectRestriction"
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket == _BUCKET and subresource == "" and operation == "CREATE"
+
+    def validate(self, attributes: Attributes) -> None:
+        spec = (attributes.obj or {}).get("spec") or {}
+        if spec.get("signerName") == _CLIENT_SIGNER and "system:masters" in _organisations(spec.get("request", "")):
+            raise refuse(attributes, f"use of {_CLIENT_SIGNER} signer with system:masters group is not allowed")
+
+
+def _organisations(encoded: str) -> list[str]:
+    # loaded on first use: most servers never see a signing request
+    from cryptography import x509
+
+    subject = x509.load_pem_x509_csr(base64.b64decode(encoded)).subject
+    values = subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)
+    return [str(value.value) for value in values]

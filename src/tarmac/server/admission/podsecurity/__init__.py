@@ -1,0 +1,1 @@
+"""PodSecurity: the Pod Security Standards, enforced by namespace labels."""

@@ -1,0 +1,127 @@
+"""The plugin: which level a namespace asks for, and what happens to Pods that break it.
+
+Without labels a namespace is `baseline`; the system's own (`kube-*`) are `privileged`. Pods of Instances are made by
+the controllers from what users may say, so they pass the same door.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import invalid
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.pods import BUCKET, pod_of
+from tarmac.server.admission.podsecurity.standards import LEVELS, violations
+from tarmac.server.admission.refusal import refuse
+from tarmac.server.reader import Reader
+
+_NAMESPACES = "core/namespaces"
+_PREFIX = "pod-security.kubernetes.io/"
+_MODES = ("enforce", "audit", "warn")
+_INVALID_LEVEL = 'must be one of "privileged", "baseline", "restricted"'
+_INVALID_VERSION = 'must be "latest" or "v1.x"'
+
+
+class Policy(NamedTuple):
+    """A level, and the version of the standards it was written for (the newest is what is checked)."""
+
+    level: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.level}:{self.version}"
+
+
+class PodSecurity(Plugin):
+    """Enforces `enforce`, warns about `warn`; `audit` is checked by reading the audit log's requests."""
+
+    name = "PodSecurity"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        if operation not in ("CREATE", "UPDATE"):
+            return False
+        if resource.bucket == _NAMESPACES:
+            return subresource == ""
+        return resource.bucket == BUCKET and subresource in ("", "ephemeralcontainers")
+
+    def validate(self, attributes: Attributes) -> None:
+        if attributes.resource.bucket == _NAMESPACES:
+            self._validate_namespace(attributes)
+        elif attributes.operation == "CREATE" or _is_significant(attributes):
+            self._validate_pod(attributes)
+
+    def _validate_pod(self, attributes: Attributes) -> None:
+        namespace = self._reader.get(_NAMESPACES, attributes.namespace) or {}
+        policies = {mode: policy_of(namespace, mode, attributes.namespace) for mode in _MODES}
+        pod, enforced = pod_of(attributes), policies["enforce"]
+        if found := violations(pod, enforced.level):
+            raise refuse(attributes, f'violates PodSecurity "{enforced}": {", ".join(map(str, found))}')
+        warned = policies["warn"]
+        if warned.level != enforced.level and (found := violations(pod, warned.level)):
+            attributes.warnings.append(f'would violate PodSecurity "{warned}": {", ".join(map(str, found))}')
+
+    def _validate_namespace(self, attributes: Attributes) -> None:
+        namespace = attributes.obj
+        assert namespace is not None
+        errors = FieldErrors()
+        labels, old = _labels(namespace), _labels(attributes.old or {})
+        for mode in _MODES:
+            for key, valid, detail in (
+                (f"{_PREFIX}{mode}", lambda value: value in LEVELS, _INVALID_LEVEL),
+                (f"{_PREFIX}{mode}-version", _is_version, _INVALID_VERSION),
+            ):
+                value = labels.get(key)
+                if value is not None and value != old.get(key) and not valid(value):
+                    errors.invalid(f"metadata.labels[{key}]", value, detail)
+        if errors:
+            raise invalid("", "Namespace", attributes.name, errors)
+        if attributes.operation == "UPDATE":
+            self._warn_of_violators(attributes, namespace)
+
+    def _warn_of_violators(self, attributes: Attributes, namespace: JsonObject) -> None:
+        """Raising a namespace's level does not touch its Pods; say which of them no longer fit."""
+        policy = policy_of(namespace, "enforce", attributes.name)
+        before = policy_of(attributes.old or {}, "enforce", attributes.name)
+        if policy == before or policy.level == "privileged":
+            return
+        lines = [
+            f"{pod['metadata']['name']}: {', '.join(violation.reason for violation in found)}"
+            for pod in self._reader.list(BUCKET, f"{attributes.name}/")
+            if (found := violations(pod, policy.level))
+        ]
+        if lines:
+            attributes.warnings.append(
+                f'existing pods in namespace "{attributes.name}" violate the new PodSecurity enforce level "{policy}"'
+            )
+            attributes.warnings += lines
+
+
+def policy_of(namespace: JsonObject, mode: str, name: str) -> Policy:
+    """What a namespace asks for in one mode."""
+    labels = _labels(namespace)
+    level = labels.get(f"{_PREFIX}{mode}")
+    if level is None:
+        level = "privileged" if name.startswith("kube-") or mode != "enforce" else "baseline"
+    elif level not in LEVELS:
+        level = "restricted"  # a label that cannot be read is read in the strictest way
+    return Policy(level, labels.get(f"{_PREFIX}{mode}-version", "latest"))
+
+
+def _labels(namespace: JsonObject) -> dict[str, str]:
+    return (namespace.get("metadata") or {}).get("labels") or {}
+
+
+def _is_version(text: str) -> bool:
+    return text == "latest" or (text.startswith("v1.") and text[3:].isascii() and text[3:].isdigit())
+
+
+def _is_significant(attributes: Attributes) -> bool:
+    """Whether an update changes anything that the standards look at: images and added containers."""
+    new, old = pod_of(attributes)["spec"], (attributes.old or {})["spec"]
+    return any(new.get(field) != old.get(field) for field in ("containers", "initContainers", "ephemeralContainers"))

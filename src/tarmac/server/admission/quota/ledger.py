@@ -1,0 +1,139 @@
+"""How much each quota has used, kept up to date by the store's events.
+
+A quota's visible usage is summed up once, when it is first seen, and then follows the events of the resources it
+counts. Writes that are accepted but not yet visible are remembered by name only; what they add is computed from the
+newest accepted version when somebody asks, so a write that failed in the end, or a dry run, leaves no trace. Two
+creates that race for the last place therefore cannot both win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tarmac.api.kubernetes.resourcenames import ZERO, quantity
+from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Quantity
+from tarmac.server.admission.quota.charges import Charges, buckets_of, charges, matches
+from tarmac.server.reader import Reader, decode
+from tarmac.store.interface import Entry, Event
+
+BUCKET = "core/resourcequotas"
+
+
+class Quota:
+    """One ResourceQuota and what is visibly used of it."""
+
+    __slots__ = ("buckets", "hard", "name", "namespace", "spec", "used")
+
+    def __init__(self, obj: JsonObject) -> None:
+        self.namespace: str = obj["metadata"]["namespace"]
+        self.name: str = obj["metadata"]["name"]
+        self.spec: JsonObject = obj.get("spec") or {}
+        self.hard: Charges = {name: quantity(text) for name, text in (self.spec.get("hard") or {}).items()}
+        self.buckets = buckets_of(self.hard)
+        self.used: Charges = dict.fromkeys(self.hard, ZERO)
+
+    def cost(self, bucket: str, obj: JsonObject | None) -> Charges:
+        """What the object costs in this quota; nothing when it is not counted."""
+        if obj is None or not matches(self.spec, bucket, obj):
+            return {}
+        return {name: amount for name, amount in charges(bucket, obj).items() if name in self.hard}
+
+
+class Ledger:
+    """All quotas by namespace. `changed` is called when what a quota has used, or its limits, changed."""
+
+    def __init__(self, reader: Reader, changed: Callable[[Quota], None]) -> None:
+        self._reader = reader
+        self._changed = changed
+        self._quotas: dict[str, dict[str, Quota]] = {}
+        self._watched: set[str] = set()
+        self._pending: dict[str, set[tuple[str, str]]] = {}  # namespace -> bucket and name of accepted writes
+        self._loaded = False
+
+    def quotas(self, namespace: str) -> list[Quota]:
+        """The namespace's quotas, in name order."""
+        self._load()
+        found = self._quotas.get(namespace)
+        return [found[name] for name in sorted(found)] if found else []
+
+    def used(self, quota: Quota) -> Charges:
+        """Visible usage plus what accepted writes will add."""
+        total = dict(quota.used)
+        pending = self._pending.get(quota.namespace)
+        for bucket, name in list(pending or ()):
+            head, visible = self._reader.store.head(bucket, name), self._reader.store.get(bucket, name)
+            if head is visible:
+                assert pending is not None
+                pending.discard((bucket, name))
+            elif bucket in quota.buckets:
+                _add(total, quota.cost(bucket, _object(head)), 1)
+                _add(total, quota.cost(bucket, _object(visible)), -1)
+        return total
+
+    def expect(self, namespace: str, bucket: str, name: str) -> None:
+        """A write is on its way to the store."""
+        self._pending.setdefault(namespace, set()).add((bucket, name))
+
+    def _load(self) -> None:
+        if not self._loaded:
+            self._loaded = True
+            self._reader.store.subscribe(BUCKET, self._quotas_changed)
+            for obj in self._reader.list(BUCKET):
+                self._put(obj)
+
+    def _quotas_changed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            namespace, _, name = event.entry.name.partition("/")
+            if event.type == "DELETED":
+                self._quotas.get(namespace, {}).pop(name, None)
+            else:
+                self._put(decode(event.entry))
+
+    def _put(self, obj: JsonObject) -> None:
+        quota = Quota(obj)
+        known = self._quotas.setdefault(quota.namespace, {}).get(quota.name)
+        if known is not None and known.spec == quota.spec:
+            return  # only its status, which is ours, has changed
+        for bucket in quota.buckets:
+            self._watch(bucket)
+            for entry in self._reader.store.list(bucket, f"{quota.namespace}/").entries:
+                _add(quota.used, quota.cost(bucket, decode(entry)), 1)
+        self._quotas[quota.namespace][quota.name] = quota
+        self._changed(quota)
+
+    def _watch(self, bucket: str) -> None:
+        if bucket not in self._watched:
+            self._watched.add(bucket)
+            self._reader.store.subscribe(bucket, self._objects_changed)
+
+    def _objects_changed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            namespace = event.entry.name.partition("/")[0]
+            for quota in self._quotas.get(namespace, {}).values():
+                if event.bucket in quota.buckets:
+                    self._follow(quota, event)
+
+    def _follow(self, quota: Quota, event: Event) -> None:
+        now = None if event.type == "DELETED" else event.entry
+        before, after = (quota.cost(event.bucket, _object(entry)) for entry in (event.previous, now))
+        if before != after:
+            _add(quota.used, before, -1)
+            _add(quota.used, after, 1)
+            self._changed(quota)
+
+
+def _object(entry: Entry | None) -> JsonObject | None:
+    return None if entry is None else decode(entry)
+
+
+def _add(total: Charges, amounts: Charges, sign: int) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, ZERO) + amount * sign
+
+
+def exceeded(used: Charges, delta: Charges, hard: Charges) -> Iterator[tuple[str, Quantity]]:
+    """The names of `delta` that do not fit any more, with what was asked."""
+    for name, amount in delta.items():
+        if amount > ZERO and used.get(name, ZERO) + amount > hard[name]:
+            yield name, amount

@@ -1,0 +1,111 @@
+"""The plugin: refuses what does not fit, and keeps `status.used` of every quota current.
+
+Usage is checked last in the chain, right before the write, against everything that is accepted so far. The status is
+written by the server itself, once per quota for each batch of changes. Instances are let through: they wait behind a
+gate until the quota has room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.base.log import log
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.quota.charges import CLAIMS, PODS, SERVICES, Charges, unspecified
+from tarmac.server.admission.quota.ledger import BUCKET, Ledger, Quota, exceeded
+from tarmac.server.admission.refusal import refuse
+from tarmac.server.reader import Reader, decode
+from tarmac.server.storage.encoding import encode_object
+from tarmac.store.interface import Conflict, Entry, Missing, StoreError
+
+_INSTANCES = "compute.datumapis.com/instances"
+_UNCOUNTED = frozenset({"core/events", "core/bindings", "core/resourcequotas/status"})
+_UPDATES = frozenset({(PODS, "resize"), (SERVICES, ""), (CLAIMS, "")})
+
+_log = log("quota")
+
+
+class ResourceQuotas(Plugin):
+    """Charges creates, and updates that can cost more."""
+
+    name = "ResourceQuota"
+
+    def __init__(self, reader: Reader, quota_resource: Resource) -> None:
+        self._reader = reader
+        self._resource = quota_resource
+        self._dirty: dict[str, Quota] = {}
+        self._ledger = Ledger(reader, self._changed)
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        if not resource.namespaced or not resource.stored or resource.bucket in _UNCOUNTED:
+            return False
+        if operation == "UPDATE":
+            return (resource.bucket, subresource) in _UPDATES
+        return operation == "CREATE" and subresource == "" and resource.bucket != _INSTANCES
+
+    def validate(self, attributes: Attributes) -> None:
+        bucket, obj = attributes.resource.bucket, attributes.obj
+        quotas = [quota for quota in self._ledger.quotas(attributes.namespace) if bucket in quota.buckets]
+        if not quotas or obj is None:
+            return
+        for quota in quotas:
+            self._check(attributes, quota, bucket, obj)
+        if not attributes.dry_run:
+            self._ledger.expect(attributes.namespace, bucket, f"{attributes.namespace}/{attributes.name}")
+
+    def _check(self, attributes: Attributes, quota: Quota, bucket: str, obj: JsonObject) -> None:
+        cost = quota.cost(bucket, obj)
+        if not cost:
+            return
+        if bucket == PODS and attributes.operation == "CREATE" and (missing := unspecified(quota.hard, obj)):
+            raise refuse(attributes, f"failed quota: {quota.name}: {missing}")
+        before = quota.cost(bucket, attributes.old)
+        delta = {name: amount - before[name] if name in before else amount for name, amount in cost.items()}
+        used = self._ledger.used(quota)
+        over = dict(exceeded(used, delta, quota.hard))
+        if over:
+            raise refuse(
+                attributes,
+                f"exceeded quota: {quota.name}, requested: {_show(over, over)}, used: {_show(used, over)}, "
+                f"limited: {_show(quota.hard, over)}",
+            )
+
+    def _changed(self, quota: Quota) -> None:
+        if not self._dirty:
+            asyncio.get_running_loop().call_soon(self._write_statuses)
+        self._dirty[f"{quota.namespace}/{quota.name}"] = quota
+
+    def _write_statuses(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        for key, quota in dirty.items():
+            entry = self._reader.store.head(BUCKET, key)
+            if entry is None:
+                continue
+            obj = decode(entry)
+            status = {
+                "hard": {name: str(amount) for name, amount in quota.hard.items()},
+                "used": {name: str(quota.used[name]) for name in quota.hard},
+            }
+            if obj.get("status") != status:
+                obj["status"] = status
+                self._write(key, obj, entry)
+
+    def _write(self, key: str, obj: JsonObject, entry: Entry) -> None:
+        try:
+            future = self._reader.store.update(BUCKET, key, encode_object(obj, self._resource), entry.revision)
+        except (Conflict, Missing):
+            return  # somebody else's write comes with an event, and that brings us back
+        future.add_done_callback(_report)
+
+
+def _report(future: Future[Entry]) -> None:
+    error = None if future.cancelled() else future.exception()
+    if error is not None and not isinstance(error, (Conflict, Missing)):
+        _log.warning("quota status not written", error=str(error), retriable=isinstance(error, StoreError))
+
+
+def _show(amounts: Charges, names: Charges) -> str:
+    return ",".join(f"{name}={amounts[name]}" for name in sorted(names) if name in amounts)

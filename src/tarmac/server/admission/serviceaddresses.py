@@ -1,0 +1,182 @@
+"""Service addresses: every Service gets its cluster addresses and node ports when it is made, and nobody else's.
+
+What is taken is known from the store's events. A write that is accepted but not yet visible is remembered under its
+Service's name and looked up again when it matters, so a write that failed in the end holds nothing. Dry runs hold
+nothing either. Addresses come back when the deletion is visible.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+
+from tarmac.api.kubernetes.core.services import families
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import InternalError, invalid
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.base.randomness import Randomness
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.reader import Reader, decode
+from tarmac.store.interface import Event
+
+_BUCKET = "core/services"
+RANGES = {
+    families.IPV4: ipaddress.ip_network("10.96.0.0/12"),
+    families.IPV6: ipaddress.ip_network("fd00:96::/112"),
+}
+NODE_PORTS = range(30000, 32768)
+# The first addresses of a range are for those who choose theirs; random ones come from behind them.
+_RESERVED = 256
+
+
+class ServiceAddresses(Plugin):
+    """Chooses or checks `clusterIPs`, `nodePort` and `healthCheckNodePort`."""
+
+    name = "ServiceAddresses"
+
+    def __init__(self, reader: Reader, randomness: Randomness) -> None:
+        self._reader = reader
+        self._randomness = randomness
+        self._taken: dict[str, str] = {}  # address or port -> Service that has it
+        self._pending: dict[str, set[str]] = {}  # Service -> what it was given, until that is visible
+        self._loaded = False
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket == _BUCKET and subresource == "" and operation in ("CREATE", "UPDATE")
+
+    def admit(self, attributes: Attributes) -> None:
+        self._load()
+        service = attributes.obj
+        assert service is not None
+        spec, old = service["spec"], (attributes.old or {}).get("spec")
+        errors = FieldErrors()
+        if old is not None:
+            families.patch_allocated(spec, old)
+        families.normalise_addresses(spec, old)
+        families.init_families(spec, old, errors)
+        key = f"{attributes.namespace}/{attributes.name}"
+        if not errors:
+            self._allocate_addresses(spec, key, errors)
+            self._allocate_ports(spec, key, errors)
+        if errors:
+            raise invalid("", "Service", attributes.name, errors)
+        if spec.get("type") in ("NodePort", "LoadBalancer"):
+            attributes.warnings.append(f"spec.type: {spec['type']} is accepted, but nothing here offers it")
+
+    def validate(self, attributes: Attributes) -> None:
+        # only now has a generated name been chosen, and the write follows at once
+        if not attributes.dry_run and attributes.obj is not None:
+            self._pending[f"{attributes.namespace}/{attributes.name}"] = set(_holdings(attributes.obj))
+
+    def _load(self) -> None:
+        if not self._loaded:
+            self._loaded = True
+            self._reader.store.subscribe(_BUCKET, self._changed)
+            for service in self._reader.list(_BUCKET):
+                self._take(service)
+
+    def _changed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._pending.pop(event.entry.name, None)
+            if event.previous is not None:
+                for holding in _holdings(decode(event.previous)):
+                    self._taken.pop(holding, None)
+            if event.type != "DELETED":
+                self._take(decode(event.entry))
+
+    def _take(self, service: JsonObject) -> None:
+        metadata = service["metadata"]
+        for holding in _holdings(service):
+            self._taken[holding] = f"{metadata['namespace']}/{metadata['name']}"
+
+    def _is_free(self, holding: str, key: str) -> bool:
+        if self._taken.get(holding, key) != key:
+            return False
+        for other, holdings in list(self._pending.items()):
+            if holding in holdings and other != key:
+                current = self._reader.get(_BUCKET, other)
+                if current is not None and holding in _holdings(current):
+                    return False
+                del self._pending[other]  # that write never happened
+        return True
+
+    def _allocate_addresses(self, spec: JsonObject, key: str, errors: FieldErrors) -> None:
+        if not families.needs_cluster_address(spec) or families.is_headless(spec):
+            return
+        given: list[str] = list(spec.get("clusterIPs") or ())
+        for index, family in enumerate(spec.get("ipFamilies") or ()):
+            if index < len(given):
+                self._check_address(given[index], family, key, given, errors)
+            elif family in RANGES:
+                given.append(self._free_address(family, key))
+        spec["clusterIPs"] = given
+        spec["clusterIP"] = given[0] if given else ""
+
+    def _check_address(self, address: str, family: str, key: str, given: list[str], errors: FieldErrors) -> None:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return  # validation says what is wrong with it
+        block = RANGES.get(family)
+        if block is not None and parsed.version == block.version and parsed not in block:
+            detail = (
+                f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. "
+                f"The range of valid IPs is {block}"
+            )
+            errors.invalid("spec.clusterIPs", given, detail)
+        elif not self._is_free(str(parsed), key):
+            detail = f"failed to allocate IP {address}: provided IP is already allocated"
+            errors.invalid("spec.clusterIPs", given, detail)
+
+    def _free_address(self, family: str, key: str) -> str:
+        block = RANGES[family]
+        count = block.num_addresses - _RESERVED - 1  # less the reserved ones and the last
+        start = int(self._randomness.uniform(0, count))
+        for offset in range(count):
+            address = str(block[_RESERVED + (start + offset) % count])
+            if self._is_free(address, key):
+                return address
+        raise InternalError("failed to allocate a serviceIP: range is full")
+
+    def _allocate_ports(self, spec: JsonObject, key: str, errors: FieldErrors) -> None:
+        chosen: set[str] = set()
+        if families.needs_node_ports(spec):
+            for index, port in enumerate(spec.get("ports") or ()):
+                self._allocate_port(port, "nodePort", f"spec.ports[{index}].nodePort", chosen, key, errors)
+        if families.needs_health_check_port(spec):
+            self._allocate_port(spec, "healthCheckNodePort", "spec.healthCheckNodePort", chosen, key, errors)
+
+    def _allocate_port(
+        self, owner: JsonObject, field: str, path: str, chosen: set[str], key: str, errors: FieldErrors
+    ) -> None:
+        number, protocol = owner.get(field, 0), owner.get("protocol", "TCP")
+        if not number:
+            number = owner[field] = self._free_port(protocol, chosen, key)
+        elif number not in NODE_PORTS:
+            valid = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            detail = f"provided port is not in the valid range. The range of valid ports is {valid}"
+            errors.invalid(path, number, detail)
+        elif not self._is_free(f"{protocol}:{number}", key):
+            errors.invalid(path, number, "provided port is already allocated")
+        chosen.add(f"{protocol}:{number}")
+
+    def _free_port(self, protocol: str, chosen: set[str], key: str) -> int:
+        start = int(self._randomness.uniform(0, len(NODE_PORTS)))
+        for offset in range(len(NODE_PORTS)):
+            number = NODE_PORTS[(start + offset) % len(NODE_PORTS)]
+            holding = f"{protocol}:{number}"
+            if holding not in chosen and self._is_free(holding, key):
+                return number
+        raise InternalError("failed to allocate a nodePort: range is full")
+
+
+def _holdings(service: JsonObject) -> Iterator[str]:
+    spec = service.get("spec") or {}
+    if spec.get("type") != "ExternalName":
+        yield from (address for address in spec.get("clusterIPs") or () if address != "None")
+    for port in spec.get("ports") or ():
+        if port.get("nodePort"):
+            yield f"{port.get('protocol', 'TCP')}:{port['nodePort']}"
+    if spec.get("healthCheckNodePort"):
+        yield f"TCP:{spec['healthCheckNodePort']}"
