@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tarmac.client.client import Client
 from tarmac.client.targets import NAMESPACES
 from tests.client import backends
-from tests.support.peer import peer as peer
 
-BACKENDS = ("model", "in-process", "tls", pytest.param("real", marks=pytest.mark.peers))
+WHOLE_SERVERS = ("in-process", "tls", pytest.param("real", marks=pytest.mark.peers))
+BACKENDS = ("model", *WHOLE_SERVERS)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -28,12 +27,6 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
             yield await stack.enter_async_context(backends.over_tls(tmp_path))
         else:
             yield await stack.enter_async_context(backends.real(request.getfixturevalue("peer")))
-
-
-@pytest.fixture
-def backend(request: pytest.FixtureRequest) -> Any:
-    """The name of the backend in use."""
-    return request.node.callspec.params["client"]
 
 
 @pytest.fixture

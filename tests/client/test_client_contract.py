@@ -18,9 +18,13 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.resources import ResourceClient
-from tarmac.client.targets import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, PODS, declared
+from tarmac.client.targets import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, PODS, SERVICE_ACCOUNTS, declared
+from tests.client.conftest import WHOLE_SERVERS
 
 Json = dict[str, Any]
+
+# The model knows no validation, field ownership or dry runs.
+whole_servers = pytest.mark.parametrize("client", WHOLE_SERVERS, indirect=True)
 
 
 def config_map(namespace: str, name: str, labels: dict[str, str] | None = None, **data: str) -> Json:
@@ -31,11 +35,6 @@ def config_map(namespace: str, name: str, labels: dict[str, str] | None = None, 
 @pytest.fixture
 def maps(client: Client) -> ResourceClient[Json]:
     return client.resource(CONFIG_MAPS)
-
-
-def whole_server(backend: str) -> None:
-    if backend == "model":
-        pytest.skip("the model has no such rules; the real servers do")
 
 
 async def test_an_object_is_created_read_replaced_and_deleted(maps: ResourceClient[Json], namespace: str) -> None:
@@ -63,19 +62,19 @@ async def test_refusals_are_exceptions_by_reason(maps: ResourceClient[Json], nam
         await maps.delete("a", namespace, uid="00000000-0000-0000-0000-000000000000")
 
 
-async def test_a_bad_object_names_its_fields(client: Client, namespace: str, backend: str) -> None:
-    whole_server(backend)
+@whole_servers
+async def test_a_bad_object_names_its_fields(client: Client, namespace: str) -> None:
     with pytest.raises(Invalid) as caught:
         await client.resource(CONFIG_MAPS).create(config_map(namespace, "Not A Name"))
     assert caught.value.details is not None
     assert [each["field"] for each in caught.value.details["causes"]] == ["metadata.name"]
 
 
-async def test_four_kinds_of_patch(maps: ResourceClient[Json], namespace: str, backend: str) -> None:
+@whole_servers
+async def test_four_kinds_of_patch(maps: ResourceClient[Json], namespace: str) -> None:
     await maps.create(config_map(namespace, "a", v="1", w="1"))
     merged = await maps.patch("a", {"data": {"v": "2", "w": None}}, namespace)
     assert merged["data"] == {"v": "2"}
-    whole_server(backend)
     operations = [{"op": "add", "path": "/data/x", "value": "3"}]
     assert (await maps.patch("a", operations, namespace, type="json"))["data"] == {"v": "2", "x": "3"}
     strategic = await maps.patch("a", {"data": {"$patch": "replace", "y": "4"}}, namespace, type="strategic")
@@ -86,20 +85,18 @@ async def test_four_kinds_of_patch(maps: ResourceClient[Json], namespace: str, b
     assert applied["data"] == {"y": "4", "z": "5"}
 
 
-async def test_apply_creates_owns_and_takes_over_only_by_force(
-    maps: ResourceClient[Json], namespace: str, backend: str
-) -> None:
+@whole_servers
+async def test_apply_creates_owns_and_takes_over_only_by_force(maps: ResourceClient[Json], namespace: str) -> None:
     wanted = config_map(namespace, "a", v="1")
     assert (await maps.apply(wanted, manager="one"))["data"] == {"v": "1"}
-    whole_server(backend)
     with pytest.raises(Conflict, match="one"):
         await maps.apply(config_map(namespace, "a", v="2"), manager="two", force=False)
     assert (await maps.apply(config_map(namespace, "a", v="2"), manager="two"))["data"] == {"v": "2"}
     assert "v" not in ((await maps.apply(config_map(namespace, "a"), manager="two")).get("data") or {})
 
 
-async def test_a_dry_run_changes_nothing(maps: ResourceClient[Json], namespace: str, backend: str) -> None:
-    whole_server(backend)
+@whole_servers
+async def test_a_dry_run_changes_nothing(maps: ResourceClient[Json], namespace: str) -> None:
     await maps.create(config_map(namespace, "a"), dry_run=True)
     with pytest.raises(NotFound):
         await maps.get("a", namespace)
@@ -117,8 +114,8 @@ async def test_pages_add_up_to_the_whole(maps: ResourceClient[Json], namespace: 
     assert len(even.items) == 12
 
 
-async def test_a_collection_is_deleted_by_selector(maps: ResourceClient[Json], namespace: str, backend: str) -> None:
-    whole_server(backend)
+@whole_servers
+async def test_a_collection_is_deleted_by_selector(maps: ResourceClient[Json], namespace: str) -> None:
     for name in ("a", "b", "c"):
         await maps.create(config_map(namespace, name, {"name": name}))
     await maps.delete_collection(namespace, labels="name in (a,b)")
@@ -187,8 +184,8 @@ class Map(msgspec.Struct):
     data: dict[str, str] = {}
 
 
-async def test_typed_objects_come_and_go(client: Client, namespace: str, backend: str) -> None:
-    whole_server(backend)
+@whole_servers
+async def test_typed_objects_come_and_go(client: Client, namespace: str) -> None:
     typed = client.resource(CONFIG_MAPS.typed(Map))
     created = await typed.create(Map(Metadata(name="a", namespace=namespace), {"v": "1"}))
     assert created.metadata.uid
@@ -196,8 +193,10 @@ async def test_typed_objects_come_and_go(client: Client, namespace: str, backend
     assert declared(Map, "example.com/v1", "maps").path("ns", "x") == "/apis/example.com/v1/namespaces/ns/maps/x"
 
 
-async def test_status_is_written_through_its_subresource(client: Client, namespace: str, backend: str) -> None:
-    whole_server(backend)
+@whole_servers
+async def test_status_is_written_through_its_subresource(client: Client, namespace: str) -> None:
+    account = {"metadata": {"name": "default", "namespace": namespace}}
+    await client.resource(SERVICE_ACCOUNTS).create(account)
     pods = client.resource(PODS)
     container = {"name": "c", "image": "busybox"}
     metadata = {"name": "p", "namespace": namespace}

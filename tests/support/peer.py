@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -48,8 +48,8 @@ class Peer:
     kubeconfig: Path
     directory: Path
     etcd_url: str
-    apiserver_pid: int
-    etcd_pid: int
+    restart: Callable[[], None]
+    """Kill the API server without warning and start it again on the same port and etcd; returns when it is ready."""
 
 
 def peer_binaries() -> tuple[str, str]:
@@ -82,30 +82,28 @@ def running_peer() -> Generator[Peer]:
 
 def _start(directory: Path, etcd: str, apiserver: str, processes: list[subprocess.Popen[bytes]]) -> Peer:
     etcd_port, peer_port, port = _free_ports(3)
-    etcd_url = f"http://127.0.0.1:{etcd_port}"
+    etcd_url, url = f"http://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{port}"
     authority = _Authority()
     _write_files(directory, authority)
+    context = ssl.create_default_context(cadata=authority.pem)
+
+    def start_apiserver() -> None:
+        processes.append(_spawn(directory, "apiserver", _apiserver_command(apiserver, directory, etcd_url, port)))
+        _wait(directory, "apiserver", processes[-1], f"{url}/readyz", context, ADMIN_TOKEN)
+
+    def restart() -> None:
+        processes[-1].kill()
+        processes.pop().wait()
+        start_apiserver()
+
     processes.append(_spawn(directory, "etcd", _etcd_command(etcd, directory, etcd_url, peer_port)))
     _wait(directory, "etcd", processes[-1], f"{etcd_url}/health", None, "")
-    processes.append(_spawn(directory, "apiserver", _apiserver_command(apiserver, directory, etcd_url, port)))
-    url = f"https://127.0.0.1:{port}"
-    context = ssl.create_default_context(cadata=authority.pem)
-    _wait(directory, "apiserver", processes[-1], f"{url}/readyz", context, ADMIN_TOKEN)
+    start_apiserver()
     certificate, key = authority.issue("admin", organisation="system:masters")
     kubeconfig = directory / "kubeconfig"
     kubeconfig.write_text(json.dumps(_kubeconfig(url, authority.pem, certificate, key)))
     return Peer(
-        url,
-        authority.pem,
-        ADMIN_TOKEN,
-        NOBODY_TOKEN,
-        certificate,
-        key,
-        kubeconfig,
-        directory,
-        etcd_url,
-        apiserver_pid=processes[1].pid,
-        etcd_pid=processes[0].pid,
+        url, authority.pem, ADMIN_TOKEN, NOBODY_TOKEN, certificate, key, kubeconfig, directory, etcd_url, restart
     )
 
 
@@ -225,7 +223,7 @@ def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> str:
 
 
 def _spawn(directory: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
-    with (directory / f"{name}.log").open("wb") as log:
+    with (directory / f"{name}.log").open("ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
 
 

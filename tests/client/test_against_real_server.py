@@ -1,0 +1,92 @@
+"""What only the real server can show: its restarts, its history's end, its credentials."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from tarmac.api.status import Forbidden, Gone, Unauthorized
+from tarmac.client.cache import Item
+from tarmac.client.client import Client
+from tarmac.client.http import HttpConfig, HttpTransport
+from tarmac.client.informer import Informers
+from tarmac.client.kubeconfig import load
+from tarmac.client.targets import CONFIG_MAPS, dynamic
+from tests.support.peer import Peer, running_peer
+
+pytestmark = pytest.mark.peers
+Json = dict[str, Any]
+
+
+@pytest.fixture
+async def by_certificate(peer: Peer) -> AsyncGenerator[Client]:
+    client = Client(HttpTransport(load(str(peer.kubeconfig)).http))
+    yield client
+    await client.close()
+
+
+async def _client(peer: Peer, **config: Any) -> Client:
+    return Client(HttpTransport(HttpConfig(peer.url, ca=peer.ca, **config)))
+
+
+async def test_a_kubeconfig_with_a_certificate_is_enough(by_certificate: Client) -> None:
+    reviews = dynamic("authentication.k8s.io/v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
+    answer = await by_certificate.resource(reviews).create({"metadata": {}})
+    assert answer["status"]["userInfo"]["username"] == "admin"
+
+
+async def test_those_without_rights_are_told_so(peer: Peer) -> None:
+    nobody = await _client(peer, token=peer.nobody_token)
+    with pytest.raises(Forbidden, match='User "nobody" cannot list resource "configmaps"'):
+        await nobody.resource(CONFIG_MAPS).list("default")
+    await nobody.close()
+    stranger = await _client(peer, token="wrong")
+    with pytest.raises(Unauthorized):
+        await stranger.resource(CONFIG_MAPS).list("default")
+    await stranger.close()
+
+
+async def test_a_token_file_is_read_again(peer: Peer, tmp_path: Any) -> None:
+    file = tmp_path / "token"
+    file.write_text(peer.token + "\n")
+    client = await _client(peer, token_file=str(file))
+    await client.resource(CONFIG_MAPS).list("default")
+    await client.close()
+
+
+async def test_history_that_is_gone_is_gone(by_certificate: Client) -> None:
+    with pytest.raises(Gone):
+        async with by_certificate.resource(CONFIG_MAPS).watch("default", resource_version="1") as changes:
+            await anext(changes)
+
+
+@pytest.mark.slow
+async def test_an_informer_resumes_over_a_restart_of_the_server() -> None:
+    with running_peer() as peer:
+        client = await _client(peer, token=peer.token)
+        maps = client.resource(CONFIG_MAPS)
+        informers = Informers(client)
+        informer = informers.informer(CONFIG_MAPS, namespace="default")
+        heard: list[str] = []
+
+        def hear(old: Item[Json] | None, new: Item[Json] | None) -> None:
+            item = new or old
+            assert item is not None
+            heard.append(f"{'+' if old is None else '-' if new is None else '~'}{item.metadata.name}")
+
+        informer.on_change(hear)
+        async with asyncio.timeout(50), asyncio.TaskGroup() as group:
+            running = group.create_task(informers.run())
+            await informer.synced()
+            await maps.create({"metadata": {"name": "before", "namespace": "default"}})
+            await asyncio.to_thread(peer.restart)
+            await maps.create({"metadata": {"name": "after", "namespace": "default"}})
+            while "+after" not in heard:
+                await asyncio.sleep(0.05)
+            running.cancel()
+        assert [each for each in heard if "kube-root" not in each] == ["+before", "+after"]
+        assert informer.stats.lists == 1, "resumed, not saved by a relist"
+        await client.close()

@@ -1,0 +1,116 @@
+"""The controllers on whole servers: cascades, namespaces and accounts end the same way on ours and on the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tarmac.api.status import NotFound
+from tarmac.client.client import Client
+from tarmac.client.resources import ResourceClient
+from tarmac.client.targets import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
+
+Json = dict[str, Any]
+
+
+async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 40.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not await check():
+            await asyncio.sleep(0.05)
+
+
+async def exists(resource: ResourceClient[Json], name: str, namespace: str = "") -> bool:
+    try:
+        await resource.get(name, namespace)
+    except NotFound:
+        return False
+    return True
+
+
+async def gone(resource: ResourceClient[Json], name: str, namespace: str = "") -> None:
+    async def check() -> bool:
+        return not await exists(resource, name, namespace)
+
+    await eventually(check)
+
+
+async def new_namespace(client: Client) -> str:
+    name = f"order-{client.randomness.suffix(10)}"
+    await client.resource(NAMESPACES).create({"metadata": {"name": name}})
+    return name
+
+
+async def family(
+    client: Client, namespace: str, **child_metadata: Any
+) -> tuple[ResourceClient[Json], ResourceClient[Json]]:
+    """A ConfigMap that owns a Secret."""
+    maps, secrets = client.resource(CONFIG_MAPS), client.resource(SECRETS)
+    owner = await maps.create({"metadata": {"name": "owner", "namespace": namespace}})
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": owner["metadata"]["uid"],
+        "blockOwnerDeletion": True,
+    }
+    metadata = {"name": "child", "namespace": namespace, "ownerReferences": [reference], **child_metadata}
+    await secrets.create({"metadata": metadata})
+    return maps, secrets
+
+
+async def test_background_deletion_takes_dependents_along(served: Client) -> None:
+    namespace = await new_namespace(served)
+    maps, secrets = await family(served, namespace)
+    await maps.delete("owner", namespace, propagation="Background")
+    await gone(secrets, "child", namespace)
+
+
+async def test_foreground_deletion_waits_for_dependents(served: Client) -> None:
+    namespace = await new_namespace(served)
+    maps, secrets = await family(served, namespace, finalizers=["example.com/hold"])
+    await maps.delete("owner", namespace, propagation="Foreground")
+
+    async def child_is_going() -> bool:
+        return "deletionTimestamp" in (await secrets.get("child", namespace))["metadata"]
+
+    await eventually(child_is_going)
+    assert (await maps.get("owner", namespace))["metadata"]["finalizers"] == ["foregroundDeletion"]
+    await secrets.patch("child", {"metadata": {"finalizers": None}}, namespace)
+    await gone(maps, "owner", namespace)
+    assert not await exists(secrets, "child", namespace)
+
+
+async def test_orphans_are_released(served: Client) -> None:
+    namespace = await new_namespace(served)
+    maps, secrets = await family(served, namespace)
+    await maps.delete("owner", namespace, propagation="Orphan")
+    await gone(maps, "owner", namespace)
+    assert "ownerReferences" not in (await secrets.get("child", namespace))["metadata"]
+
+
+async def test_a_namespace_goes_with_its_contents_and_says_what_it_waits_for(served: Client) -> None:
+    namespaces = served.resource(NAMESPACES)
+    namespace = await new_namespace(served)
+    _, secrets = await family(served, namespace, finalizers=["example.com/hold"])
+    await namespaces.delete(namespace)
+
+    async def explained() -> bool:
+        status = (await namespaces.get(namespace))["status"]
+        told = {each["type"]: each for each in status.get("conditions") or []}
+        held = told.get("NamespaceFinalizersRemaining", {}).get("message", "")
+        return status["phase"] == "Terminating" and "example.com/hold in 1 resource instances" in held
+
+    await eventually(explained)
+    await secrets.patch("child", {"metadata": {"finalizers": None}}, namespace)
+    await gone(namespaces, namespace)
+
+
+async def test_a_namespace_gets_its_account_and_the_ca_back(served: Client) -> None:
+    accounts, maps = served.resource(SERVICE_ACCOUNTS), served.resource(CONFIG_MAPS)
+    namespace = await new_namespace(served)
+    await eventually(lambda: exists(accounts, "default", namespace))
+    await eventually(lambda: exists(maps, "kube-root-ca.crt", namespace))
+    first = await accounts.get("default", namespace)
+    await accounts.delete("default", namespace, uid=first["metadata"]["uid"])
+    await eventually(lambda: exists(accounts, "default", namespace))
