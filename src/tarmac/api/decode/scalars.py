@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from binascii import Error as BinasciiError
 from datetime import datetime
 from functools import lru_cache
 
@@ -73,20 +72,35 @@ def quantity(value: str | int | float) -> str:
     return str(Quantity.parse(value))
 
 
+_ALPHABET = "[A-Za-z0-9+/]"
+_BASE64 = re.compile(f"{_ALPHABET}*={{0,2}}")
+_GROUPS = re.compile(f"(?:{_ALPHABET}{{4}})*")
+_LETTERS = re.compile(f"{_ALPHABET}*")
+
+
 def base64(text: str) -> str:
-    """Standard base64 as Go accepts it (line breaks are ignored), without line breaks."""
-    try:
-        if "\n" in text or "\r" in text:
-            return b64encode(b64decode(text.replace("\n", "").replace("\r", ""), validate=True)).decode()
-        b64decode(text, validate=True)
-    except (BinasciiError, ValueError):
-        raise ValueError(f"illegal base64 data at input byte {_first_illegal(text)}") from None
-    return text
+    """Standard base64 as Go accepts it (line breaks are ignored) and as Go writes it (unused bits are zero)."""
+    if "\n" in text or "\r" in text:
+        text = text.replace("\n", "").replace("\r", "")
+    if len(text) % 4 or not _BASE64.fullmatch(text):
+        raise ValueError(f"illegal base64 data at input byte {_first_illegal(text)}")
+    return text[:-4] + b64encode(b64decode(text[-4:])).decode() if text.endswith("=") else text
 
 
 def _first_illegal(text: str) -> int:
-    """Where Go's decoder stops: at the bad character, or at the start of the last group of four."""
-    for index, character in enumerate(text):
-        if not (character.isascii() and (character.isalnum() or character in "+/\r\n")):
-            return index if character != "=" else index // 4 * 4
-    return len(text) // 4 * 4
+    """Where Go's decoder gives up: at a bad character, at the start of a group that is cut off, or past the padding."""
+    start = _prefix(_GROUPS, text, 0)
+    end = _prefix(_LETTERS, text, start)
+    padding = text[end : end + 4 - (end - start)]
+    if end == len(text):
+        return start
+    if end - start < 2 or not padding.startswith("="):
+        return end
+    if end - start == 2 and padding != "==":
+        return len(text) if padding == "=" else end
+    return start + 4
+
+
+def _prefix(pattern: re.Pattern[str], text: str, start: int) -> int:
+    match = pattern.match(text, start)
+    return match.end() if match else start

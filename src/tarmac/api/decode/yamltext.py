@@ -51,14 +51,14 @@ def parse_yaml(body: bytes) -> YamlParsed:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        raise Malformed(_describe(error)) from None
+        raise Malformed(_describe(error, body.count(b"\n") + 1)) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"yaml: {str(error).splitlines()[0]}") from None
 
 
-def _describe(error: yaml.MarkedYAMLError) -> str:
+def _describe(error: yaml.MarkedYAMLError, lines: int) -> str:
     mark = error.problem_mark or error.context_mark
-    place = f"line {mark.line + 1}: " if mark else ""
+    place = f"line {min(mark.line + 1, lines)}: " if mark else ""
     return f"yaml: {place}{error.problem or error.context}"
 
 

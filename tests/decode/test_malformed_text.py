@@ -1,0 +1,100 @@
+"""Text that is no JSON or YAML: refused with the place, in the words of Go's parser."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarmac.api.decode import decode_object, parse_json
+from tarmac.api.decode.jsonsyntax import describe_error
+from tarmac.api.decode.jsontext import Malformed
+from tarmac.api.resource import Resource
+from tarmac.api.status import BadRequest
+
+_YAML = "application/yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "unexpected end of JSON input"),
+        ("{", "unexpected end of JSON input"),
+        ('{"a":[1,', "unexpected end of JSON input"),
+        ('{"a":"x', "unexpected end of JSON input"),
+        ('{"a":x}', "invalid character 'x' looking for beginning of value (line 1, column 6)"),
+        ('{"a":1}x', "invalid character 'x' after top-level value (line 1, column 8)"),
+        ('{"a" 1}', "invalid character '1' after object key (line 1, column 6)"),
+        ('{"a":1 "b":2}', "invalid character '\"' after object key:value pair (line 1, column 8)"),
+        ('{"a":1,}', "invalid character '}' looking for beginning of object key string (line 1, column 8)"),
+        ("{a:1}", "invalid character 'a' looking for beginning of object key string (line 1, column 2)"),
+        ("[1 2]", "invalid character '2' after array element (line 1, column 4)"),
+        ("[1,]", "invalid character ']' looking for beginning of value (line 1, column 4)"),
+        ('{\n "a": tru}', "invalid character '}' in literal true (expecting 'e') (line 2, column 10)"),
+        ('{"a":"\n"}', "invalid character '\\n' in string literal (line 1, column 7)"),
+        ('{"a":"\\x"}', "invalid character 'x' in string escape code (line 1, column 8)"),
+        ("-x", "invalid character 'x' in numeric literal (line 1, column 2)"),
+        ("\x00", "invalid character '\\x00' looking for beginning of value (line 1, column 1)"),
+    ],
+)
+def test_json_mistakes(text: str, problem: str) -> None:
+    with pytest.raises(Malformed) as refusal:
+        parse_json(text.encode())
+    assert str(refusal.value) == problem
+
+
+def test_the_answer_shows_the_beginning_of_the_body(config_maps: Resource) -> None:
+    with pytest.raises(BadRequest) as refusal:
+        decode_object(config_maps, b'{"metadata":{"name":"a"}, oops}' + b" " * 100)
+    assert refusal.value.message.startswith(
+        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: "
+    )
+    assert refusal.value.message.endswith('({"metadata":{"name":"a"}, oops ...)')
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("kind: ConfigMap\n  apiVersion: v1\n", "yaml: line 2: mapping values are not allowed in this context"),
+        ("a: [", "yaml: line 1: did not find expected node content"),
+        ("a: &x [*x]", "yaml: anchor value contains itself"),
+        ("? [a]\n: b", "yaml: line 1: unsupported map key"),
+    ],
+)
+def test_yaml_mistakes(config_maps: Resource, text: str, problem: str) -> None:
+    with pytest.raises(BadRequest) as refusal:
+        decode_object(config_maps, text.encode(), _YAML)
+    assert problem in refusal.value.message
+
+
+def test_yaml_aliases_cannot_explode(config_maps: Resource) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(BadRequest, match="excessive aliasing"):
+        decode_object(config_maps, "\n".join(lines).encode(), _YAML)
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_deep_nesting_is_refused(config_maps: Resource, opening: str) -> None:
+    with pytest.raises(BadRequest):
+        decode_object(config_maps, (opening * 100_000).encode())
+
+
+def test_text_that_is_not_utf8_is_taken_as_go_takes_it(config_maps: Resource) -> None:
+    obj = decode_object(config_maps, b'{"data":{"a":"\xff","b":"\\ud800x"}}').obj
+    assert obj["data"] == {"a": "\ufffd", "b": "\ufffdx"}
+
+
+@given(st.text(alphabet='{}[]",:\\0123456789.-+eEtrufalsn \n\tx', max_size=30))
+def test_every_refused_text_has_a_described_mistake(text: str) -> None:
+    """The parser and the describer agree on what JSON is."""
+    try:
+        json.loads(text, parse_constant=lambda name: pytest.fail(name))
+        valid = True
+    except ValueError:
+        valid = False
+    assert (describe_error(text) == "invalid JSON") is valid
+    if valid:
+        assert parse_json(text.encode()).value == json.loads(text)
