@@ -6,11 +6,13 @@ PEERS=1 the current etcd that `make` built from source joins in.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from pathlib import Path
@@ -39,7 +41,11 @@ def find_peer_etcd() -> Path | None:
 class EtcdCluster:
     """Members that can be killed and brought back."""
 
-    def __init__(self, binary: Path, folder: Path, members: int = 1, extra: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, binary: Path, folder: Path, members: int = 1, extra: tuple[str, ...] = (), *, tls: bool = False
+    ) -> None:
+        """With `tls`, clients need certificates: `folder` has ca, server and client (`.pem`, `.key`)."""
+        self._tls = tls
         self._binary = binary
         self._folder = folder
         self._extra = extra
@@ -63,14 +69,19 @@ class EtcdCluster:
         """Start one member, with the data it had."""
         name = f"m{number}"
         client, peer = self._clients[number], self._peers[number]
+        scheme = "https" if self._tls else "http"
         cluster = ",".join(f"m{i}=http://127.0.0.1:{port}" for i, port in enumerate(self._peers))
         command = [
             str(self._binary), "--name", name, "--data-dir", str(self._folder / name),
-            "--listen-client-urls", f"http://127.0.0.1:{client}", "--advertise-client-urls", f"http://127.0.0.1:{client}",
+            "--listen-client-urls", f"{scheme}://127.0.0.1:{client}",
+            "--advertise-client-urls", f"{scheme}://127.0.0.1:{client}",
             "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
             "--initial-cluster", cluster, "--heartbeat-interval", "50", "--election-timeout", "300",
             "--logger", "zap", *self._extra,
         ]  # fmt: skip
+        if self._tls:
+            command += ["--cert-file", f"{self._folder}/server.pem", "--key-file", f"{self._folder}/server.key"]
+            command += ["--client-cert-auth", "--trusted-ca-file", f"{self._folder}/ca.pem"]
         with (self._folder / f"{name}.log").open("ab") as output:
             self._processes[number] = subprocess.Popen(command, stdout=output, stderr=output)
 
@@ -83,7 +94,7 @@ class EtcdCluster:
     def leader(self) -> int:
         """The number of the member that leads."""
         for number in self._processes:
-            answer = _post(self._clients[number], "/v3/maintenance/status")
+            answer = self.call("/v3/maintenance/status", number=number)
             leader = re.search(r'"leader":"(\d+)"', answer)
             member = re.search(r'"member_id":"(\d+)"', answer)
             if leader and member and leader[1] == member[1]:
@@ -94,9 +105,31 @@ class EtcdCluster:
         """Until each running member takes part in the cluster."""
         deadline = time.monotonic() + _START_SECONDS
         for number in self._processes:
-            while '"leader"' not in _post(self._clients[number], "/v3/maintenance/status"):
+            while '"leader"' not in self.call("/v3/maintenance/status", number=number):
                 assert time.monotonic() < deadline, (self._folder / f"m{number}.log").read_text()[-2000:]
                 time.sleep(0.05)
+
+    def call(self, path: str, body: str = "{}", *, number: int = 0) -> str:
+        """One call of the JSON gateway, by hand since tests turn warnings into errors; empty without an answer."""
+        head = f"POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        try:
+            with contextlib.ExitStack() as stack:
+                connection = stack.enter_context(
+                    socket.create_connection(("127.0.0.1", self._clients[number]), timeout=2)
+                )
+                if self._tls:
+                    connection = stack.enter_context(self._context().wrap_socket(connection))
+                connection.sendall((head + body).encode())
+                return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+        except OSError:
+            return ""
+
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(self._folder / "ca.pem")
+        context.load_cert_chain(self._folder / "client.pem", self._folder / "client.key")
+        return context
 
     def stop(self) -> None:
         """End everything."""
@@ -111,14 +144,3 @@ def free_ports(count: int) -> list[int]:
     for s in sockets:
         s.close()
     return ports
-
-
-def _post(port: int, path: str) -> str:
-    """A call of etcd's JSON gateway; empty when it does not answer. By hand, since tests turn warnings into errors."""
-    request = f"POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}"
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
-            connection.sendall(request.encode())
-            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
-    except OSError:
-        return ""

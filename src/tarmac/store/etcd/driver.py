@@ -79,8 +79,12 @@ class EtcdStore(VisibleState):
 
     async def start(self) -> None:
         """Load everything and begin to follow. Raises Unavailable."""
-        self._trusts_progress = await self._check_version()
-        await self._load()
+        try:
+            self._trusts_progress = await self._check_version()
+            await self._load()
+        except BaseException:
+            await self._client.close()
+            raise
         self._own(self._follow())
         if self._settings.compact_seconds:
             self._own(self._compact_for_ever())
