@@ -1,7 +1,7 @@
 """The resources that the patch tests work on: some of Kubernetes' own kinds, one workload kind and one custom kind.
 
-`DEPLOYMENT` is put together from the parts that the generated tables have (a pod's metadata and spec), because it is the
-kind whose merge rules clients know best and whose pods may be changed after creation. `WIDGET` is as a
+`DEPLOYMENT` is put together from the parts that the generated tables have (a pod's metadata and spec), because it is
+the kind whose merge rules clients know best and whose pods may be changed after creation. `WIDGET` is as a
 CustomResourceDefinition declares it: `CRD` is that definition, for recording against a real server.
 """
 

@@ -24,15 +24,15 @@ def body_of(resource: Resource, step: Step, live: JsonObject | None) -> Any:
     """The body of a request: whole objects get what every object of the kind has."""
     if step.verb in ("json", "merge", "strategic"):
         return step.body
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, **copy.deepcopy(step.body)}
-    body["metadata"] = {"name": NAME, **body.get("metadata", {})}
+    given: JsonObject = copy.deepcopy(step.body)
+    metadata = {"name": NAME, **given.get("metadata", {})}
     if step.verb == "update" and live is not None:
-        body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
-    return body
+        metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **given, "metadata": metadata}
 
 
 def outcome(resource: Resource, live: JsonObject | None, step: Step, now: str) -> JsonObject:
-    """What the request makes of the object before the server defaults and records managers (an apply does the latter)."""
+    """What the request makes of the object; defaults, and managers unless it is an apply, are still to come."""
     body = body_of(resource, step, live)
     if step.verb == "apply":
         return server_side_apply(

@@ -1,7 +1,7 @@
 """Sequences of writes whose every outcome was recorded from a real kube-apiserver.
 
-A scenario is a story about one object: each step is one request, told apart by who sends it. `record` plays them against
-a server; `test_recorded` compares what this package makes of the same requests, step by step.
+A scenario is a story about one object: each step is one request, told apart by who sends it. `record` plays them
+against a server; `test_recorded` compares what this package makes of the same requests, step by step.
 """
 
 from __future__ import annotations

@@ -1,0 +1,76 @@
+"""The door for PATCH requests: content types, bodies, and results that are of no use."""
+
+from __future__ import annotations
+
+import pytest
+
+from tarmac.api.status import BadRequest, UnsupportedMediaType
+from tarmac.server.patch import engine
+from tests.patch.kinds import CONFIG_MAP, WIDGET
+
+OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": {"l": "1"}}, "data": {"a": "1"}}
+
+
+def test_parameters_of_a_content_type_do_not_matter() -> None:
+    assert engine.check_type(CONFIG_MAP, "application/merge-patch+json; charset=utf-8") == engine.MERGE_PATCH
+
+
+def test_custom_kinds_take_no_strategic_merge() -> None:
+    assert engine.check_type(CONFIG_MAP, engine.STRATEGIC_PATCH) == engine.STRATEGIC_PATCH
+    with pytest.raises(UnsupportedMediaType, match="accepted media types include: application/json-patch"):
+        engine.check_type(WIDGET, engine.STRATEGIC_PATCH)
+
+
+@pytest.mark.parametrize("content_type", ["", "application/json", "text/plain"])
+def test_other_types_are_not_supported(content_type: str) -> None:
+    with pytest.raises(UnsupportedMediaType):
+        engine.check_type(CONFIG_MAP, content_type)
+
+
+@pytest.mark.parametrize(
+    ("patch_type", "body"),
+    [
+        (engine.JSON_PATCH, b'[{"op":"add","path":"/data/b","value":"2"}]'),
+        (engine.MERGE_PATCH, b'{"data":{"b":"2"}}'),
+        (engine.STRATEGIC_PATCH, b'{"data":{"b":"2"}}'),
+    ],
+)
+def test_a_patched_object_shares_nothing_with_the_current_one(patch_type: str, body: bytes) -> None:
+    patched = engine.apply_patch(CONFIG_MAP, patch_type, OBJECT, body)
+    assert patched["data"] == {"a": "1", "b": "2"}
+    patched["metadata"]["labels"]["l"] = "changed"
+    assert OBJECT["metadata"] == {"name": "c", "labels": {"l": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("patch_type", "body", "message"),
+    [
+        (engine.JSON_PATCH, b"[{", "error decoding patch: unexpected end of JSON input"),
+        (engine.MERGE_PATCH, b"", "error decoding patch: unexpected end of JSON input"),
+        (engine.MERGE_PATCH, b"null", "Invalid JSON Patch"),
+        (engine.STRATEGIC_PATCH, b"[]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
+    ],
+)
+def test_bodies_that_are_no_patch(patch_type: str, body: bytes, message: str) -> None:
+    with pytest.raises(BadRequest) as refusal:
+        engine.apply_patch(CONFIG_MAP, patch_type, OBJECT, body)
+    assert refusal.value.message == message
+
+
+def test_configurations_come_as_json_or_yaml() -> None:
+    assert engine.read_configuration(b'{"data": {"a": "1"}}') == {"data": {"a": "1"}}
+    assert engine.read_configuration(b"data:\n  a: '1'\n") == {"data": {"a": "1"}}
+    assert engine.read_configuration(b"") == {}
+
+
+@pytest.mark.parametrize("body", [b"- a", b"3", b"a: [", b"{"])
+def test_configurations_that_are_none(body: bytes) -> None:
+    with pytest.raises(BadRequest, match=r"^error decoding YAML: "):
+        engine.read_configuration(body)
+
+
+def test_a_result_that_does_not_decode_is_shown() -> None:
+    refusal = engine.unusable_result(engine.MERGE_PATCH, {"data": {"a": 1}}, b"", "wrong type")
+    assert refusal.message == ' "" is invalid: patch: Invalid value: "{\\"data\\":{\\"a\\":1}}": wrong type'
+    refusal = engine.unusable_result(engine.STRATEGIC_PATCH, {}, b'{"data":{"a":1}}', "wrong type")
+    assert refusal.message == ' "" is invalid: patch: Invalid value: "map[data:map[a:1]]": wrong type'
