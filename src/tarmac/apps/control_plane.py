@@ -106,9 +106,7 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
     stack.callback(audit.close)
     gates = Gates(authenticator, authorizer, Fairness(clock.monotonic), audit)
     catalog = build_catalog()
-    chain = default_chain(
-        Reader(store), catalog, clock, randomness, lambda user, info: authorizer.refuses(user, info) is None
-    )
+    chain = default_chain(Reader(store), catalog, clock, randomness, authorizer)
     reviews = Reviews(authenticator, authorizer, clock)
     issuer = TokenIssuer(store, tokens, clock, randomness)
     return assemble(Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer))
