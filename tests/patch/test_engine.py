@@ -58,15 +58,15 @@ def test_bodies_that_are_no_patch(patch_type: str, body: bytes, message: str) ->
 
 
 def test_configurations_come_as_json_or_yaml() -> None:
-    assert engine.read_configuration(b'{"data": {"a": "1"}}') == {"data": {"a": "1"}}
-    assert engine.read_configuration(b"data:\n  a: '1'\n") == {"data": {"a": "1"}}
-    assert engine.read_configuration(b"") == {}
+    assert engine.read_configuration(CONFIG_MAP, b'{"data": {"a": "1"}}') == {"data": {"a": "1"}}
+    assert engine.read_configuration(CONFIG_MAP, b"data:\n  a: '1'\n") == {"data": {"a": "1"}}
+    assert engine.read_configuration(CONFIG_MAP, b"") == {}
 
 
 @pytest.mark.parametrize("body", [b"- a", b"3", b"a: [", b"{"])
 def test_configurations_that_are_none(body: bytes) -> None:
     with pytest.raises(BadRequest, match=r"^error decoding YAML: "):
-        engine.read_configuration(body)
+        engine.read_configuration(CONFIG_MAP, body)
 
 
 def test_a_result_that_does_not_decode_is_shown() -> None:

@@ -90,7 +90,8 @@ def test_elements_are_ordered_as_kubernetes_orders_them() -> None:
         "i:2",
         "i:10",
     ]
-    assert sorted(expected[::-1], key=elements.order) == expected
+    expected_reversed = expected[::-1]
+    assert sorted(expected_reversed, key=elements.order) == expected
 
 
 def test_spellings_of_one_element_are_one_element() -> None:

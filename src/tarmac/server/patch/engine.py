@@ -69,13 +69,15 @@ def _patched(resource: Resource, patch_type: str, current: JsonObject, body: byt
     return apply_strategic_patch(resource.schema, current, _mapping(_parse(body, ""), "") or {})
 
 
-def read_configuration(body: bytes) -> JsonObject:
-    """The object in the body of an apply: JSON or YAML. Raises BadRequest."""
+def read_configuration(resource: Resource, body: bytes) -> JsonObject:
+    """The object in the body of an apply, JSON or YAML, its shorthands written out. Raises BadRequest."""
     try:
         config = parse_yaml(body).value if body.lstrip()[:1] != b"{" else parse_json(body).value
     except Malformed as error:
         raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from None
-    return _mapping(config, "error decoding YAML: error unmarshaling JSON: while decoding JSON: ") or {}
+    configuration = _mapping(config, "error decoding YAML: error unmarshaling JSON: while decoding JSON: ") or {}
+    resource.strategy.normalise(configuration)
+    return configuration
 
 
 def unusable_result(patch_type: str, patched: JsonObject, body: bytes, why: str) -> Invalid:

@@ -44,7 +44,7 @@ async def _apply(call: Call, rules: Rules) -> Response:
         new = server_side_apply(
             served.resource,
             live,
-            read_configuration(body),
+            read_configuration(served.resource, body),
             call.options.field_manager,
             force=call.options.force,
             subresource=call.info.subresource,
