@@ -1,0 +1,99 @@
+"""Shorthands are stored in their full form, and refused where they contradict it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tarmac.api.decode.bodies import check_object
+from tarmac.api.status import BadRequest, Invalid
+from tarmac.base.fielderrors import FieldErrors
+from tests.api.compute.making import DISK, GONE, C, N, P, T, admitted, causes, edited, machines, resource, workload
+
+
+def test_labels_and_annotations_directly_in_the_template() -> None:
+    obj = workload(
+        {"spec.template.metadata": GONE, "spec.template.labels": {"a": "b"}, "spec.template.annotations": {"c": "d"}}
+    )
+    template = admitted(obj)["spec"]["template"]
+    assert template["metadata"] == {"labels": {"a": "b"}, "annotations": {"c": "d"}}
+    assert set(template) == {"metadata", "spec"}
+
+
+def test_labels_in_both_places_must_agree() -> None:
+    same = workload({"spec.template.labels": {"tier": "app"}})
+    assert admitted(same)["spec"]["template"]["metadata"]["labels"] == {"tier": "app"}
+    other = workload({"spec.template.labels": {"tier": "db"}})
+    assert causes(other) == ["Forbidden spec.template.labels"]
+
+
+def test_a_network_by_its_name() -> None:
+    interfaces = admitted(workload({f"{N}[0].network": "corp"}))["spec"]["template"]["spec"]["networkInterfaces"]
+    assert interfaces[0]["network"] == {"name": "corp"}
+
+
+def test_interfaces_are_named_by_their_order_around_names_that_are_taken() -> None:
+    named = [{"network": "a"}, {"network": "b", "name": "lan"}, {"network": "c"}, {"network": "d", "name": "eth2"}]
+    interfaces = admitted(workload({N: named}))["spec"]["template"]["spec"]["networkInterfaces"]
+    assert [interface["name"] for interface in interfaces] == ["eth0", "lan", "eth3", "eth2"]
+
+
+def test_city_codes_are_stored_in_capitals() -> None:
+    stored = admitted(workload({f"{P}.cityCodes": ["dfw", "Sea"], f"{P}.onCityLoss": {"cities": ["lhr"]}}))
+    placement = stored["spec"]["placements"][0]
+    assert (placement["cityCodes"], placement["onCityLoss"]["cities"]) == (["DFW", "SEA"], ["LHR"])
+
+
+def test_a_device_name_on_an_attachment_is_stored_on_the_disk() -> None:
+    obj = machines({f"{T}.runtime.virtualMachine.volumeAttachments[0].deviceName": "root"})
+    spec = admitted(obj)["spec"]["template"]["spec"]
+    assert spec["volumes"][0]["disk"]["deviceName"] == "root"
+    assert spec["runtime"]["virtualMachine"]["volumeAttachments"] == [{"name": "boot"}]
+
+
+def test_a_device_name_that_disagrees_or_has_no_disk_is_refused() -> None:
+    attachment = f"{C}[0].volumeAttachments[0].deviceName"
+    assert causes(workload({attachment: "a", f"{DISK}.deviceName": "b"})) == [f"Forbidden {attachment}"]
+    memory = {f"{T}.volumes[0]": {"name": "data", "memory": {}}}
+    assert causes(workload({attachment: "a", **memory})) == [f"Forbidden {attachment}"]
+
+
+def test_normalising_twice_changes_nothing() -> None:
+    once = admitted(machines())
+    assert admitted(once) == once
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 2000) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "spec", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+PLACES = ["spec", "spec.template", T, f"{T}.runtime", f"{T}.runtime.sandbox", C, f"{C}[0]", f"{C}[0].resources"]
+MORE_PLACES = [f"{C}[0].volumeAttachments", f"{T}.volumes", f"{T}.volumes[0]", DISK, N, f"{N}[0]", f"{N}[0].network"]
+LAST_PLACES = ["spec.placements", P, f"{P}.cityCodes", f"{P}.scaleSettings", f"{P}.selector", "spec.template.labels"]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(PLACES + MORE_PLACES + LAST_PLACES), anything)
+def test_nothing_a_client_sends_breaks_validation(place: str, value: Any) -> None:
+    served = resource("Workload")
+    obj = edited(workload(), {place: value})
+    served.strategy.normalise(obj)
+    try:
+        check_object(served, obj)
+    except (BadRequest, Invalid):
+        return
+    served.strategy.default(obj)
+    served.strategy.validate(obj, FieldErrors())
+    served.strategy.warnings(obj, None)
+
+
+@pytest.mark.parametrize("kind", ["Workload", "WorkloadDeployment", "Instance"])
+def test_an_object_without_a_spec_is_refused_and_nothing_more(kind: str) -> None:
+    obj = {"apiVersion": "compute.datumapis.com/v1alpha", "kind": kind, "metadata": {"name": "x"}}
+    assert causes(obj, kind=kind) == ["Required spec"]
