@@ -30,8 +30,16 @@ _NULLS = {"", "~", "null", "Null", "NULL"}
 _INFINITIES = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF", ".nan", ".NaN", ".NAN"}
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INTEGER = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o?[0-7]+|[0-9]+)")
-_MERGE = "tag:yaml.org,2002:merge"
-_STR = "tag:yaml.org,2002:str"
+_PLAIN = "plain"  # our tag for scalars without quotes or tag, whose meaning is decided here
+
+
+class _Loader(yaml.CSafeLoader):
+    """PyYAML's parser without PyYAML's ideas about plain scalars."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: Any) -> str:
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _PLAIN
+        return super().resolve(kind, value, implicit)
 
 
 class YamlParsed(NamedTuple):
@@ -44,7 +52,7 @@ class YamlParsed(NamedTuple):
 def parse_yaml(body: bytes) -> YamlParsed:
     """The first document. Raises Malformed with the line."""
     try:
-        loader = yaml.CSafeLoader(body)
+        loader = _Loader(body)
         try:
             root = loader.get_node() if loader.check_node() else None
             return YamlParsed(None, []) if root is None else _Reader(root).result()
@@ -107,7 +115,7 @@ class _Reader:
         made: dict[str, Json] = {}
         merged: dict[str, Json] = {}
         for key_node, value_node in node.value:
-            if key_node.tag == _MERGE:
+            if key_node.tag == _PLAIN and key_node.value == "<<":
                 value = self._read(value_node)
                 for source in reversed(value if isinstance(value, list) else [value]):
                     merged.update(source if isinstance(source, dict) else {})
@@ -130,7 +138,7 @@ def _key(node: yaml.Node) -> str:
 
 def _scalar(node: yaml.ScalarNode) -> Json:
     text: str = node.value
-    if node.style or node.tag in (_STR, "!"):  # quoted, block, or said to be a string
+    if node.tag != _PLAIN:
         return text
     if text in _NULLS:
         return None
