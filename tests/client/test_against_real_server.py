@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tarmac.api.status import Forbidden, Gone, Unauthorized
@@ -57,12 +58,6 @@ async def test_a_token_file_is_read_again(peer: Peer, tmp_path: Any) -> None:
     await client.close()
 
 
-async def test_history_that_is_gone_is_gone(by_certificate: Client) -> None:
-    with pytest.raises(Gone):
-        async with by_certificate.resource(CONFIG_MAPS).watch("default", resource_version="1") as changes:
-            await anext(changes)
-
-
 @pytest.mark.slow
 async def test_an_informer_resumes_over_a_restart_of_the_server() -> None:
     with running_peer() as peer:
@@ -87,6 +82,26 @@ async def test_an_informer_resumes_over_a_restart_of_the_server() -> None:
             while "+after" not in heard:
                 await asyncio.sleep(0.05)
             running.cancel()
+        await client.close()
         assert [each for each in heard if "kube-root" not in each] == ["+before", "+after"]
         assert informer.stats.lists == 1, "resumed, not saved by a relist"
+
+
+@pytest.mark.slow
+async def test_history_that_is_gone_is_gone() -> None:
+    with running_peer() as peer:
+        client = await _client(peer, token=peer.token)
+        maps = client.resource(CONFIG_MAPS)
+        first = await maps.create({"metadata": {"name": "a", "namespace": "default"}})
+        last = await maps.create({"metadata": {"name": "b", "namespace": "default"}})
+        compaction = {"revision": last["metadata"]["resourceVersion"], "physical": True}
+        async with aiohttp.ClientSession() as etcd:
+            await etcd.post(f"{peer.etcd_url}/v3/kv/compaction", json=compaction)
+        await asyncio.to_thread(peer.restart)
+        with pytest.raises(Gone):
+            async with (
+                asyncio.timeout(20),
+                maps.watch("default", resource_version=first["metadata"]["resourceVersion"]) as changes,
+            ):
+                await anext(changes)
         await client.close()
