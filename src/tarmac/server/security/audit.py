@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tarmac.base.clock import Clock, rfc3339_micro
+from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.randomness import Randomness
 from tarmac.server.http.messages import Answer, Request, Response, StreamResponse
 from tarmac.server.requestinfo import RequestInfo
@@ -40,6 +40,8 @@ class AuditLog:
         self._clock = clock
         self._series = randomness.uuid()[:-12]  # ids are unique, not secret: a random UUID that counts up
         self._count = 0
+        self._second = 0
+        self._second_text = ""
         self._lines: list[str] = []
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -60,9 +62,17 @@ class AuditLog:
         line = (
             f'{{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"{audit_id}","stage":"{stage}",'
             f'{what}{self._who(request)}{self._client(request)}{target}"responseStatus":{{"metadata":{{}},{_outcome(answer)}}},'
-            f'"requestReceivedTimestamp":"{rfc3339_micro(began)}","stageTimestamp":"{rfc3339_micro(now)}"}}\n'
+            f'"requestReceivedTimestamp":"{self._time(began)}","stageTimestamp":"{self._time(now)}"}}\n'
         )
         self._append(line)
+
+    def _time(self, seconds: float) -> str:
+        """`rfc3339_micro`, with the part that changes once a second kept."""
+        whole = int(seconds)
+        if whole != self._second:
+            self._second = whole
+            self._second_text = rfc3339(seconds)[:-1]
+        return f"{self._second_text}.{int((seconds - whole) * 1_000_000):06d}Z"
 
     def _append(self, line: str) -> None:
         if self._size > _BACKLOG:

@@ -1,0 +1,85 @@
+"""What everybody may do before anybody has decided anything, and how the defaults survive editing."""
+
+from __future__ import annotations
+
+from tarmac.base.randomness import Randomness
+from tarmac.server.reader import decode
+from tarmac.server.security.defaults import ensure_defaults
+from tests.security.conftest import RBAC, World, user
+
+JANE = {"kind": "User", "apiGroup": RBAC, "name": "jane"}
+COMPUTE = "compute.datumapis.com"
+NETWORKING = "networking.datumapis.com"
+
+
+async def test_editors_use_networks_and_write_workloads(world: World) -> None:
+    await world.bind("edit", JANE, namespace="team")
+    jane = user("jane")
+    assert world.may(jane, "use", "networks", namespace="team", name="default", group=NETWORKING)
+    assert world.may(jane, "create", "workloads", namespace="team", group=COMPUTE)
+    assert world.may(jane, "get", "instances", namespace="team", group=COMPUTE)
+    assert not world.may(jane, "create", "instances", namespace="team", group=COMPUTE)
+    assert not world.may(jane, "create", "roles", namespace="team", group=RBAC)
+
+
+async def test_admins_of_a_namespace_also_hand_out_roles_in_it(world: World) -> None:
+    await world.bind("admin", JANE, namespace="team")
+    jane = user("jane")
+    assert world.may(jane, "create", "rolebindings", namespace="team", group=RBAC)
+    assert world.may(jane, "use", "networks", namespace="team", group=NETWORKING)
+    assert not world.may(jane, "create", "clusterrolebindings", group=RBAC)
+
+
+async def test_every_authenticated_user_may_ask_what_they_may_do(world: World) -> None:
+    jane = user("jane")
+    assert world.may(jane, "create", "selfsubjectaccessreviews", group="authorization.k8s.io")
+    assert world.may(jane, "create", "selfsubjectreviews", group="authentication.k8s.io")
+
+
+async def test_stored_roles_show_what_they_gathered(world: World) -> None:
+    entry = world.store.get(f"{RBAC}/clusterroles", "admin")
+    assert entry is not None
+    admin = decode(entry)
+    assert any("workloads" in rule["resources"] for rule in admin["rules"])
+    assert admin["aggregationRule"]["clusterRoleSelectors"]
+    assert entry.raw.endswith(b'"kind":"ClusterRole","apiVersion":"rbac.authorization.k8s.io/v1"}')
+
+
+async def test_starting_again_changes_nothing(world: World) -> None:
+    before = world.store.revision
+    await ensure_defaults(world.store, world.clock, Randomness(3))
+    assert world.store.revision == before
+
+
+async def test_what_was_removed_is_added_and_what_was_added_stays(world: World) -> None:
+    extra = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}
+    entry = world.store.head(f"{RBAC}/clusterroles", "system:basic-user")
+    assert entry is not None
+    role = decode(entry)
+    role["metadata"].pop("resourceVersion")
+    role["rules"] = [extra]
+    await world.put(f"{RBAC}/clusterroles", role)
+    await world.delete(f"{RBAC}/clusterrolebindings", "system:discovery")
+    await ensure_defaults(world.store, world.clock, Randomness(3))
+    jane = user("jane")
+    assert world.may(jane, "create", "selfsubjectreviews", group="authentication.k8s.io")
+    assert world.may(jane, "get", "widgets", group="example.com")
+    assert world.store.get(f"{RBAC}/clusterrolebindings", "system:discovery") is not None
+
+
+async def test_an_object_that_opted_out_is_left_alone(world: World) -> None:
+    annotations = {"rbac.authorization.kubernetes.io/autoupdate": "false"}
+    role = {"metadata": {"name": "system:basic-user", "annotations": annotations}, "rules": []}
+    await world.put(f"{RBAC}/clusterroles", role)
+    await ensure_defaults(world.store, world.clock, Randomness(3))
+    assert not world.may(user("jane"), "create", "selfsubjectreviews", group="authentication.k8s.io")
+
+
+async def test_a_binding_to_the_wrong_role_is_replaced(world: World) -> None:
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "view"}
+    binding = {"metadata": {"name": "cluster-admin"}, "roleRef": reference, "subjects": []}
+    await world.put(f"{RBAC}/clusterrolebindings", binding)
+    await ensure_defaults(world.store, world.clock, Randomness(3))
+    entry = world.store.get(f"{RBAC}/clusterrolebindings", "cluster-admin")
+    assert entry is not None
+    assert decode(entry)["roleRef"]["name"] == "cluster-admin"
