@@ -47,9 +47,13 @@ def object_answer(
     return finish(raw, shape, status, warnings)
 
 
-def finish(body: bytes, shape: Shape, status: int = 200, warnings: Sequence[str] = ()) -> Response:
-    """An encoded document as it goes out."""
+def finish(body: bytes | list[bytes], shape: Shape, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+    """An encoded document, perhaps in pieces, as it goes out."""
     headers = warning_headers(warnings)
+    if (shape.yaml or shape.pretty) and isinstance(body, list):
+        body = b"".join(body)
+    if isinstance(body, list):
+        return Response(status, body, headers=headers)
     if shape.yaml:
         return Response(status, as_yaml(body), "application/yaml", headers)
     return Response(status, indented(body) if shape.pretty else body, headers=headers)

@@ -59,7 +59,7 @@ class ListCache:
 
     def put(self, bucket: str, key: Key, answer: CachedAnswer) -> None:
         """Keep an answer. One made aside may be stale by now and is not kept."""
-        size = len(answer.response.body)
+        size = size_of(answer.response.body)
         if size > self._max_bytes // 4 or self._changed(bucket, answer.revision):
             return
         self._drop(bucket, key)
@@ -92,3 +92,8 @@ class ListCache:
         if kept is not None:
             self._size -= kept.size
             self._keys[bucket].discard(key)
+
+
+def size_of(body: bytes | list[bytes]) -> int:
+    """Bytes in a body, be it whole or in pieces."""
+    return len(body) if isinstance(body, bytes) else sum(map(len, body))

@@ -18,7 +18,7 @@ from tarmac.server.printing.metadata import partial_metadata_list
 from tarmac.server.printing.negotiation import Shape, shape_of
 from tarmac.server.storage.continuing import ExpiredToken, position, token
 from tarmac.server.storage.encoding import decode_json, encode_json
-from tarmac.server.storage.listcache import CachedAnswer, ListCache
+from tarmac.server.storage.listcache import CachedAnswer, ListCache, size_of
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served
@@ -27,6 +27,7 @@ from tarmac.store.interface import Compacted, Entry, FutureRevision, Page
 GZIP_FROM = 128 << 10
 _GZIP_INLINE = 512 << 10
 _MAX_AGE = 30.0  # the version in an answer must stay one that a watch can be started from
+_PIECE = 64  # items
 _AGE_OF_AGES = 1.0  # tables show ages in seconds
 
 
@@ -91,7 +92,7 @@ def _list_now(served: Served, query: Query, cache: ListCache) -> Response | Awai
             return kept.response
     found = find(served, query.prefix, query.selection, query.options)
     response = render(served, query.shape, found)
-    length = len(response.body)
+    length = size_of(response.body)
     if query.compressed and length >= GZIP_FROM:
         if length > _GZIP_INLINE:
             return _compress_aside(response, lambda done: _keep(cache, served, key, query, found, done))
@@ -187,6 +188,7 @@ def too_large(wanted: int, current: int) -> ApiError:
 def render(served: Served, shape: Shape, found: Slice) -> Response:
     """A list in the wanted shape."""
     metadata = _list_metadata(found)
+    body: bytes | list[bytes]
     if shape.form == "table":
         raws = map(served.raw, found.entries)
         rows = served.printer.rows(raws, served.services.clock.now(), shape.include_object)
@@ -207,21 +209,26 @@ def _list_metadata(found: Slice) -> bytes:
     return encode_json(metadata)
 
 
-def _join(served: Served, metadata: bytes, entries: Sequence[Entry]) -> bytes:
+def _join(served: Served, metadata: bytes, entries: Sequence[Entry]) -> list[bytes]:
+    """The list in pieces: one of many megabytes would cost more in fresh memory than all the copying."""
     resource = served.resource
-    head = b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[' % (
-        resource.list_kind.encode(),
-        resource.api_version.encode(),
-        metadata,
-    )
-    if not entries:
-        return head + b"]}"
+    kind, version = resource.list_kind.encode(), resource.api_version.encode()
+    pieces = [b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[' % (kind, version, metadata)]
+    for start in range(0, len(entries), _PIECE):
+        if start:
+            pieces.append(b",")
+        pieces.append(_items(served, entries[start : start + _PIECE]))
+    pieces.append(b"]}")
+    return pieces
+
+
+def _items(served: Served, entries: Sequence[Entry]) -> bytes:
     raws = [entry.raw for entry in entries] if served.view is None else [served.raw(entry) for entry in entries]
-    if not resource.native:
-        return b"%b%b]}" % (head, b",".join(raws))
+    if not served.resource.native:
+        return b",".join(raws)
     # Items of Kubernetes' own kinds say no kind: leave out the tail, all but its brace.
     tail, end = served.tail, -len(served.tail)
-    return b"%b%b}]}" % (head, b"},".join([raw[:end] if raw.endswith(tail) else _open(raw) for raw in raws]))
+    return b"},".join([raw[:end] if raw.endswith(tail) else _open(raw) for raw in raws]) + b"}"
 
 
 def _open(raw: bytes) -> bytes:
