@@ -87,9 +87,9 @@ def test_field_names_are_case_sensitive(config_maps: Resource) -> None:
     assert decode_object(config_maps, b'{"Data":{"a":"b"}}').warnings == ['unknown field "Data"']
 
 
-@pytest.mark.parametrize("text", ['say \\"hi\\"', "back\\\\slash", "\\u0022", "\\u005c", "\\/", "ä", "\\\\\\"])
+@pytest.mark.parametrize("text", ['say \\"hi\\"', "back\\\\slash", "\\u0022", "\\u005c", "\\/", "ä"])
 def test_unusual_strings_are_not_taken_for_repeated_keys(config_maps: Resource, text: str) -> None:
-    body = '{"data":{"a":"%s","b":"c"}}' % text.replace("\\\\\\", "\\\\")
+    body = f'{{"data":{{"a":"{text}","b":"c"}}}}'
     decoded = decode_object(config_maps, body.encode())
     assert decoded.warnings == []
     assert decoded.obj["data"] == json.loads(body)["data"]
@@ -110,7 +110,7 @@ def test_yaml_says_the_line_of_a_repeated_key(config_maps: Resource) -> None:
 
 def test_patched_objects_are_held_to_the_same(config_maps: Resource, workloads: Resource) -> None:
     patched = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"bar": 2}, "foo": 1}
-    with pytest.raises(Invalid, match='strict decoding error: unknown field "metadata.bar", unknown field "foo"'):
+    with pytest.raises(Invalid, match=r'strict decoding error: unknown field "metadata\.bar", unknown field "foo"'):
         check_object(config_maps, {**patched, "metadata": {"bar": 2}}, "Strict")
     assert check_object(config_maps, patched, "Warn", repeated=["data.a"]) == [
         'duplicate field "data.a"',

@@ -1,4 +1,4 @@
-"""Type and kind: what may be left out, and what is answered when they are wrong. Texts as Kubernetes 1.35 gives them."""
+"""Type and kind: what may be left out, and what is answered when they are wrong, in the words of Kubernetes 1.35."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of the wrong type: of Kubernetes' own kinds the first one, in Go's words; of ours all of them, as field errors."""
+"""Values of the wrong type: of Kubernetes' own kinds the first, in Go's words; of ours all, as field errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def test_config_map(config_maps: Resource, body: Any, problem: str) -> None:
     [
         ({"command": [1]}, "number into Go struct field Container.spec.containers.command of type string"),
         ({"env": ["x"]}, "string into Go struct field Container.spec.containers.env of type v1.EnvVar"),
-        ({"imagePullPolicy": 5}, "number into Go struct field Container.spec.containers.imagePullPolicy of type v1.PullPolicy"),
+        (
+            {"imagePullPolicy": 5},
+            "number into Go struct field Container.spec.containers.imagePullPolicy of type v1.PullPolicy",
+        ),
         (
             {"ports": [{"containerPort": 3_000_000_000}]},
             "number 3000000000 into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32",
@@ -129,17 +132,19 @@ def test_all_wrong_types_of_our_kinds_come_at_once(workloads: Resource) -> None:
     with pytest.raises(Invalid) as refusal:
         decode_object(workloads, json.dumps(body).encode())
     causes = {cause["field"]: cause for cause in (refusal.value.details or {})["causes"]}
+    wrong = {
+        "spec.paused": ("string", "boolean"),
+        "spec.placements[0].name": ("integer", "string"),
+        "spec.placements[0].cityCodes": ("string", "array"),
+        "spec.placements[0].scaleSettings.minReplicas": ("number", "integer"),
+    }
     assert {field: cause["message"] for field, cause in causes.items()} == {
-        "spec.paused": 'Invalid value: "string": spec.paused in body must be of type boolean: "string"',
-        "spec.placements[0].name": 'Invalid value: "integer": spec.placements[0].name in body must be of type string: "integer"',
-        "spec.placements[0].cityCodes": (
-            'Invalid value: "string": spec.placements[0].cityCodes in body must be of type array: "string"'
-        ),
-        "spec.placements[0].scaleSettings.minReplicas": (
-            'Invalid value: "number": spec.placements[0].scaleSettings.minReplicas in body must be of type integer: "number"'
-        ),
+        **{
+            field: f'Invalid value: "{given}": {field} in body must be of type {wanted}: "{given}"'
+            for field, (given, wanted) in wrong.items()
+        },
         "spec.template.spec.runtime.resources.requests.cpu": f'Invalid value: "lots": {_QUANTITY}',
-    }  # fmt: skip
+    }
     assert causes["spec.paused"]["reason"] == "FieldValueTypeInvalid"
 
 
