@@ -70,7 +70,7 @@ class World:
         return self.authorizer.refuses(user, about(verb, resource, **more), more.get("query", "")) is None
 
 
-def about(verb: str, resource: str, namespace: str = "", name: str = "", group: str = "", **_: str) -> RequestInfo:
+def about(verb: str, resource: str, namespace: str = "", name: str = "", group: str = "", **more: str) -> RequestInfo:
     """A request about `pods` or `pods/log`."""
     plural, _, subresource = resource.partition("/")
     return RequestInfo(verb, "", True, group, "v1", plural, subresource, namespace, name)

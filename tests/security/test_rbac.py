@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tarmac.server.requestinfo import RequestInfo
@@ -13,7 +15,7 @@ JANE = {"kind": "User", "apiGroup": RBAC, "name": "jane"}
 DEVELOPERS = {"kind": "Group", "apiGroup": RBAC, "name": "developers"}
 
 
-async def role(world: World, name: str, *rules: dict[str, object], namespace: str = "") -> None:
+async def role(world: World, name: str, *rules: dict[str, Any], namespace: str = "") -> None:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     bucket = f"{RBAC}/roles" if namespace else f"{RBAC}/clusterroles"
     await world.put(bucket, {"metadata": metadata, "rules": list(rules)})
