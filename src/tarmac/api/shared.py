@@ -86,13 +86,13 @@ class LabelSelector(Struct):
 class LocalObjectReference(Struct):
     """Another object in the same namespace."""
 
-    name: Annotated[str, Field("Name of the object.")]
+    name: Annotated[str, Field("Name of the object.", min_length=1)]
 
 
 class LocationReference(Struct):
     """A Location."""
 
-    name: Annotated[str, Field("Name of the Location.")]
+    name: Annotated[str, Field("Name of the Location.", min_length=1)]
     namespace: Annotated[str, Field("Ignored: Locations have no namespace. Accepted for older manifests.")] = ""
 
 

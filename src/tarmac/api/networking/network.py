@@ -61,7 +61,7 @@ class Network(Kind):
 class NetworkRef(Struct):
     """A Network."""
 
-    name: Annotated[str, Field("Name of the Network.")]
+    name: Annotated[str, Field("Name of the Network.", min_length=1)]
     namespace: Annotated[str, Field("Its namespace; by default the same.")] = ""
 
 

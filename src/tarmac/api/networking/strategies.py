@@ -125,7 +125,7 @@ def check_names(spec: JsonObject, fields: tuple[str, ...], errors: FieldErrors) 
     """Names of other objects; that they are there is a bound of the declaration."""
     for field in fields:
         name = mapping(spec, field).get("name")
-        if name is not None:
+        if name:
             checks.dns_subdomain(name, f"spec.{field}.name", errors)
 
 

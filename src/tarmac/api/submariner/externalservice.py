@@ -13,7 +13,7 @@ from tarmac.api.shared import Conditions, Kind, LocalObjectReference, ObservedGe
 class ServiceReference(Struct):
     """A Service; the Pods behind it are meant."""
 
-    name: Annotated[str, Field("Name of the Service.")]
+    name: Annotated[str, Field("Name of the Service.", min_length=1)]
     namespace: Annotated[
         str, Field("Its namespace; by default the object's own. Another needs a grant in that namespace.")
     ] = ""
@@ -57,7 +57,7 @@ class GatewayChoice(Struct):
 class ExternalServiceSpec(Struct):
     """A server outside, and who reaches it."""
 
-    target_ip: Annotated[str, Field("Address of the server. Only it may connect back.")] = msgspec.field(
+    target_ip: Annotated[str, Field("Address of the server. Only it may connect back.", min_length=1)] = msgspec.field(
         name="targetIP"
     )
     sources: Annotated[list[Source], Field("Who may use the service, and under which address.", min_items=1)]

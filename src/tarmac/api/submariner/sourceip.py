@@ -152,8 +152,8 @@ class ClaimReference(Struct):
 class SourceIPSpec(Struct):
     """One address."""
 
-    address: Annotated[str, Field("The address. Cannot be changed.")]
-    class_name: Annotated[str, Field("Its class. Cannot be changed.")]
+    address: Annotated[str, Field("The address. Cannot be changed.", min_length=1)]
+    class_name: Annotated[str, Field("Its class. Cannot be changed.", min_length=1)]
     location: Annotated[str, Field("Where it is routable.")] = ""
     claim_ref: Annotated[ClaimReference | None, Field("The claim that holds it.")] = None
     reclaim_policy: ReclaimPolicy = "Delete"
@@ -191,7 +191,7 @@ class SourceIP(Kind):
 class SourceIPClaimSpec(Struct):
     """A wish for an address. Cannot be changed once bound, but for the limits."""
 
-    class_name: Annotated[str, Field("The class to take it from.")]
+    class_name: Annotated[str, Field("The class to take it from.", min_length=1)]
     families: Annotated[list[IPFamily], Field("One address of each.", unique=True, min_items=1, max_items=2)] = (
         msgspec.field(default_factory=lambda: ["IPv4"])
     )

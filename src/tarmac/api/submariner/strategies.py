@@ -47,11 +47,9 @@ def _is_outside(address: Address) -> bool:
 
 def _check_source(source: JsonObject, target: Address | None, path: str, errors: FieldErrors) -> None:
     service = mapping(source, "service")
-    for field, check in (("name", checks.dns_label), ("namespace", checks.dns_label)):
+    for field in ("name", "namespace"):
         if service.get(field):
-            check(service[field], f"{path}.service.{field}", errors)
-    if source.get("service") is not None and service.get("name") == "":
-        errors.required(f"{path}.service.name")
+            checks.dns_label(service[field], f"{path}.service.{field}", errors)
     written, claim = source.get("sourceIP"), source.get("sourceIPClaim")
     if not written and claim is None:
         errors.required(f"{path}.sourceIP", "must specify one of: sourceIP, sourceIPClaim")

@@ -1,0 +1,108 @@
+"""Rules of places, networks, subnets and traffic policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarmac.api.schema import JsonObject
+from tests.api.checking import causes, make
+
+CITY = "topology.datum.net/city-code"
+
+
+def location(**changes: Any) -> JsonObject:
+    spec: JsonObject = {"locationClassName": "self-managed", "topology": {CITY: "DFW"}, "provider": {"nodes": {}}}
+    return make("Location", {**spec, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, []),
+        ({"provider": {"simulated": {}}}, []),
+        ({"locationClassName": "rented"}, ["NotSupported spec.locationClassName"]),
+        ({"provider": {}}, ["Required spec.provider"]),
+        ({"provider": {"nodes": {}, "simulated": {}}}, ["Forbidden spec.provider.simulated"]),
+        ({"topology": {}}, [f"Required spec.topology[{CITY}]"]),
+        ({"topology": {CITY: "dfw"}}, [f"Invalid spec.topology[{CITY}]"]),
+        ({"topology": {CITY: "DFW", "a/b/c": "x"}}, ["Invalid spec.topology"]),
+        (
+            {"coordinates": {"latitude": "91", "longitude": "x"}},
+            ["Invalid spec.coordinates.longitude", "Invalid spec.coordinates.latitude"],
+        ),
+        ({"coordinates": {"latitude": "52.31", "longitude": "4.76"}}, []),
+    ],
+)
+def test_locations(changes: dict[str, Any], expected: list[str]) -> None:
+    assert causes(location(**changes)) == expected
+
+
+def network(ipam: JsonObject | None = None, **changes: Any) -> JsonObject:
+    return make("Network", {"ipam": {"mode": "Auto", **(ipam or {})}, **changes})
+
+
+def test_a_network_carries_ipv4_unless_it_says_otherwise() -> None:
+    obj = network()
+    assert causes(obj) == []
+    assert obj["spec"] == {"ipam": {"mode": "Auto"}, "ipFamilies": ["IPv4"], "mtu": 1460}
+
+
+@pytest.mark.parametrize(
+    ("obj", "expected"),
+    [
+        (network({"ipv4Range": "10.0.0.0/28", "ipv6Range": "fd00::/48"}), []),
+        (network({"ipv4Range": "10.0.0.0/29"}), ["Invalid spec.ipam.ipv4Range"]),
+        (network({"ipv4Range": "10.0.0.1/16"}), ["Invalid spec.ipam.ipv4Range"]),
+        (network({"ipv4Range": "fd00::/48"}), ["Invalid spec.ipam.ipv4Range"]),
+        (network({"ipv6Range": "nonsense"}), ["Invalid spec.ipam.ipv6Range"]),
+        (network(ipFamilies=["IPv4", "IPv4"]), ["Duplicate spec.ipFamilies[1]"]),
+        (network(ipFamilies=[]), ["Invalid spec.ipFamilies"]),
+        (network(mtu=9000), ["Invalid spec.mtu"]),
+        (network({"mode": "Magic"}), ["NotSupported spec.ipam.mode"]),
+        (make("Network", {}), ["Required spec.ipam"]),
+    ],
+)
+def test_networks(obj: JsonObject, expected: list[str]) -> None:
+    assert causes(obj) == expected
+
+
+def test_ranges_of_a_network_never_change() -> None:
+    old = network({"ipv4Range": "10.0.0.0/16"})
+    assert causes(network({"ipv4Range": "10.1.0.0/16"}), old) == ["Invalid spec.ipam.ipv4Range"]
+    assert causes(network(), old) == ["Invalid spec.ipam.ipv4Range"]
+
+
+def subnet(kind: str, **changes: Any) -> JsonObject:
+    base = {"subnetClass": "private", "networkContext": {"name": "c"}, "location": {"name": "dfw"}, "ipFamily": "IPv4"}
+    return make(kind, {**base, **changes})
+
+
+@pytest.mark.parametrize("kind", ["SubnetClaim", "Subnet"])
+def test_subnets(kind: str) -> None:
+    assert causes(subnet(kind)) == []
+    assert causes(subnet(kind, startAddress="fd00::1")) == ["Invalid spec.startAddress"]
+    assert causes(subnet(kind, prefixLength=64)) == ["Invalid spec.prefixLength"]
+    assert causes(subnet(kind, ipFamily="IPv6", prefixLength=64)) == []
+    assert causes(subnet(kind, ipFamily="IPv6"), subnet(kind)) == ["Invalid spec.ipFamily"]
+
+
+@pytest.mark.parametrize("kind", ["NetworkBinding", "NetworkContext"])
+def test_a_network_in_a_place_stays_there(kind: str) -> None:
+    here = make(kind, {"network": {"name": "default"}, "location": {"name": "dfw"}})
+    there = make(kind, {"network": {"name": "default"}, "location": {"name": "sea"}})
+    assert causes(here) == []
+    assert causes(there, here) == ["Invalid spec.location"]
+    assert causes(make(kind, {"network": {"name": "A B"}})) == ["Required spec.location", "Invalid spec.network.name"]
+
+
+def test_traffic_policies() -> None:
+    peers = [{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}, {"namespaceSelector": {"matchLabels": {"a": "-"}}}]
+    policy = make("NetworkPolicy", {"selector": {}, "egress": [{"to": peers, "ports": [{"port": 0}]}]})
+    assert causes(policy) == [
+        "Invalid spec.egress[0].ports[0].port",
+        "Forbidden spec.egress[0].to[0]",
+        "Invalid spec.egress[0].to[1].namespaceSelector.matchLabels",
+    ]
+    assert causes(make("NetworkPolicy", {"selector": {}, "ingress": [{}]})) == []
