@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -113,7 +113,7 @@ class Watching:
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        return [(type, obj["metadata"].get("name", "")) for type, obj in self.events]
+        return [(kind, obj["metadata"].get("name", "")) for kind, obj in self.events]
 
 
 class Client:
@@ -124,7 +124,7 @@ class Client:
 
     async def _handle(self, request: Request) -> Answer:
         answer = self.server.handle(request)
-        return await answer if inspect.isawaitable(answer) else cast("Answer", answer)
+        return await answer if inspect.isawaitable(answer) else answer
 
     async def __call__(self, method: str, url: str, body: Any = None, **headers: str) -> Reply:
         path, _, query = url.partition("?")
@@ -169,7 +169,9 @@ class Client:
 
     async def configmap(self, name: str, namespace: str = "default", **data: str) -> Any:
         """A ConfigMap, created."""
-        reply = await self.post(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}, "data": data})
+        reply = await self.post(
+            f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}, "data": data}
+        )
         assert reply.status == 201, reply.raw
         return reply.json
 

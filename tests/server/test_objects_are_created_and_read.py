@@ -116,6 +116,8 @@ async def test_unknown_fields_are_a_warning_a_refusal_or_nothing(api: Client) ->
 
 
 async def test_the_text_data_of_a_secret_is_stored_encoded(api: Client) -> None:
-    created = await api.post("/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}})
+    created = await api.post(
+        "/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}}
+    )
     assert created.json["data"] == {"a": "Yg=="}
     assert "stringData" not in created.json

@@ -2,8 +2,8 @@
 
     request info → authenticate → fairness → authorize → route → answer → audit, metrics
 
-Reads are answered within the call; writes return an awaitable. Whatever goes wrong becomes a Status: refusals are raised
-as `ApiError` anywhere below, and anything unexpected is logged with its traceback and answered with 500.
+Reads are answered within the call; writes return an awaitable. Whatever goes wrong becomes a Status: refusals are
+raised as `ApiError` anywhere below, and anything unexpected is logged with its traceback and answered with 500.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ _REMEMBERED = 20_000
 class RequestInfo(NamedTuple):
     """The attributes of one request. For paths outside the API only `verb` and `path` are set."""
 
-    verb: str  # get, list, watch, create, update, patch, delete, deletecollection; for other paths the method in lower case
+    # get, list, watch, create, update, patch, delete, deletecollection; for other paths the method in lower case
+    verb: str
     path: str
     is_resource: bool = False
     group: str = ""

@@ -1,7 +1,7 @@
 """From what a request is about to the function that answers it.
 
-Routes are made on first use and remembered, so a server with many kinds starts at once and a request costs one look-up. A
-route is a table of verbs; what a resource does not offer is not in it.
+Routes are made on first use and remembered, so a server with many kinds starts at once and a request costs one look-up.
+A route is a table of verbs; what a resource does not offer is not in it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tarmac.server.storage.patching import patch
 from tarmac.server.storage.served import Served, Services
 from tarmac.server.storage.updating import rules_of, update
 from tarmac.server.storage.views import EventView, View
-from tarmac.server.storage.watching import watch
 from tarmac.server.storage.watchgroups import Hub
+from tarmac.server.storage.watching import watch
 
 Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
 Route = Mapping[str, Endpoint]
@@ -117,7 +117,7 @@ class Routes:
 
 
 def is_addressed(resource: Resource, info: RequestInfo) -> bool:
-    """Whether the path has the form of one of this resource's: namespaced objects are in a namespace, others are not."""
+    """Whether the path can be one of this resource's: namespaced objects are in a namespace, others are not."""
     if resource.namespaced:
         return bool(info.namespace) or not info.name or info.verb in ("list", "watch", "deletecollection")
     return not info.namespace or resource.plural == "namespaces"

@@ -1,4 +1,4 @@
-"""Everything at paths outside the API proper: discovery, OpenAPI, version, health, metrics, and the list of them all."""
+"""Everything at paths outside the API proper: discovery, OpenAPI, version, health, metrics, and the list of all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`/openapi/v2` and `/openapi/v3`: the schemas that kubectl explains, validates and completes by.
 
-Clients know documents by their hash: as an entity tag, and for v3 also in the URL. A URL with the right hash never changes
-its meaning; one with an old hash is redirected.
+Clients know documents by their hash: as an entity tag, and for v3 also in the URL. A URL with the right hash never
+changes its meaning; one with an old hash is redirected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which shape of an answer a client accepts.
 
-An Accept header is a list of media types; ours are JSON and YAML, each of them also `as` a Table or as metadata alone. The
-first clause we can serve wins, as in Kubernetes. Clients send the same few headers, so the result is remembered by text.
+An Accept header is a list of media types; ours are JSON and YAML, each of them also `as` a Table or as metadata alone.
+The first clause we can serve wins, as in Kubernetes. Clients send the same few headers, so the result is remembered by
+text.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from tarmac.server.http.messages import Request
 
 Form = Literal["object", "table", "metadata"]
 
-_AVAILABLE = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/json;stream=watch"
+_AVAILABLE = (
+    "406: Not Acceptable\n\n"
+    "Available representations: application/json, application/yaml, application/json;stream=watch"
+)
 _JSON = frozenset({"application/json", "application/*", "*/*"})
 _FORMS: dict[str, Form] = {
     "Table": "table",

@@ -51,10 +51,7 @@ class TablePrinter:
         """The cells of one object, and as much of the object itself as `include` says."""
         obj: JsonObject = decode_json(raw)
         cells = encode_json([column.value(obj, now) for column in self._columns])
-        if include == "None":
-            shown = b"null"
-        else:
-            shown = raw if include == "Object" else partial_metadata(raw)
+        shown = {"None": b"null", "Object": raw}.get(include) or partial_metadata(raw)
         return b'{"cells":%b,"object":%b}' % (cells, shown)
 
 

@@ -1,8 +1,8 @@
 """Continue tokens: where the next page of a list begins, and of which moment.
 
 Opaque to clients, but the same inside as Kubernetes' own: base64 of the resource version and the key to start from. A
-token without a version (-1) means "from here, as it is now": what a client gets when the moment it was paging through is
-no longer known.
+token without a version (-1) means "from here, as it is now": what a client gets when the moment it was paging through
+is no longer known.
 """
 
 from __future__ import annotations

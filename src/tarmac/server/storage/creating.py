@@ -1,8 +1,8 @@
 """Create: from a decoded object to a stored one.
 
 The order is Kubernetes' own and observable: who manages which field is recorded before admission changes anything, the
-system stamps and the strategy prepares before validation, and every broken rule is reported at once. The object that was
-validated is the one that is encoded.
+system stamps and the strategy prepares before validation, and every broken rule is reported at once. The object that
+was validated is the one that is encoded.
 """
 
 from __future__ import annotations
@@ -86,8 +86,10 @@ def _validate(call: Call, obj: JsonObject) -> None:
 
 async def _store(call: Call, obj: JsonObject, generated: bool) -> Entry:
     served, metadata = call.served, obj["metadata"]
+    name = metadata["name"]
     for _ in range(_NAME_ATTEMPTS if generated else 1):
-        key = served.key(call.info.namespace, metadata["name"])
+        name = metadata["name"]
+        key = served.key(call.info.namespace, name)
         try:
             if not call.options.dry_run:
                 return await served.store.create(served.bucket, key, served.encode(obj))
@@ -96,9 +98,8 @@ async def _store(call: Call, obj: JsonObject, generated: bool) -> Entry:
         except Exists:
             pass
         if generated:
-            suffix = served.services.randomness.suffix()
-            taken, metadata["name"] = metadata["name"], meta.generated_name(metadata["generateName"], suffix)
-    raise _taken(call, taken if generated else metadata["name"], generated)
+            metadata["name"] = meta.generated_name(metadata["generateName"], served.services.randomness.suffix())
+    raise _taken(call, name, generated)
 
 
 def _taken(call: Call, name: str, generated: bool) -> AlreadyExists:

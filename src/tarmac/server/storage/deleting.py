@@ -1,8 +1,8 @@
 """Delete: at once, after a grace period, or when the last finalizer has gone.
 
-Deleting an object that something still holds (a finalizer, a grace period that somebody must confirm) only marks it; the
-update that releases the last hold removes it (`updating.is_released`). Propagation policies are finalizers that the garbage
-collector takes off.
+Deleting an object that something still holds (a finalizer, a grace period that somebody must confirm) only marks it;
+the update that releases the last hold removes it (`updating.is_released`). Propagation policies are finalizers that the
+garbage collector takes off.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Events do not stay: an hour after its last write an Event is deleted.
 
-Nothing in an Event says when it was last written, so the time is noted as writes pass by; for those that were there before
-the server started, the newest time inside stands in. All have the same time to live, so the order of writes is the order
-of ends, and looking for what is due looks at nothing else.
+Nothing in an Event says when it was last written, so the time is noted as writes pass by; for those that were there
+before the server started, the newest time inside stands in. All have the same time to live, so the order of writes is
+the order of ends, and looking for what is due looks at nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tarmac.api.schema import JsonObject
@@ -78,10 +79,8 @@ class EventExpiry:
         entry = self._store.head(EVENTS, name)
         if entry is None:
             return
-        try:
+        with suppress(Missing, Conflict):  # deleted by somebody else, or written again and noted anew
             await self._store.delete(EVENTS, name, entry.revision)
-        except (Missing, Conflict):
-            pass  # deleted by somebody else, or written again and noted anew
 
 
 def _last_time(event: JsonObject) -> float:

@@ -1,8 +1,8 @@
 """Encoded lists, kept until their resource changes.
 
-An entry is dropped by the next event of its bucket, so a list always shows a write that came before it. It is also dropped
-with age: its resource version must stay one that a watch can be started from. The whole is bounded in bytes; answers that
-are not asked for again leave first.
+An entry is dropped by the next event of its bucket, so a list always shows a write that came before it. It is also
+dropped with age: its resource version must stay one that a watch can be started from. The whole is bounded in bytes;
+answers that are not asked for again leave first.
 """
 
 from __future__ import annotations

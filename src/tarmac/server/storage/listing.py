@@ -1,7 +1,8 @@
 """List: a consistent slice of one resource, in the wanted shape.
 
-A plain list is a join of stored bytes; nothing is decoded. Answers that take work (selectors, tables, gzip) are kept until
-the next change of the resource, bounded in age, because the version they carry is one a watch may be started from.
+A plain list is a join of stored bytes; nothing is decoded. Answers that take work (selectors, tables, gzip) are kept
+until the next change of the resource, bounded in age, because the version they carry is one a watch may be started
+from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Object metadata: what the system sets, what a client may set, and the rules both follow.
 
-Objects come in with whatever metadata a client sent. `stamp` makes a new object the system's own; `carry_over` does the same
-for an update by taking from the stored object what no client can change. The checks word their findings exactly as
+Objects come in with whatever metadata a client sent. `stamp` makes a new object the system's own; `carry_over` does the
+same for an update by taking from the stored object what no client can change. The checks word their findings exactly as
 Kubernetes does, since people and tools read them.
 """
 

@@ -1,7 +1,7 @@
 """Query parameters of writes and lists, checked as Kubernetes checks them.
 
-All mistakes in one set of options are reported together, as an Invalid of `CreateOptions` and so on. Plain requests carry
-no query at all and share one ready-made value.
+All mistakes in one set of options are reported together, as an Invalid of `CreateOptions` and so on. Plain requests
+carry no query at all and share one ready-made value.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Label and field selectors over stored bytes.
 
-Entries hold bytes, so what a selector looks at (labels, a few fields) has to be decoded. An `Index` remembers it per name
-and revision for the resources that are ever selected from; equal label sets share one dictionary, which is what most
-objects of one owner have. Names and namespaces come from the key, and an object without labels is seen to have none by a
-search for the word.
+Entries hold bytes, so what a selector looks at (labels, a few fields) has to be decoded. An `Index` remembers it per
+name and revision for the resources that are ever selected from; equal label sets share one dictionary, which is what
+most objects of one owner have. Names and namespaces come from the key, and an object without labels is seen to have
+none by a search for the word.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Index:
 
 
 class Selection:
-    """Both selectors of one request, resolved against one resource. Raises BadRequest for what cannot be selected by."""
+    """Both selectors of a request, resolved against one resource. Raises BadRequest for what cannot be selected by."""
 
     __slots__ = ("_fields", "_index", "_labels", "_placed", "key", "name", "namespace")
 

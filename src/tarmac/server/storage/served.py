@@ -51,7 +51,7 @@ class Services:
 
 
 class Served:
-    """One resource, ready to be served. For a view, objects are handled in the shown form and converted at the store."""
+    """One resource, ready to be served. Objects of a view are handled in the shown form and converted at the store."""
 
     __slots__ = ("_kept", "bucket", "index", "printer", "resource", "services", "store", "strategy", "tail", "view")
 
@@ -103,7 +103,7 @@ class Served:
         return self.strategy.generation and (not resource.native or "spec" in resource.schema.fields)
 
     def has_new_generation(self, new: JsonObject, old: JsonObject) -> bool:
-        """Whether an update changes what the object asks for: its spec; for our own kinds all but metadata and status."""
+        """Whether an update changes what the object asks for: its spec; in our own kinds all but metadata and status."""
         if self.resource.native:
             return new.get("spec") != old.get("spec")
         fields = (new.keys() | old.keys()) - _NOT_SPEC

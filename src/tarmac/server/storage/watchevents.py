@@ -1,7 +1,7 @@
 """Watch events as bytes: one line of JSON each, made once and shared by every watcher that sees the same thing.
 
-A `Change` wraps one event of the store for one resource. What a watcher with selectors sees may differ from what happened:
-an object that begins to match appears, one that stops matching is deleted, with its last matching state.
+A `Change` wraps one event of the store for one resource. What a watcher with selectors sees may differ from what
+happened: an object that begins to match appears, one that stops matching is deleted, with its last matching state.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Watch: the present or a point in the past, and every change after it, exactly once and in order.
 
 Watchers of one resource that see the same things (namespace, selectors, shape) form a group. A batch of the store is
-rendered once per group, framed once, and written to every member; a watcher whose client does not read is cut off by its
-stream and resumes by itself. Everything up to joining a group happens in one turn of the loop, so nothing is missed or
-repeated.
+rendered once per group, framed once, and written to every member; a watcher whose client does not read is cut off by
+its stream and resumes by itself. Everything up to joining a group happens in one turn of the loop, so nothing is missed
+or repeated.
 
-A watcher that begins with a large initial state is `behind` until its client has taken it: what happens meanwhile waits,
-so that it is not cut off for being slow.
+A watcher that begins with a large initial state is `behind` until its client has taken it: what happens meanwhile
+waits, so that it is not cut off for being slow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tarmac.api.status import ApiError, Gone, NotAcceptable
 from tarmac.base.randomness import Randomness
-from tarmac.server.http.messages import Chunk, Request, Stream, StreamResponse
+from tarmac.server.http.messages import Request, Stream, StreamResponse
 from tarmac.server.printing.negotiation import Shape, shape_of
 from tarmac.server.storage.listing import find, too_large
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
@@ -84,7 +84,7 @@ def _query(served: Served, request: Request) -> Query:
     info = request.info
     prefix = f"{info.namespace}/" if info.namespace and served.resource.namespaced else ""
     fields = options.field_selector
-    if info.path.split("/")[3 if info.group == "" else 4 :][:1] == ["watch"] and info.name:
+    if info.name and not fields:  # the old form of path: /api/v1/watch/namespaces/NS/pods/NAME
         fields = f"metadata.name={info.name}"
     selection = Selection(served.resource, served.index, options.label_selector, fields)
     return Query(served, prefix, selection, shape._replace(pretty=False), options, revision)

@@ -1,7 +1,7 @@
 """Binding: a pod gets its node. Schedulers do this thousands of times a second, so it touches only what it must.
 
-The pod is decoded, given its node, condition and annotations, and stored; no validation of the rest runs, because the rest
-does not change. As in Kubernetes, nobody becomes manager of these fields.
+The pod is decoded, given its node, condition and annotations, and stored; no validation of the rest runs, because the
+rest does not change. As in Kubernetes, nobody becomes manager of these fields.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ async def _bind(served: Served, request: Request) -> Response:
 def _read(call: Call) -> JsonObject:
     request = call.request
     content_type = request.headers.get("content-type", "")
-    binding, warnings = decode_kind(
-        "", "v1", "Binding", request.body, content_type, call.options.field_validation
-    )
+    binding, warnings = decode_kind("", "v1", "Binding", request.body, content_type, call.options.field_validation)
     call.warnings += warnings
     metadata = binding.setdefault("metadata", {})
     if metadata.setdefault("namespace", call.info.namespace) != call.info.namespace:
@@ -115,7 +113,8 @@ def _check_pod(call: Call, pod: JsonObject, wanted: JsonObject) -> None:
     name = metadata["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if wanted.get(field) and wanted[field] != metadata[field]:
-            why = f"Precondition failed: {label} in precondition: {wanted[field]}, {label} in object meta: {metadata[field]}"
+            given, actual = wanted[field], metadata[field]
+            why = f"Precondition failed: {label} in precondition: {given}, {label} in object meta: {actual}"
             raise call.served.conflict(name, why)
     why = None
     if "deletionTimestamp" in metadata:

@@ -1,7 +1,8 @@
 """Eviction: delete a pod, unless its disruption budget says that this would be one too many.
 
-The budget is a PodDisruptionBudget that selects the pod. Its controller says how many disruptions are allowed; an eviction
-takes one, notes the pod in the budget's status so that the controller does not count it again, and deletes the pod.
+The budget is a PodDisruptionBudget that selects the pod. Its controller says how many disruptions are allowed; an
+eviction takes one, notes the pod in the budget's status so that the controller does not count it again, and deletes the
+pod.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ def eviction_route(served: Served, budgets: Served) -> Route:
 async def _evict(served: Served, budgets: Served, request: Request) -> Response:
     options = write_options("CreateOptions", request)
     content_type = request.headers.get("content-type", "")
-    eviction, warnings = decode_kind(
-        "policy", "v1", "Eviction", request.body, content_type, options.field_validation
-    )
+    eviction, warnings = decode_kind("policy", "v1", "Eviction", request.body, content_type, options.field_validation)
     name = request.info.name
     if (eviction.get("metadata") or {}).get("name") != name:
         raise BadRequest("name in URL does not match name in Eviction object")
@@ -58,7 +57,8 @@ async def _spend_budget(call: Call, budgets: Served) -> None:
     found = _budgets_of(pod, budgets)
     if len(found) > 1:
         raise ApiError(
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.", reason=""
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            reason="",
         )
     if found and not _ignores(found[0], pod):
         await _take_one(budgets, found[0], pod, call.options.dry_run)
@@ -136,5 +136,3 @@ def _refused(why: str, retry_after: int) -> ApiError:
         details["retryAfterSeconds"] = retry_after
     headers = [("Retry-After", str(retry_after or 1))]
     return TooManyRequests(_REFUSED, details=details, headers=headers)
-
-
