@@ -12,7 +12,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict
 from tarmac.server.patch import managed
 from tarmac.server.patch.apply import server_side_apply
-from tarmac.server.patch.ownership import compare
+from tarmac.server.patch.comparing import compare
 from tarmac.server.patch.shapes import shape_of
 from tests.patch.kinds import WIDGET
 from tests.patch.strategies import widgets

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 
 from tarmac.api.schema import JsonObject
+from tarmac.server.patch.comparing import compare
 from tarmac.server.patch.fieldset import canonical, difference, intersection, members, union
-from tarmac.server.patch.ownership import applied, compare, whole
+from tarmac.server.patch.ownership import applied, whole
 from tarmac.server.patch.shapes import empty_object, shape_of
 from tests.patch.kinds import DEPLOYMENT, POD, WIDGET
 from tests.patch.strategies import widgets

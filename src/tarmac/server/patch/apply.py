@@ -3,10 +3,6 @@
 The configuration is merged into the live object; then whatever its manager applied last time, does not apply now and
 nobody else owns is removed again. Every field that this changes and another manager owns is a conflict, which fails the
 request or, with `force`, moves the field to the applier. An applier owns what it applies even where it changes nothing.
-
-kubectl's move from client-side apply: when manager "kubectl" conflicts only over fields that its last-applied
-annotation set to the values they still have, it takes them over; and while that annotation is there, kubectl's applies
-refresh it.
 """
 
 from __future__ import annotations
@@ -18,41 +14,21 @@ import msgspec
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import BadRequest, Conflict
-from tarmac.server.patch import conformity, entries, managed, resets
-from tarmac.server.patch.elements import display, encode_value
+from tarmac.api.status import BadRequest
+from tarmac.server.patch import conformity, entries, lastapplied, managed, resets
+from tarmac.server.patch.conflicts import Taken, conflict_error
 from tarmac.server.patch.entries import Claim, Manager, Managers
-from tarmac.server.patch.fieldset import (
-    FieldSet,
-    canonical,
-    difference,
-    has,
-    intersection,
-    members,
-    union,
-)
+from tarmac.server.patch.fieldset import FieldSet, canonical, intersection, members, union
 from tarmac.server.patch.gotext import unclassified
 from tarmac.server.patch.merging import merge, without_nulls
 from tarmac.server.patch.ownership import applied as claimed
-from tarmac.server.patch.ownership import compare
 from tarmac.server.patch.pruning import prune
 from tarmac.server.patch.shapes import Shape, empty_object, shape_of
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _BEFORE_FIRST_APPLY = "before-first-apply"
-_KUBECTL = "kubectl"
-_MAX_ANNOTATIONS = 256 * 1024
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-
-
-class _Conflicts(Exception):
-    """Fields that an apply would take from other managers."""
-
-    def __init__(self, fields: list[tuple[Manager, tuple[str, ...]]]) -> None:
-        super().__init__("conflicts")
-        self.fields = fields
 
 
 def server_side_apply(
@@ -73,19 +49,18 @@ def server_side_apply(
     _check(resource, applied)
     start = empty_object(resource.schema) if live is None else live
     managers = _managers(resource, start, subresource, now) if live is not None else {}
-    mine = entries.applier(manager, subresource)
-    work = _Apply(resource, start, applied, managers, mine)
-    try:
-        return work.run(force, now)
-    except _Conflicts as conflicts:
-        remaining = _without_last_applied(resource, start, conflicts) if manager == _KUBECTL else conflicts.fields
-        if remaining:
-            raise _conflict_error(remaining) from None
-    return work.run(True, now)
+    work = _Apply(resource, start, applied, managers, entries.applier(manager, subresource))
+    if not force:
+        conflicts = work.conflicts()
+        if manager == lastapplied.KUBECTL:
+            conflicts = lastapplied.unexplained(resource, start, conflicts)
+        if conflicts:
+            raise conflict_error(conflicts)
+    return work.result(now)
 
 
 def _check(resource: Resource, applied: JsonObject) -> None:
-    version, kind = applied.get("apiVersion", ""), applied.get("kind", "")
+    version, kind = (_text(applied, name) for name in ("apiVersion", "kind"))
     if (version, kind) != (resource.api_version, resource.kind):
         raise BadRequest(f"invalid object type: {_kind(version, kind)}")
     metadata = applied.get("metadata")
@@ -94,9 +69,8 @@ def _check(resource: Resource, applied: JsonObject) -> None:
     try:
         conformity.check(resource.schema, applied)
     except conformity.Nonconforming as error:
-        name, namespace = _names(applied)
-        kind = _kind(resource.api_version, resource.kind)
-        raise unclassified(f"failed to create typed patch object ({namespace}/{name}; {kind}): {error}") from None
+        place = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {_kind(version, kind)}"
+        raise unclassified(f"failed to create typed patch object ({place}): {error}") from None
 
 
 def _kind(api_version: str, kind: str) -> str:
@@ -104,10 +78,9 @@ def _kind(api_version: str, kind: str) -> str:
     return f"{group}/{version}, Kind={kind}"
 
 
-def _names(applied: JsonObject) -> tuple[str, str]:
-    metadata = applied.get("metadata")
-    names: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
-    return names.get("name", ""), names.get("namespace", "")
+def _text(value: Any, name: str) -> str:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def _managers(resource: Resource, live: JsonObject, subresource: str, now: str) -> Managers:
@@ -120,7 +93,7 @@ def _managers(resource: Resource, live: JsonObject, subresource: str, now: str) 
 
 
 class _Apply:
-    """One apply, which may have to be run twice: without force, then with."""
+    """One apply: what it makes of the object, whom it takes fields from, and what is then stored."""
 
     def __init__(
         self, resource: Resource, live: JsonObject, applied: JsonObject, managers: Managers, mine: Manager
@@ -129,52 +102,54 @@ class _Apply:
         self.shape = shape_of(resource.schema)
         self.live = live
         self.applied = applied
-        self.managers = managers
         self.mine = mine
+        claim = resets.rule(resource, mine.subresource)(claimed(self.shape, applied))
+        self.last = managers.get(mine)
+        time = self.last.time if self.last else None
+        self.managers = {**managers, mine: Claim(claim, resource.api_version, time)}
+        self.merged = self._merged(managed.claimable(claim))
+        self.comparison = managed.changes(resource, live, self.merged, mine.subresource)
 
-    def run(self, force: bool, now: str) -> JsonObject:
-        """The new object. Raises _Conflicts unless forced."""
-        rule = resets.rule(self.resource, self.mine.subresource)
-        claim = rule(claimed(self.shape, self.applied))
-        last = self.managers.get(self.mine)
-        managers = {**self.managers, self.mine: Claim(claim, self.resource.api_version, last.time if last else None)}
+    def _merged(self, claim: FieldSet) -> JsonObject:
         merged = merge(self.shape, self.live, self.applied)
-        if last is not None and last.version == self.resource.api_version and last.fields != managed.claimable(claim):
-            merged = prune(self.shape, merged, last.fields, self._owned(managers))
-        comparison = managed.changes(self.resource, self.live, merged, self.mine.subresource)
-        if not force:
-            self._check_conflicts(comparison.changed)
-        managers = managed.displaced(self.resource, managers, comparison, keep=self.mine)
-        return self._finished(merged, managers, now)
+        if self.last is None or self.last.version != self.resource.api_version or self.last.fields == claim:
+            return merged
+        return prune(self.shape, merged, self.last.fields, self._owned())
 
-    def _owned(self, managers: Managers) -> FieldSet:
-        claims = (claim for claim in managers.values() if claim.version == self.resource.api_version)
+    def _owned(self) -> FieldSet:
+        claims = (claim for claim in self.managers.values() if claim.version == self.resource.api_version)
         return reduce(union, (claim.fields for claim in claims), {})
 
-    def _check_conflicts(self, changed: FieldSet) -> None:
-        conflicts = [
-            (manager, path)
+    def conflicts(self) -> list[Taken]:
+        """Fields that this apply changes and others own."""
+        return [
+            Taken(manager, path)
             for manager, claim in self.managers.items()
             if manager != self.mine and claim.version == self.resource.api_version
-            for path in members(canonical(intersection(claim.fields, changed)))
+            for path in members(canonical(intersection(claim.fields, self.comparison.changed)))
         ]
-        if conflicts:
-            raise _Conflicts(conflicts)
 
-    def _finished(self, merged: JsonObject, managers: Managers, now: str) -> JsonObject:
+    def result(self, now: str) -> JsonObject:
+        """The new object; who lost a field to this apply has lost it."""
+        result = _unshared(self.shape, self.merged)
+        metadata: JsonObject = result.setdefault("metadata", {})
+        metadata.pop("managedFields", None)
+        managers = self._final_managers(now)
+        if managers:
+            metadata["managedFields"] = entries.encode(managers)
+        if self.mine.name == lastapplied.KUBECTL:
+            lastapplied.refresh(metadata, self.applied)
+        return result
+
+    def _final_managers(self, now: str) -> Managers:
+        managers = managed.displaced(self.resource, self.managers, self.comparison, keep=self.mine)
         mine = managers.pop(self.mine, None)
         fields = managed.claimable(mine.fields) if mine else {}
         if mine and fields:
-            time = mine.time if merged == self.live else now
+            # Who applies what is there already becomes an owner, but nothing happened that has a time.
+            time = mine.time if self.merged == self.live else now
             managers[self.mine] = mine._replace(fields=fields, time=time)
-        result = _unshared(self.shape, merged)
-        metadata: JsonObject = result.setdefault("metadata", {})
-        metadata.pop("managedFields", None)
-        if managers:
-            metadata["managedFields"] = entries.encode(managers)
-        if self.mine.name == _KUBECTL:
-            _refresh_last_applied(metadata, self.applied)
-        return result
+        return managers
 
 
 def _unshared(shape: Shape, merged: JsonObject) -> JsonObject:
@@ -182,54 +157,3 @@ def _unshared(shape: Shape, merged: JsonObject) -> JsonObject:
     text = _encode(merged)
     result = _decode(text)
     return without_nulls(shape, result) if b":null" in text else result
-
-
-def _conflict_error(conflicts: list[tuple[Manager, tuple[str, ...]]]) -> Conflict:
-    paths = [(manager, "".join(display(element) for element in path)) for manager, path in conflicts]
-    causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
-        for manager, path in paths
-    ]
-    if len(paths) == 1:
-        manager, path = paths[0]
-        message = f"Apply failed with 1 conflict: conflict with {manager}: {path}"
-    else:
-        lines: list[str] = []
-        for manager in sorted({manager for manager, _ in paths}):
-            lines.append(f"conflicts with {manager}:")
-            lines.extend(f"- {path}" for other, path in paths if other == manager)
-        message = f"Apply failed with {len(paths)} conflicts: " + "\n".join(lines)
-    return Conflict(message, details={"causes": causes})
-
-
-def _without_last_applied(
-    resource: Resource, live: JsonObject, conflicts: _Conflicts
-) -> list[tuple[Manager, tuple[str, ...]]]:
-    """The conflicts that client-side apply does not explain."""
-    text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
-    if not text:
-        return conflicts.fields
-    try:
-        config = _decode(text)
-        if config.get("apiVersion") != resource.api_version:
-            return conflicts.fields
-        conformity.check(resource.schema, config)
-    except (msgspec.DecodeError, AttributeError, conformity.Nonconforming):
-        return conflicts.fields
-    shape = shape_of(resource.schema)
-    comparison = compare(shape, config, live)
-    own = difference(difference(claimed(shape, config), comparison.changed), comparison.removed)
-    return [(manager, path) for manager, path in conflicts.fields if not has(own, path)]
-
-
-def _refresh_last_applied(metadata: JsonObject, applied: JsonObject) -> None:
-    annotations = metadata.get("annotations")
-    if not annotations or not annotations.get(LAST_APPLIED):
-        return
-    given = applied["metadata"].get("annotations") or {}
-    if LAST_APPLIED in given:
-        rest = {name: value for name, value in given.items() if name != LAST_APPLIED}
-        applied = {**applied, "metadata": {**applied["metadata"], "annotations": rest}}
-    metadata["annotations"] = annotations = {**annotations, LAST_APPLIED: encode_value(applied) + "\n"}
-    if sum(len(name.encode()) + len(value.encode()) for name, value in annotations.items()) > _MAX_ANNOTATIONS:
-        del annotations[LAST_APPLIED]

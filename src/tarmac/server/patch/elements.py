@@ -118,16 +118,16 @@ def display(element: str) -> str:
     if kind == "f":
         return "." + text
     if kind == "k":
-        return "[" + ",".join(f"{name}={_display_value(value)}" for name, value in _decode(text).items()) + "]"
+        return "[" + ",".join(f"{name}={quoted(value)}" for name, value in _decode(text).items()) + "]"
     if kind == "v":
-        return f"[={_display_value(_decode(text))}]"
+        return f"[={quoted(_decode(text))}]"
     return f"[{text}]"
 
 
-def _display_value(value: Any) -> str:
-    # What Go's %q and %v print, for the values that occur in keys and sets.
+def quoted(value: Any) -> str:
+    """A value as messages show it: strings in quotes, lists in brackets."""
     if isinstance(value, list):
-        return "[" + ",".join(_display_value(item) for item in value) + "]"
+        return "[" + ",".join(quoted(item) for item in value) + "]"
     if isinstance(value, dict):
-        return "".join(f"{name}={_display_value(item)}" for name, item in value.items())
+        return "".join(f"{name}={quoted(item)}" for name, item in value.items())
     return _encode(value).decode()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tarmac.api.schema import JsonObject
-from tarmac.server.patch.elements import BadElement
+from tarmac.server.patch.elements import BadElement, quoted
 from tarmac.server.patch.fieldset import FieldSet, canonical, parse
 
 UPDATE = "Update"
@@ -29,9 +29,9 @@ class Manager(NamedTuple):
     subresource: str = ""
 
     def __str__(self) -> str:
-        text = f'"{self.name}"'
+        text = quoted(self.name)
         if self.subresource:
-            text += f' with subresource "{self.subresource}"'
+            text += f" with subresource {quoted(self.subresource)}"
         return f"{text} using {self.version}" if self.operation == UPDATE else text
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject, Schema
 from tarmac.server.patch import entries, resets
+from tarmac.server.patch.comparing import Comparison, compare
 from tarmac.server.patch.entries import UPDATE, Claim, Manager, Managers
 from tarmac.server.patch.fieldset import SELF, FieldSet, canonical, difference, union
-from tarmac.server.patch.ownership import Comparison, compare
 from tarmac.server.patch.shapes import empty_object, shape_of
 
 _MAX_UPDATERS = 10

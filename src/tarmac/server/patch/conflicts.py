@@ -1,0 +1,40 @@
+"""Fields that an apply would take from other managers, and how the client is told."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tarmac.api.status import Conflict
+from tarmac.server.patch.elements import display
+from tarmac.server.patch.entries import Manager
+
+
+class Taken(NamedTuple):
+    """One field that another manager owns."""
+
+    manager: Manager
+    path: tuple[str, ...]
+
+    @property
+    def field(self) -> str:
+        """The path as people read it."""
+        return "".join(display(element) for element in self.path)
+
+
+def conflict_error(conflicts: list[Taken]) -> Conflict:
+    """The refusal of an apply, with one cause for each field."""
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {taken.manager}", "field": taken.field}
+        for taken in conflicts
+    ]
+    return Conflict(_message(conflicts), details={"causes": causes})
+
+
+def _message(conflicts: list[Taken]) -> str:
+    if len(conflicts) == 1:
+        return f"Apply failed with 1 conflict: conflict with {conflicts[0].manager}: {conflicts[0].field}"
+    lines: list[str] = []
+    for manager in sorted({taken.manager for taken in conflicts}):
+        lines.append(f"conflicts with {manager}:")
+        lines.extend(f"- {taken.field}" for taken in conflicts if taken.manager == manager)
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

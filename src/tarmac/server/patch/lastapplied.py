@@ -1,0 +1,68 @@
+"""kubectl's move from client-side to server-side apply.
+
+Client-side apply kept the last configuration in an annotation. When manager "kubectl" conflicts only over fields that
+this configuration set to the values they still have, it takes them over; and while the annotation is there, kubectl's
+server-side applies refresh it, so that an older kubectl can still go back.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.server.patch import conformity
+from tarmac.server.patch.comparing import compare
+from tarmac.server.patch.conflicts import Taken
+from tarmac.server.patch.elements import encode_value
+from tarmac.server.patch.fieldset import FieldSet, difference, has
+from tarmac.server.patch.ownership import applied
+from tarmac.server.patch.shapes import shape_of
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+KUBECTL = "kubectl"
+_MAX_ANNOTATIONS = 256 * 1024
+
+_decode = msgspec.json.Decoder().decode
+
+
+def unexplained(resource: Resource, live: JsonObject, conflicts: list[Taken]) -> list[Taken]:
+    """The conflicts that client-side apply does not explain."""
+    own = _still_as_applied(resource, live)
+    return [taken for taken in conflicts if not has(own, taken.path)]
+
+
+def _still_as_applied(resource: Resource, live: JsonObject) -> FieldSet:
+    """Fields of the last client-side configuration that nobody has changed since."""
+    text = (live["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if not text:
+        return {}
+    try:
+        config = _decode(text)
+        conformity.check(resource.schema, config)
+    except (msgspec.DecodeError, conformity.Nonconforming):
+        return {}
+    if not isinstance(config, dict) or config.get("apiVersion") != resource.api_version:
+        return {}
+    shape = shape_of(resource.schema)
+    comparison = compare(shape, config, live)
+    return difference(difference(applied(shape, config), comparison.changed), comparison.removed)
+
+
+def refresh(metadata: JsonObject, config: JsonObject) -> None:
+    """Bring the annotation up to date, if there is one. Changes `metadata` in place."""
+    annotations = metadata.get("annotations")
+    if not annotations or not annotations.get(ANNOTATION):
+        return
+    annotations[ANNOTATION] = encode_value(_without_annotation(config)) + "\n"
+    if sum(len(name.encode()) + len((value or "").encode()) for name, value in annotations.items()) > _MAX_ANNOTATIONS:
+        del annotations[ANNOTATION]
+
+
+def _without_annotation(config: JsonObject) -> JsonObject:
+    metadata = config.get("metadata") or {}
+    given = metadata.get("annotations") or {}
+    if ANNOTATION not in given:
+        return config
+    rest = {name: value for name, value in given.items() if name != ANNOTATION}
+    return {**config, "metadata": {**metadata, "annotations": rest}}
