@@ -29,6 +29,12 @@ def _key() -> str:
     return digest(path.read_bytes() for path in sources)
 
 
+def up_to_date() -> bool:
+    """Whether what is there is what would be made."""
+    stamp = TARGET / _STAMP
+    return stamp.is_file() and stamp.read_text() == _key()
+
+
 def _generate(folder: Path) -> None:
     modules = fetch()
     say("making the tables of Kubernetes' own kinds")
@@ -62,14 +68,13 @@ def _write(path: Path, content: Any) -> None:
 
 def main() -> int:
     """Bring the generated tables up to date."""
-    key = _key()
-    stamp = TARGET / _STAMP
-    if stamp.is_file() and stamp.read_text() == key:
+    if up_to_date():
         return 0
+    key = _key()
     made = cached("kubernetes-tables", pinned()["k8s.io/kubernetes"], key, _generate)
     shutil.rmtree(TARGET, ignore_errors=True)
     shutil.copytree(made, TARGET)
-    stamp.write_text(key)
+    (TARGET / _STAMP).write_text(key)
     say(f"Kubernetes tables: {sum(len(plurals) for plurals in SERVED.values())} resources")
     return 0
 

@@ -41,7 +41,8 @@ def write_documents(folder: Path, published: dict[str, Document], components: di
     folder.mkdir()
     hashes: dict[str, str] = {}
     paths: dict[str, Any] = {}
-    schemas: dict[str, Any] = {}
+    shared = closure(set(SHARED), components)
+    schemas = swagger.definitions(shared)
     for group, version in SERVED:
         path = document_path(group, version)
         if path in published:
@@ -57,7 +58,7 @@ def write_documents(folder: Path, published: dict[str, Document], components: di
     (folder / "index.json").write_bytes(msgspec.json.encode(hashes))
     (folder / "v2.json").write_bytes(msgspec.json.encode(v2))
     (folder / "v2.pb").write_bytes(gnostic.head(v2) + gnostic.paths(paths) + gnostic.definitions(schemas))
-    (folder / "shared.json").write_bytes(msgspec.json.encode(closure(set(SHARED), components)))
+    (folder / "shared.json").write_bytes(msgspec.json.encode(shared))
 
 
 def _metrics_document(components: dict[str, Any]) -> Document:
