@@ -22,7 +22,7 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
         if request.param == "model":
             yield await stack.enter_async_context(backends.model())
         elif request.param == "in-process":
-            yield await stack.enter_async_context(backends.in_process())
+            yield await stack.enter_async_context(backends.in_process(tmp_path))
         elif request.param == "tls":
             yield await stack.enter_async_context(backends.over_tls(tmp_path))
         else:

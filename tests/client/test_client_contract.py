@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -28,8 +29,12 @@ whole_servers = pytest.mark.parametrize("client", WHOLE_SERVERS, indirect=True)
 
 
 def config_map(namespace: str, name: str, labels: dict[str, str] | None = None, **data: str) -> Json:
-    metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
+    metadata = {"name": name, "namespace": namespace, "labels": {"made-by": "test", **(labels or {})}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+OURS = "made-by=test"
+"""Servers put things of their own into a namespace; this selects ours."""
 
 
 @pytest.fixture
@@ -106,7 +111,7 @@ async def test_pages_add_up_to_the_whole(maps: ResourceClient[Json], namespace: 
     names = [f"c{number:02}" for number in range(23)]
     for name in names:
         await maps.create(config_map(namespace, name, {"parity": "even" if int(name[1:]) % 2 == 0 else "odd"}))
-    pages = [page async for page in maps.pages(namespace, limit=10)]
+    pages = [page async for page in maps.pages(namespace, labels=OURS, limit=10)]
     assert [len(page.items) for page in pages] == [10, 10, 3]
     assert [item["metadata"]["name"] for page in pages for item in page.items] == names
     assert len({page.resource_version for page in pages}) == 1, "one snapshot"
@@ -119,7 +124,7 @@ async def test_a_collection_is_deleted_by_selector(maps: ResourceClient[Json], n
     for name in ("a", "b", "c"):
         await maps.create(config_map(namespace, name, {"name": name}))
     await maps.delete_collection(namespace, labels="name in (a,b)")
-    assert [item["metadata"]["name"] for item in (await maps.list(namespace)).items] == ["c"]
+    assert [item["metadata"]["name"] for item in (await maps.list(namespace, labels=OURS)).items] == ["c"]
 
 
 async def test_a_watch_tells_every_later_change(maps: ResourceClient[Json], namespace: str) -> None:
@@ -127,7 +132,7 @@ async def test_a_watch_tells_every_later_change(maps: ResourceClient[Json], name
     version = (await maps.list(namespace)).resource_version
     await maps.create(config_map(namespace, "a", v="1"))
     heard: list[tuple[str, str]] = []
-    async with asyncio.timeout(10), maps.watch(namespace, resource_version=version) as changes:
+    async with asyncio.timeout(10), maps.watch(namespace, resource_version=version, labels=OURS) as changes:
         await maps.patch("a", {"data": {"v": "2"}}, namespace)
         await maps.delete("a", namespace)
         async for change in changes:
@@ -195,8 +200,8 @@ async def test_typed_objects_come_and_go(client: Client, namespace: str) -> None
 
 @whole_servers
 async def test_status_is_written_through_its_subresource(client: Client, namespace: str) -> None:
-    account = {"metadata": {"name": "default", "namespace": namespace}}
-    await client.resource(SERVICE_ACCOUNTS).create(account)
+    with suppress(AlreadyExists):
+        await client.resource(SERVICE_ACCOUNTS).create({"metadata": {"name": "default", "namespace": namespace}})
     pods = client.resource(PODS)
     container = {"name": "c", "image": "busybox"}
     metadata = {"name": "p", "namespace": namespace}

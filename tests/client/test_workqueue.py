@@ -63,6 +63,17 @@ async def test_a_cancelled_worker_passes_its_key_on() -> None:
         assert await second == "a"
 
 
+async def test_a_worker_cancelled_as_a_key_arrives_is_passed_over() -> None:
+    q = queue()
+    async with asyncio.TaskGroup() as group:
+        first, second = group.create_task(q.get()), group.create_task(q.get())
+        await _turns()
+        first.cancel()
+        q.add("a")
+        assert await second == "a"
+    assert first.cancelled()
+
+
 async def test_delayed_keys_come_when_their_time_has_come() -> None:
     clock = ManualClock()
     q = queue(clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
@@ -14,14 +14,13 @@ from tests.client import backends
 
 
 @pytest.fixture(params=("in-process", pytest.param("real", marks=pytest.mark.peers)))
-async def served(request: pytest.FixtureRequest) -> AsyncGenerator[Client]:
-    """A client to a server whose house is kept by our controllers."""
-    async with AsyncExitStack() as stack:
-        opened = (
-            backends.in_process() if request.param == "in-process" else backends.real(request.getfixturevalue("peer"))
-        )
-        client = await stack.enter_async_context(opened)
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(Manager(client, root_ca="-- CA --").run())
+async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Client]:
+    """A client to a server whose house is kept by our controllers; our own server brings them along."""
+    if request.param == "in-process":
+        async with backends.in_process(tmp_path) as client:
             yield client
-            task.cancel()
+        return
+    async with backends.real(request.getfixturevalue("peer")) as client, asyncio.TaskGroup() as group:
+        task = group.create_task(Manager(client, root_ca="-- CA --").run())
+        yield client
+        task.cancel()

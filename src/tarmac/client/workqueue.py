@@ -167,16 +167,17 @@ class WorkQueue:
             sooner.cancel()
 
     async def _wait(self) -> None:
-        """Sleep until a key is ready. A getter cancelled after it was woken passes the wake-up on."""
+        """Sleep until a key is ready.
+
+        A getter cancelled after it was woken passes the wake-up on; others are skipped.
+        """
         getter = asyncio.get_running_loop().create_future()
         self._getters.append(getter)
         try:
             await getter
         except asyncio.CancelledError:
-            if getter.done() and not getter.cancelled():
+            if not getter.cancelled():
                 self._wake_one()
-            else:
-                self._getters.remove(getter)
             raise
 
     def _wake_one(self) -> None:

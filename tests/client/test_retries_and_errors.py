@@ -1,0 +1,93 @@
+"""Which refusals are waited out, and what every other one becomes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tarmac.api import status
+from tarmac.base.clock import ManualClock
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import ATTEMPTS, Client
+from tarmac.client.envelope import is_newer
+from tarmac.client.errors import GarbledReply, api_error
+from tarmac.client.local import LocalTransport
+from tarmac.client.targets import CONFIG_MAPS
+from tests.client.model_server import Answer, ModelServer
+
+
+async def _let_time_pass(clock: ManualClock, seconds: int) -> None:
+    for _ in range(seconds):
+        for _ in range(5):
+            await asyncio.sleep(0)
+        clock.advance(1)
+
+
+async def test_a_server_that_says_when_to_come_back_is_believed() -> None:
+    clock = ManualClock()
+    server = ModelServer(clock=clock)
+    server.put("configmaps", "a")
+    server.refuse(status.TooManyRequests("slow down", headers=[("Retry-After", "3")]), times=2)
+    maps = Client(server.transport(), clock, Randomness(1)).resource(CONFIG_MAPS)
+    async with asyncio.TaskGroup() as group:
+        getting = group.create_task(maps.get("a", "default"))
+        await _let_time_pass(clock, 3)
+        assert len(server.requests) == 1, "not earlier than asked"
+        await _let_time_pass(clock, 7)
+    assert getting.result()["metadata"]["name"] == "a"
+    assert len(server.requests) == 3
+
+
+async def test_patience_is_bounded() -> None:
+    clock = ManualClock()
+    server = ModelServer(clock=clock)
+    server.refuse(status.ServiceUnavailable("later", details={"retryAfterSeconds": 1}), times=100)
+    maps = Client(server.transport(), clock, Randomness(1)).resource(CONFIG_MAPS)
+    async with asyncio.TaskGroup() as group:
+        getting = group.create_task(_fails(maps.get("a", "default")))
+        await _let_time_pass(clock, 60)
+    assert isinstance(getting.result(), status.ServiceUnavailable)
+    assert len(server.requests) == ATTEMPTS
+
+
+async def _fails(call: object) -> BaseException:
+    with pytest.raises(status.ApiError) as caught:
+        await call  # pyright: ignore[reportGeneralTypeIssues] a coroutine
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "error", [status.ServiceUnavailable("down"), status.InternalError("bug"), status.Conflict("no")]
+)
+async def test_what_does_not_invite_a_retry_is_not_retried(error: status.ApiError) -> None:
+    server = ModelServer()
+    server.refuse(error)
+    with pytest.raises(type(error)):
+        await Client(server.transport(), ManualClock()).resource(CONFIG_MAPS).get("a", "default")
+    assert len(server.requests) == 1
+
+
+def test_errors_are_known_by_reason_and_else_by_code() -> None:
+    taken = status.AlreadyExists("taken", details={"name": "a"})
+    read = api_error(409, taken.encoded())
+    assert isinstance(read, status.AlreadyExists)
+    assert (read.message, read.details) == ("taken", {"name": "a"})
+    assert isinstance(api_error(404, b"404 page not found"), status.NotFound)
+    assert isinstance(api_error(410, b""), status.Gone)
+    teapot = api_error(418, b"<html>short and stout</html>")
+    assert (type(teapot), teapot.http_code) == (status.ApiError, 418)
+
+
+async def test_an_answer_that_is_not_the_promised_one_is_garbled() -> None:
+    for body in (b"<html>", b"[]", b'{"metadata": 3}'):
+        maps = Client(LocalTransport(lambda *_, body=body: Answer(200, body))).resource(CONFIG_MAPS)  # pyright: ignore[reportUnknownLambdaType]
+        with pytest.raises(GarbledReply):
+            await maps.list("default")
+
+
+def test_versions_compare_as_numbers() -> None:
+    assert is_newer("10", "9")
+    assert not is_newer("9", "9")
+    assert not is_newer("9", "10")
+    assert is_newer("opaque", "9")
