@@ -50,6 +50,7 @@ class Strategy:
     allow_create_on_update: bool = False  # PUT to a name that is not there creates it (Lease, Event, Node, …)
     has_status: bool = False  # `status` is a subresource: main writes keep the old status, and the reverse
     generation: bool = True  # bump metadata.generation when the spec changes
+    generation_fields: tuple[str, ...] = ("spec",)  # of Kubernetes' own kinds: what counts as a new generation
     allow_unconditional_update: bool = True  # PUT without a resourceVersion overwrites (always refused for CRD-like kinds)
     returns_deleted: bool = False  # DELETE answers with the last state of the object and not with a Status
 

@@ -73,7 +73,7 @@ class SigningRequestStrategy(NativeStrategy):
 
     def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
         spec = obj.get("spec") or {}
-        _validate_request(spec.get("request", ""), errors)
+        _validate_request(spec.get("request"), errors)
         usages = spec.get("usages") or []
         if not usages:
             errors.required("spec.usages")
@@ -142,9 +142,9 @@ def _validate_conditions(new: JsonObject, old: JsonObject, errors: FieldErrors) 
             errors.forbidden("status.conditions", f'updates may not remove a condition of type "{kind}"')
 
 
-def _validate_request(encoded: str, errors: FieldErrors) -> None:
+def _validate_request(encoded: str | None, errors: FieldErrors) -> None:
     try:
-        problem = _request_problem(base64.b64decode(encoded))
+        problem = _request_problem(base64.b64decode(encoded or ""))
     except binascii.Error as error:
         problem = str(error)
     if problem:

@@ -20,7 +20,10 @@ _MAX_HINTS = 8
 
 
 class EndpointSliceStrategy(NativeStrategy):
-    """EndpointSlice. It has no spec: its generation counts every change but those of annotations."""
+    """EndpointSlice. It has no spec: its generation counts every change of what it lists."""
+
+    generation = True
+    generation_fields = ("addressType", "endpoints", "ports")
 
     def default(self, obj: JsonObject) -> None:
         for port in obj.get("ports") or ():
@@ -28,15 +31,8 @@ class EndpointSliceStrategy(NativeStrategy):
             port.setdefault("protocol", "TCP")
 
     def prepare_for_create(self, obj: JsonObject) -> None:
-        obj["metadata"]["generation"] = 1
         for endpoint in obj.get("endpoints") or ():
             endpoint.pop("deprecatedTopology", None)
-
-    def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
-        labels, before = new["metadata"].get("labels"), old["metadata"].get("labels")
-        fields = (new.keys() | old.keys()) - {"metadata"}
-        changed = labels != before or any(new.get(field) != old.get(field) for field in fields)
-        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + changed
 
     def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
         kind = obj.get("addressType", "")

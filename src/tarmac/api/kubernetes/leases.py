@@ -14,6 +14,12 @@ class LeaseStrategy(NativeStrategy):
     allow_create_on_update = True
     allow_unconditional_update = False
 
+    def prepare_for_create(self, obj: JsonObject) -> None:
+        _drop_coordination(obj)
+
+    def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
+        _drop_coordination(new)
+
     def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
         spec = obj.get("spec") or {}
         duration = spec.get("leaseDurationSeconds")
@@ -22,5 +28,9 @@ class LeaseStrategy(NativeStrategy):
         transitions = spec.get("leaseTransitions")
         if transitions is not None:
             checks.non_negative(transitions, "spec.leaseTransitions", errors)
-        if spec.get("preferredHolder") and not spec.get("strategy"):
-            errors.forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined")
+
+
+def _drop_coordination(lease: JsonObject) -> None:
+    """Coordinated leader election is not offered, so its fields are not kept."""
+    for field in ("strategy", "preferredHolder"):
+        (lease.get("spec") or {}).pop(field, None)

@@ -120,7 +120,7 @@ class CertificateSubjectRestriction(Plugin):
 
     def validate(self, attributes: Attributes) -> None:
         spec = (attributes.obj or {}).get("spec") or {}
-        if spec.get("signerName") == _CLIENT_SIGNER and "system:masters" in _organisations(spec.get("request", "")):
+        if spec.get("signerName") == _CLIENT_SIGNER and "system:masters" in _organisations(spec["request"]):
             raise refuse(attributes, f"use of {_CLIENT_SIGNER} signer with system:masters group is not allowed")
 
 

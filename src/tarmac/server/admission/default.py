@@ -15,6 +15,7 @@ from tarmac.server.admission.chain import Chain, Plugin
 from tarmac.server.admission.instances import InstanceCreation
 from tarmac.server.admission.limitranges import LimitRanger
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
+from tarmac.server.admission.networkuse import NetworkUse
 from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition
 from tarmac.server.admission.podsecurity.plugin import PodSecurity
@@ -59,6 +60,7 @@ def default_plugins(
         CertificateSubjectRestriction(),
         RbacEscalation(authorizer),
         InstanceCreation(),
+        NetworkUse(authorizer),
         ServiceAddresses(reader, randomness),
         ResourceQuotas(reader, quotas),
     ]

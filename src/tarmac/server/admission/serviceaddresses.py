@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 
 from tarmac.api.kubernetes.core.services import families
+from tarmac.api.kubernetes.core.services.validation import validate_addresses
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import InternalError, invalid
@@ -54,15 +55,17 @@ class ServiceAddresses(Plugin):
         if old is not None:
             families.patch_allocated(spec, old)
         families.normalise_addresses(spec, old)
-        families.init_families(spec, old, errors)
+        families.init_policy(spec, old)
+        if families.needs_cluster_address(spec):
+            validate_addresses(spec, errors)
+        if not errors:
+            families.init_families(spec, old, errors)
         key = f"{attributes.namespace}/{attributes.name}"
         if not errors:
             self._allocate_addresses(spec, key, errors)
             self._allocate_ports(spec, key, errors)
         if errors:
             raise invalid("", "Service", attributes.name, errors)
-        if spec.get("type") in ("NodePort", "LoadBalancer"):
-            attributes.warnings.append(f"spec.type: {spec['type']} is accepted, but nothing here offers it")
 
     def validate(self, attributes: Attributes) -> None:
         # only now has a generated name been chosen, and the write follows at once

@@ -15,6 +15,7 @@ from tarmac.base.quantity import Quantity
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
+_OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -36,7 +37,10 @@ class ClaimStrategy(NativeStrategy):
 
     def prepare_for_create(self, obj: JsonObject) -> None:
         obj["status"] = {"phase": "Pending"}
-        _copy_data_source(obj["spec"])
+        spec = obj["spec"]
+        if "dataSource" in spec and _kind_of(spec["dataSource"]) not in _OLD_SOURCES:
+            del spec["dataSource"]  # the old field never took other kinds, and dropped them silently
+        _copy_data_source(spec)
 
     def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
         keep(new, old, "status")
@@ -72,6 +76,10 @@ class ClaimStrategy(NativeStrategy):
                 f'spec.resources.requests[storage]: fractional byte value "{text}" is invalid, must be an integer'
             )
         return found
+
+
+def _kind_of(source: JsonObject) -> tuple[str, str]:
+    return source.get("apiGroup") or "", source.get("kind", "")
 
 
 def _copy_data_source(spec: JsonObject) -> None:

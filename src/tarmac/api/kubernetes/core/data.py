@@ -39,7 +39,7 @@ class ConfigMapStrategy(NativeStrategy):
             for key in data.keys() & binary.keys():
                 errors.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
         if size > _MAX_SIZE:
-            errors.too_long("", "", _MAX_SIZE)
+            errors.too_long("[]", "", _MAX_SIZE)  # how Go prints the path of the whole object
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         _validate_frozen(new, old, ("data", "binaryData"), errors)

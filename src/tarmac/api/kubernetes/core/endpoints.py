@@ -6,6 +6,7 @@ from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core.services.validation import validate_endpoint_address
 from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.schema import JsonObject
+from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
 
@@ -35,9 +36,15 @@ class EndpointsStrategy(NativeStrategy):
         if new.get("subsets") != old.get("subsets"):
             self.validate(new, errors)
 
+    def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        return ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
+
 
 def _validate_address(address: JsonObject, path: str, errors: FieldErrors) -> None:
-    validate_endpoint_address(address.get("ip", ""), f"{path}.ip", errors)
+    ip = address.get("ip", "")
+    validate_endpoint_address(ip, f"{path}.ip", errors)
+    if names.ip_address(ip):
+        errors.invalid(f"{path}.ip", ip, "must be a valid IP address")  # Kubernetes says it twice
     if name := address.get("hostname"):
         checks.dns_label(name, f"{path}.hostname", errors)
     if (node := address.get("nodeName")) is not None:

@@ -104,12 +104,12 @@ def _validate_capacity(capacity: JsonObject, errors: FieldErrors) -> None:
     if not capacity:
         errors.required("spec.capacity")
     if set(capacity) != {"storage"}:
-        errors.not_supported("spec.capacity", capacity, ("storage",))
+        errors.not_supported("spec.capacity", dict(sorted(capacity.items())) or None, ("storage",))
     for name, text in capacity.items():
         amount = quantity(text)
         if amount < ZERO:
             errors.invalid(f"spec.capacity[{name}]", amount.value(), "must be a valid resource quantity")
-        elif amount == ZERO:
+        if name == "storage" and amount <= ZERO:
             errors.invalid(f"spec.capacity[{name}]", str(amount), "must be greater than zero")
 
 

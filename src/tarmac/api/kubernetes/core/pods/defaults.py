@@ -32,6 +32,8 @@ def default_pod(pod: JsonObject) -> None:
     if spec.get("resources"):
         _pod_level_resources(spec)
     spec.setdefault("enableServiceLinks", True)
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     if spec.get("hostNetwork"):
         for container in _workload_containers(spec):
             for port in container.get("ports") or ():
@@ -96,7 +98,8 @@ def _pod_level_resources(spec: JsonObject) -> None:
             if name in ("cpu", "memory") and is_overcommittable(name):
                 requests.setdefault(name, str(amount))
         for name, amount in limits.items():
-            requests.setdefault(name, amount)
+            if name in ("cpu", "memory") or is_huge_pages(name):
+                requests.setdefault(name, amount)
         resources["limits"] = limits
         resources["requests"] = requests
     round_up(resources.get("limits"))
@@ -143,8 +146,8 @@ def _default_probe(probe: JsonObject) -> None:
     for key, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
         if not probe.get(key):
             probe[key] = value
-    if (grpc := probe.get("grpc")) is not None:
-        grpc.setdefault("service", "")
+    if (grpc := probe.get("grpc")) is not None and grpc.get("service") is None:
+        grpc["service"] = ""
     _default_http(probe)
 
 

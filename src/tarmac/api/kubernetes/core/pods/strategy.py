@@ -27,7 +27,6 @@ _GATED = {
     "type": "PodScheduled",
     "status": "False",
     "lastProbeTime": None,
-    "lastTransitionTime": None,
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
@@ -47,7 +46,7 @@ class PodStrategy(Strategy):
         created: JsonObject = {"phase": "Pending", "qosClass": qos_class(spec)}
         obj["status"] = created
         if spec.get("schedulingGates"):
-            created["conditions"] = [dict(_GATED)]
+            created["conditions"] = [{**_GATED, "lastTransitionTime": obj["metadata"].get("creationTimestamp")}]
         merge_label_keys(obj)
 
     def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:

@@ -17,13 +17,20 @@ def prepare_ephemeral_update(new: JsonObject, old: JsonObject) -> None:
         new["spec"]["ephemeralContainers"] = containers
     else:
         new["spec"].pop("ephemeralContainers", None)
+    _restore(new, old)
+
+
+def _restore(new: JsonObject, old: JsonObject) -> None:
+    """Neither door leads to the status, nor to what metadata says about the pod."""
     keep(new, old, "status")
+    for field in ("labels", "annotations", "ownerReferences"):
+        keep(new["metadata"], old["metadata"], field)
 
 
 def validate_ephemeral_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """Ephemeral containers may be added, never changed or removed."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
-        errors.forbidden("", "static pods do not support ephemeral containers")
+        errors.forbidden("[]", "static pods do not support ephemeral containers")
         return
     validate_pod(new, errors)
     current = {container.get("name"): container for container in new["spec"].get("ephemeralContainers") or ()}
@@ -50,13 +57,13 @@ def prepare_resize(new: JsonObject, old: JsonObject) -> None:
             pairs = zip(current, wanted, strict=True)
             spec[field] = [keep(keep(dict(was), ask, "resources"), ask, "resizePolicy") for was, ask in pairs]
     new["spec"] = spec
-    keep(new, old, "status")
+    _restore(new, old)
 
 
 def validate_resize(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """Only cpu and memory of running containers, without a change of the quality of service."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
-        errors.forbidden("", "static pods cannot be resized")
+        errors.forbidden("[]", "static pods cannot be resized")
         return
     validate_pod(new, errors)
     spec, before = new["spec"], old["spec"]
@@ -67,7 +74,7 @@ def validate_resize(new: JsonObject, old: JsonObject, errors: FieldErrors) -> No
         errors.forbidden("spec", "Pod running on node without support for resize")
     if _has_amounts(spec.get("resources")) or _has_amounts(before.get("resources")):
         errors.forbidden(
-            "",
+            "[]",
             "resize of pods with pod-level resources is forbidden when InPlacePodLevelResourcesVerticalScalingEnabled "
             "feature gate is disabled",
         )

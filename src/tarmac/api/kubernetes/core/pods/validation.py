@@ -85,9 +85,9 @@ def _validate_spec(spec: JsonObject, pod_name: str, errors: FieldErrors) -> None
         )
     if spec.get("resources") is not None:
         requirements.validate_pod_resources(spec, "spec.resources", errors)
-    network.validate_network(spec, errors)
     if context.restart_policy not in _RESTART_POLICIES:
         checks.one_of(context.restart_policy, _RESTART_POLICIES, "spec.restartPolicy", errors)
+    network.validate_network(spec, errors)
     security.validate_pod_security_context(spec, "spec.securityContext", errors)
     _validate_placement(spec, errors)
     _validate_names(spec, errors)

@@ -221,8 +221,8 @@ def _nfs(source: JsonObject, path: str, errors: FieldErrors) -> None:
     for field in ("server", "path"):
         if not source.get(field):
             errors.required(f"{path}.{field}")
-    if source.get("path") and not source["path"].startswith("/"):
-        errors.invalid(f"{path}.path", source["path"], "must be an absolute path")
+    if not source.get("path", "").startswith("/"):
+        errors.invalid(f"{path}.path", source.get("path", ""), "must be an absolute path")
 
 
 _SOURCES: dict[str, Callable[[JsonObject, str, FieldErrors], None]] = {

@@ -55,10 +55,6 @@ def pod_warnings(pod: JsonObject) -> list[str]:
     for path, container in _containers(spec):
         found.extend(_container(path, container))
     found.extend(_ports(spec))
-    if spec.get("terminationGracePeriodSeconds", 0) < 0:
-        found.append(
-            "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
-        )
     found.extend(_pod_affinity(spec.get("affinity") or {}))
     return found
 

@@ -87,14 +87,18 @@ def normalise_addresses(spec: JsonObject, old: JsonObject | None) -> None:
         spec["clusterIPs"] = [single] if single else []
 
 
-def init_families(spec: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-    """Fill in `ipFamilyPolicy` and `ipFamilies` from what the Service says and had."""
-    if not needs_cluster_address(spec):
-        return
-    selectorless = spec.get("clusterIP") == "None" and not spec.get("selector")
-    if spec.get("ipFamilyPolicy") is None:
+def init_policy(spec: JsonObject, old: JsonObject | None) -> None:
+    """Fill in `ipFamilyPolicy` from what the Service says and had."""
+    if needs_cluster_address(spec) and spec.get("ipFamilyPolicy") is None:
+        selectorless = spec.get("clusterIP") == "None" and not spec.get("selector")
         before = (old or {}).get("ipFamilyPolicy")
         spec["ipFamilyPolicy"] = before or ("RequireDualStack" if selectorless else "SingleStack")
+
+
+def init_families(spec: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+    """Fill in `ipFamilies`, once the policy is known."""
+    if not needs_cluster_address(spec):
+        return
     policy = spec["ipFamilyPolicy"]
     if old is not None:
         _release_secondary(spec, old, policy, errors)
@@ -126,6 +130,7 @@ def _release_secondary(spec: JsonObject, old: JsonObject, policy: str, errors: F
 def drop_type_dependent_fields(spec: JsonObject, old: JsonObject) -> None:
     """Values that only the old type needed go away when the author did not touch them."""
     if needs_cluster_address(old) and not needs_cluster_address(spec):
+        _drop_unchanged(spec, old, "internalTrafficPolicy")
         for fields in (("clusterIP", "clusterIPs"), ("ipFamilies",), ("ipFamilyPolicy",)):
             if all(spec.get(field) == old.get(field) for field in fields):
                 for field in fields:

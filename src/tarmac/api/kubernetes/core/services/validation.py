@@ -34,7 +34,7 @@ def validate_service(service: JsonObject, errors: FieldErrors) -> None:
         checks.labels(selector, "spec.selector", errors)
     _validate_affinity(spec, errors)
     if kind != "ExternalName":
-        _validate_addresses(spec, errors)
+        validate_addresses(spec, errors)
     for index, address in enumerate(spec.get("externalIPs") or ()):
         validate_endpoint_address(address, f"spec.externalIPs[{index}]", errors)
     if kind not in _TYPES:
@@ -99,7 +99,8 @@ def _validate_affinity(spec: JsonObject, errors: FieldErrors) -> None:
         errors.invalid(path, seconds, f"must be greater than 0 and less than {_MAX_AFFINITY}")
 
 
-def _validate_addresses(spec: JsonObject, errors: FieldErrors) -> None:
+def validate_addresses(spec: JsonObject, errors: FieldErrors) -> None:
+    """Cluster addresses and families, which must make sense before any address is allocated."""
     single, several = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
     if single and not several:
         errors.required("spec.clusterIPs")
