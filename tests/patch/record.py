@@ -1,6 +1,6 @@
 """Plays the scenarios against a real kube-apiserver and writes down what it answers.
 
-    PEERS=1 python -m tests.patch.record
+    TARMAC_PEER_ETCD=… TARMAC_PEER_APISERVER=… python -m tests.patch.record
 
 Run it when a scenario is new or the reference version moves, and read the difference before committing it.
 """
