@@ -27,6 +27,7 @@ from tarmac.server.assembly import Parts, assemble
 from tarmac.server.http.listener import Listener, serve
 from tarmac.server.http.messages import Request
 from tarmac.server.http.tls import server_context
+from tarmac.server.lookup import StoreLookup
 from tarmac.server.metrics import Metrics
 from tarmac.server.reader import Reader
 from tarmac.server.security.audit import AuditLog
@@ -105,8 +106,9 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
     audit = AuditLog(layout.audit_log, clock, randomness)
     stack.callback(audit.close)
     gates = Gates(authenticator, authorizer, Fairness(clock.monotonic), audit)
-    catalog = build_catalog()
-    chain = default_chain(Reader(store), catalog, clock, randomness, authorizer)
+    reader = Reader(store)
+    catalog = build_catalog(StoreLookup(reader))
+    chain = default_chain(reader, catalog, clock, randomness, authorizer)
     reviews = Reviews(authenticator, authorizer, clock)
     issuer = TokenIssuer(store, tokens, clock, randomness)
     return assemble(Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer))

@@ -83,12 +83,9 @@ class NetworkUse(NamedTuple):
 
 def networks_used(obj: JsonObject) -> Iterator[NetworkUse]:
     """The networks of a Workload, for the check that its author may use them."""
-    namespace = obj["metadata"].get("namespace", "")
+    namespace = mapping(obj, "metadata").get("namespace", "")
     interfaces = objects(obj, "spec", "template", "spec", "networkInterfaces")
     for index, interface in enumerate(interfaces):
         network = mapping(interface, "network")
         path = f"spec.template.spec.networkInterfaces[{index}].network"
         yield NetworkUse(path, network.get("namespace") or namespace, network.get("name", ""))
-
-
-DENIED = "permission to use the network was denied"
