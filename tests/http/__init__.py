@@ -1,1 +1,1 @@
-"""The HTTP layer over real sockets."""  # noqa: A005
+"""The HTTP layer over real sockets."""

@@ -146,3 +146,38 @@ async def test_connection_close_is_honoured(server: Server) -> None:
     assert (await read_answer(reader))[1]["connection"] == "close"
     assert await reader.read() == b""
     writer.close()
+
+
+async def test_repeated_and_changed_headers_are_told_apart(server: Server) -> None:
+    def show(request: Request) -> Response:
+        return Response(200, f"{request.path} {request.query} {request.headers.get('accept')}".encode())
+
+    await server.start(show)
+    reader, writer = await server.connect()
+    seen: list[bytes] = []
+    for path, accept in (("/a", "x"), ("/b?c=d", "x"), ("/%41", "x"), ("/a", "y"), ("/a", "x"), ("http://h/a?q", "x")):
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n".encode())
+        seen.append((await read_answer(reader))[2])
+    assert seen == [b"/a  x", b"/b c=d x", b"/A  x", b"/a  y", b"/a  x", b"/a q x"]
+
+
+async def test_a_known_header_block_is_only_that_at_the_end_of_a_get(server: Server) -> None:
+    await server.start(echo)
+    block = b"Host: x\r\nAccept: y\r\n\r\n"
+    known = b"GET /known HTTP/1.1\r\n" + block
+    reader, writer = await server.connect()
+    for data, answers in (
+        (known, [b"GET /known  0"]),
+        (known + known, [b"GET /known  0"] * 2),
+        (b"POST /p HTTP/1.1\r\nContent-Length: 3\r\nHost: x\r\n\r\nabc", [b"POST /p  3"]),
+        (known, [b"GET /known  0"]),
+        (b"GET /body HTTP/1.1\r\nContent-Length: 2\r\n" + block + b"ab", [b"GET /body  2"]),
+        (b"HEAD /h HTTP/1.1\r\n" + block, []),
+        (known, [b"GET /known  0"]),
+    ):
+        writer.write(data)
+        if data.startswith(b"HEAD"):
+            await reader.readuntil(b"\r\n\r\n")
+        assert [(await read_answer(reader))[2] for _ in answers] == answers
+    writer.write(b"GET /sp ace HTTP/1.1\r\n" + block)
+    assert (await read_answer(reader))[0] == 400

@@ -2,10 +2,14 @@
 
 httptools calls back for each piece of a request. Complete requests, and at most one refusal as the last item, gather in
 `ready` in the order they came. After a refusal, after `Connection: close` and after an upgrade nothing more is parsed.
+
+A client that keeps its connection sends the same headers with every GET. When a GET arrives in one piece and its header
+block is, byte for byte, the one the parser accepted last, the parsed headers are used again; that halves the cost.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
@@ -24,6 +28,11 @@ class Phase(Enum):
     IDLE = "idle"
     HEAD = "head"
     BODY = "body"
+
+
+_GET_LINE = re.compile(rb"GET (/[!-~]*) HTTP/1\.1\r\n")
+# With one of these a request has a body, or its end is not simply the end of its headers.
+_NOT_PLAIN = frozenset({"connection", "content-length", "expect", "transfer-encoding", "upgrade"})
 
 
 class _Refused(Exception):
@@ -45,6 +54,8 @@ class RequestReader:
     """Parser state of one connection."""
 
     __slots__ = (
+        "_block",
+        "_block_headers",
         "_body",
         "_clock",
         "_head_size",
@@ -69,6 +80,8 @@ class RequestReader:
         self._clock = clock
         self._parser = httptools.HttpRequestParser(self)
         self._headers: dict[str, str] = {}
+        self._block = b""  # the header block of the last plain GET, and what it said
+        self._block_headers = self._headers
         self._url = b""
         self._body: list[bytes] = []
         self._size = 0
@@ -89,6 +102,31 @@ class RequestReader:
             self.rest += data
         if self.last:
             return
+        whole = self.phase is Phase.IDLE and data.startswith(b"GET ")
+        if whole and self._block and self._repeats(data):
+            return
+        self._parse(data)
+        if whole and self.phase is Phase.IDLE and not self.last:
+            self._remember_block(data)
+
+    def _repeats(self, data: bytes) -> bool:
+        if not data.endswith(self._block):
+            return False
+        line = _GET_LINE.fullmatch(data, 0, len(data) - len(self._block))
+        if line is None:
+            return False
+        self.http10 = False
+        self.since = self._clock()
+        self._complete("GET", line[1], self._block_headers, b"")
+        return True
+
+    def _remember_block(self, data: bytes) -> None:
+        line = _GET_LINE.match(data)
+        if line and data.find(b"\r\n\r\n") == len(data) - 4 and _NOT_PLAIN.isdisjoint(self._headers):
+            self._block = data[line.end() :]
+            self._block_headers = self._headers
+
+    def _parse(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -164,22 +202,17 @@ class RequestReader:
     def on_message_complete(self) -> None:
         self.phase = Phase.IDLE
         self.expects_continue = False
-        parser = self._parser
-        path, _, query = self._url.decode("latin-1").partition("?")
         body = self._body
-        request = Request(
-            parser.get_method().decode("latin-1"),
-            path if path.startswith("/") and "%" not in path else _clean_path(path),
-            query,
-            self._headers,
-            b"" if not body else body[0] if len(body) == 1 else b"".join(body),
-            self.peer_address,
-            self.peer_certificate,
-            None,
-            self.since,
-        )
-        self.last = not parser.should_keep_alive()
-        self.ready.append(request)
+        joined = b"" if not body else body[0] if len(body) == 1 else b"".join(body)
+        self._complete(self._parser.get_method().decode("latin-1"), self._url, self._headers, joined)
+        self.last = not self._parser.should_keep_alive()
+
+    def _complete(self, method: str, url: bytes, headers: dict[str, str], body: bytes) -> None:
+        path, _, query = url.decode("latin-1").partition("?")
+        if "%" in path or not path.startswith("/"):
+            path = _clean_path(path)
+        address, certificate = self.peer_address, self.peer_certificate
+        self.ready.append(Request(method, path, query, headers, body, address, certificate, None, self.since))
 
     def _stop(self, error: ApiError) -> None:
         self._refuse(error)
