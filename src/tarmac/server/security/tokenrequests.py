@@ -15,6 +15,7 @@ from tarmac.store.interface import Store
 
 _GROUP = "authentication.k8s.io"
 _BUCKETS = {"Pod": "core/pods", "Secret": "core/secrets", "Node": "core/nodes"}
+_USUAL = 3600
 _SHORTEST = 600
 _LONGEST = 1 << 32
 
@@ -33,13 +34,13 @@ class TokenIssuer:
 
     def issue(self, namespace: str, name: str, request: JsonObject) -> JsonObject:
         """Fill in a TokenRequest for an account, in place. Raises NotFound, Invalid, Conflict, BadRequest."""
-        metadata: JsonObject = request.setdefault("metadata", {})
+        metadata = request["metadata"] = request.get("metadata") or {}
         _check_address(metadata, namespace, name)
         account = self._get("core/serviceaccounts", f"{namespace}/", name)["metadata"]
         if (metadata.get("uid") or account["uid"]) != account["uid"]:
             why = f"the UID in the token request ({metadata['uid']}) does not match the UID of the service account"
             raise conflict(_GROUP, "TokenRequest", name, f"{why} ({account['uid']})")
-        spec: JsonObject = request.setdefault("spec", {})
+        spec = request["spec"] = request.get("spec") or {}
         spec["audiences"] = spec.get("audiences") or list(self._tokens.audiences)
         seconds = _checked_lifetime(spec)
         bound = self._bound(spec.get("boundObjectRef"), namespace, name)
@@ -112,7 +113,9 @@ def _check_address(metadata: JsonObject, namespace: str, name: str) -> None:
 
 
 def _checked_lifetime(spec: JsonObject) -> int:
-    seconds: int = spec.setdefault("expirationSeconds", 3600)
+    if spec.get("expirationSeconds") is None:
+        spec["expirationSeconds"] = _USUAL
+    seconds: int = spec["expirationSeconds"]
     errors = FieldErrors()
     if seconds < _SHORTEST:
         errors.invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
