@@ -100,12 +100,14 @@ class Served:
     def counts_generations(self) -> bool:
         """Whether objects carry `metadata.generation`."""
         resource = self.resource
-        return self.strategy.generation and (not resource.native or "spec" in resource.schema.fields)
+        if not self.strategy.generation or not resource.native:
+            return self.strategy.generation
+        return any(field in resource.schema.fields for field in self.strategy.generation_fields)
 
     def has_new_generation(self, new: JsonObject, old: JsonObject) -> bool:
-        """Whether an update changes what the object asks for: its spec; in our own kinds all but metadata and status."""
+        """Whether an update changes what is asked for: the spec; in our own kinds all but metadata and status."""
         if self.resource.native:
-            return new.get("spec") != old.get("spec")
+            return any(new.get(field) != old.get(field) for field in self.strategy.generation_fields)
         fields = (new.keys() | old.keys()) - _NOT_SPEC
         return any(new.get(field) != old.get(field) for field in fields)
 

@@ -1,0 +1,179 @@
+"""Paths, refusals and failures: whatever is asked, something sensible is answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tarmac.base.clock import ManualClock
+from tarmac.store.interface import Unavailable
+from tarmac.store.memory import MemoryStore
+from tests.server.conftest import Client, OpenGates
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/v1/unicorns", 404),
+        ("GET", f"{CONFIGMAPS}/a/status", 404),
+        ("GET", "/api/v1/configmaps/a", 404),
+        ("GET", "/api/v1/namespaces/default/nodes", 404),
+        ("PUT", CONFIGMAPS, 405),
+        ("POST", f"{CONFIGMAPS}/a", 405),
+        ("POST", "/api/v1/configmaps", 405),
+        ("DELETE", "/api/v1/namespaces", 405),
+        ("POST", "/version", 405),
+    ],
+)
+async def test_what_is_not_there_and_what_cannot_be_done_are_statuses(
+    api: Client, method: str, path: str, status: int
+) -> None:
+    reply = await api(method, path, {})
+    assert reply.status == status
+    assert reply.json["kind"] == "Status"
+    assert reply.json["details"] == {}
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/apis/nobody/v1/things", "/apis/nobody", "/livez/nothing"])
+async def test_what_nobody_serves_is_no_page(api: Client, path: str) -> None:
+    reply = await api.get(path)
+    assert (reply.status, reply.raw) == (404, b"404 page not found\n")
+
+
+async def test_discovery(api: Client) -> None:
+    assert (await api.get("/api")).json["versions"] == ["v1"]
+    groups = [group["name"] for group in (await api.get("/apis")).json["groups"]]
+    assert {"policy", "compute.datumapis.com"} <= set(groups)
+    assert (await api.get("/apis/policy")).json["preferredVersion"]["version"] == "v1"
+    names = [resource["name"] for resource in (await api.get("/api/v1")).json["resources"]]
+    assert {"pods", "pods/log", "configmaps"} <= set(names)
+
+
+async def test_aggregated_discovery_is_for_those_who_ask_and_is_cached_by_tag(api: Client) -> None:
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+    full = await api.get("/apis", accept=accept)
+    assert full.json["kind"] == "APIGroupDiscoveryList"
+    tag = dict(full.headers)["ETag"]
+    assert (await api.get("/apis", accept=accept, if_none_match=tag)).status == 304
+
+
+async def test_openapi_is_addressed_by_hash(api: Client) -> None:
+    index = (await api.get("/openapi/v3")).json["paths"]
+    url = index["apis/policy/v1"]["serverRelativeURL"]
+    found = await api.get(url)
+    assert "PodDisruptionBudget" in found.raw.decode()
+    assert (await api.get(url, if_none_match=dict(found.headers)["ETag"])).status == 304
+    moved = await api.get("/openapi/v3/apis/policy/v1?hash=old")
+    assert (moved.status, dict(moved.headers)["Location"]) == (301, url)
+    assert (await api.get("/openapi/v3/apis/nobody/v1")).status == 404
+
+
+async def test_the_version_is_one_that_tools_understand(api: Client) -> None:
+    version = (await api.get("/version")).json
+    assert (version["major"], version["minor"]) == ("1", "35")
+    assert version["gitVersion"].startswith("v1.35.")
+
+
+async def test_health_says_ok_or_lists_its_checks(api: Client) -> None:
+    assert (await api.get("/livez")).raw == b"ok"
+    assert (await api.get("/readyz?verbose")).raw == b"[+]ping ok\nreadyz check passed\n"
+    assert (await api.get("/livez/ping")).raw == b"ok"
+
+
+async def test_the_root_lists_what_there_is(api: Client) -> None:
+    paths = (await api.get("/")).json["paths"]
+    assert {"/api/v1", "/apis/policy/v1", "/livez/ping", "/metrics", "/openapi/v2", "/version"} <= set(paths)
+
+
+async def test_metrics_count_requests_by_verb_resource_and_code(api: Client) -> None:
+    await api.configmap("a")
+    await api.get(f"{CONFIGMAPS}/a")
+    await api.get(f"{CONFIGMAPS}/b")
+    text = (await api.get("/metrics")).raw.decode()
+    labels = (
+        'component="apiserver",dry_run="",group="",resource="configmaps",scope="resource",subresource="",verb="GET"'
+    )
+    assert f'apiserver_request_total{{code="200",{labels},version="v1"}} 1\n' in text
+    assert f'apiserver_request_total{{code="404",{labels},version="v1"}} 1\n' in text
+    assert f'apiserver_request_duration_seconds_count{{{labels},version="v1"}} 2\n' in text
+    assert 'apiserver_storage_objects{resource="configmaps"} 1\n' in text
+    assert "process_resident_memory_bytes " in text
+
+
+async def test_watches_are_counted_while_they_last(api: Client) -> None:
+    watching = await api.watch(f"{CONFIGMAPS}?watch=1")
+    line = 'scope="namespace",subresource="",verb="WATCH",version="v1"}'
+    assert f"{line} 1\n" in (await api.get("/metrics")).raw.decode()
+    watching.close()
+    assert f"{line} 0\n" in (await api.get("/metrics")).raw.decode()
+
+
+async def test_a_refusal_is_forbidden_and_recorded(api: Client, gates: OpenGates) -> None:
+    gates.refused.add("get")
+    refused = await api.get(f"{CONFIGMAPS}/a")
+    assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
+    assert 'User "admin" cannot get resource "configmaps" in API group "" in the namespace "default"' in refused.message
+    info, code = gates.recorded[-1]
+    assert (info.verb, info.name, code) == ("get", "a", 403)
+
+
+async def test_opening_a_connection_is_authorized_as_a_create(api: Client, gates: OpenGates) -> None:
+    gates.refused.add("create")
+    assert (await api.get("/api/v1/namespaces/default/pods/p/exec")).status == 403
+
+
+async def test_a_surprise_is_an_internal_error_and_not_the_end(
+    api: Client, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(bucket: str, name: str) -> None:
+        raise RuntimeError("out of cheese")
+
+    monkeypatch.setattr(store, "get", broken)
+    failed = await api.get(f"{CONFIGMAPS}/a")
+    assert (failed.status, failed.json["reason"]) == (500, "InternalError")
+    assert "out of cheese" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert (await api.get(f"{CONFIGMAPS}/a")).status == 404
+
+
+async def test_a_store_that_is_away_is_a_service_unavailable(
+    api: Client, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(bucket: str, name: str, value: bytes) -> None:
+        raise Unavailable("disk on fire")
+
+    monkeypatch.setattr(store, "create", away)
+    failed = await api.post(CONFIGMAPS, {"metadata": {"name": "a"}})
+    assert (failed.status, failed.json["reason"]) == (503, "ServiceUnavailable")
+
+
+async def test_events_are_the_same_in_both_their_groups(api: Client) -> None:
+    event = {"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}}
+    event |= {"reason": "Started", "message": "it runs", "type": "Normal"}
+    assert (await api.post(EVENTS, event)).status == 201
+    shown = (await api.get("/apis/events.k8s.io/v1/namespaces/default/events/e")).json
+    assert (shown["apiVersion"], shown["note"], shown["regarding"]["name"]) == ("events.k8s.io/v1", "it runs", "p")
+    newer = {"metadata": {"name": "f"}, "regarding": {"kind": "Pod", "namespace": "default", "name": "p"}}
+    newer |= {"eventTime": "2027-01-15T08:00:00.000000Z", "reason": "Stopped", "note": "it ran", "type": "Normal"}
+    newer |= {"action": "Stop", "reportingController": "example.com/c", "reportingInstance": "c-1"}
+    created = await api.post("/apis/events.k8s.io/v1/namespaces/default/events", newer)
+    assert created.status == 201, created.raw
+    stored = (await api.get(f"{EVENTS}/f")).json
+    assert (stored["apiVersion"], stored["message"], stored["reportingComponent"]) == ("v1", "it ran", "example.com/c")
+    assert stored["involvedObject"]["name"] == "p"
+
+
+async def test_events_are_forgotten_an_hour_after_their_last_write(api: Client, clock: ManualClock) -> None:
+    event = {"involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}, "reason": "R", "type": "Normal"}
+    for name in ("once", "again"):
+        await api.post(EVENTS, {"metadata": {"name": name}, **event, "count": 1})
+    clock.advance(1800)
+    assert (await api.patch(f"{EVENTS}/again", {"count": 2})).status == 200
+    clock.advance(1830)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert [item["metadata"]["name"] for item in (await api.get(EVENTS)).json["items"]] == ["again"]

@@ -1,0 +1,195 @@
+"""Subresources: binding, eviction, scale, and the other narrow doors."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.server.conftest import Client
+
+PODS = "/api/v1/namespaces/default/pods"
+SPEC: Any = {"containers": [{"name": "c", "image": "i"}]}
+
+
+@pytest.fixture(autouse=True)
+async def pod(api: Client) -> Any:
+    created = await api.post(PODS, {"metadata": {"name": "p", "labels": {"app": "web"}}, "spec": SPEC})
+    assert created.status == 201, created.raw
+    return created.json
+
+
+async def bind(api: Client, **target: Any) -> Any:
+    return await api.post(f"{PODS}/p/binding", {"metadata": {"name": "p", "annotations": {"a": "b"}}, "target": target})
+
+
+async def test_binding_gives_a_pod_its_node(api: Client) -> None:
+    bound = await bind(api, kind="Node", name="n1")
+    assert (bound.status, bound.json["status"]) == (201, "Success")
+    pod = (await api.get(f"{PODS}/p")).json
+    assert pod["spec"]["nodeName"] == "n1"
+    assert pod["metadata"]["annotations"] == {"a": "b"}
+    assert [(one["type"], one["status"]) for one in pod["status"]["conditions"]] == [("PodScheduled", "True")]
+    selected = await api.get(f"{PODS}?fieldSelector=spec.nodeName%3Dn1")
+    assert len(selected.json["items"]) == 1
+
+
+async def test_a_pod_is_bound_once(api: Client) -> None:
+    await bind(api, name="n1")
+    again = await bind(api, name="n2")
+    assert again.status == 409
+    assert again.message == (
+        'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"'
+    )
+
+
+async def test_a_binding_can_name_its_pod_in_the_body(api: Client) -> None:
+    body = {"metadata": {"name": "p"}, "target": {"name": "n1"}}
+    assert (await api.post("/api/v1/namespaces/default/bindings", body)).status == 201
+    assert (await api.get(f"{PODS}/p")).json["spec"]["nodeName"] == "n1"
+
+
+async def test_a_pod_with_gates_cannot_be_bound(api: Client) -> None:
+    await api.post(PODS, {"metadata": {"name": "g"}, "spec": {**SPEC, "schedulingGates": [{"name": "example.com/x"}]}})
+    refused = await api.post(f"{PODS}/g/binding", {"metadata": {"name": "g"}, "target": {"name": "n1"}})
+    assert "pod g has non-empty .spec.schedulingGates" in refused.message
+
+
+async def evict(api: Client) -> Any:
+    return await api.post(
+        f"{PODS}/p/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    )
+
+
+async def run_pod(api: Client) -> None:
+    await bind(api, name="n1")
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    assert (await api.patch(f"{PODS}/p/status", {"status": status})).status == 200
+
+
+async def budget(api: Client, allowed: int) -> None:
+    url = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    assert (await api.post(url, {"metadata": {"name": "b"}, "spec": spec})).status == 201
+    counts = {"desiredHealthy": 1, "currentHealthy": 1 + allowed, "expectedPods": 2, "disruptionsAllowed": allowed}
+    status = {"observedGeneration": 1, **counts}
+    reply = await api.patch(f"{url}/b/status", {"status": status})
+    assert reply.status == 200, reply.raw
+
+
+async def test_evicting_a_pod_deletes_it(api: Client) -> None:
+    assert (await evict(api)).status == 201
+    assert (await api.get(f"{PODS}/p")).status == 404
+
+
+async def test_a_budget_that_allows_nothing_refuses(api: Client) -> None:
+    await run_pod(api)
+    await budget(api, allowed=0)
+    refused = await evict(api)
+    assert (refused.status, refused.json["reason"]) == (429, "TooManyRequests")
+    assert refused.json["details"]["causes"] == [
+        {
+            "reason": "DisruptionBudget",
+            "message": "The disruption budget b needs 1 healthy pods and has 1 currently",
+        }
+    ]
+
+
+async def test_a_budget_pays_for_each_eviction(api: Client) -> None:
+    await run_pod(api)
+    await budget(api, allowed=1)
+    assert (await evict(api)).status == 201
+    status = (await api.get("/apis/policy/v1/namespaces/default/poddisruptionbudgets/b")).json["status"]
+    assert status["disruptionsAllowed"] == 0
+    assert list(status["disruptedPods"]) == ["p"]
+    assert "deletionTimestamp" in (await api.get(f"{PODS}/p")).json["metadata"]
+
+
+async def test_resizing_changes_what_a_container_asks_for_and_nothing_else(api: Client) -> None:
+    resources = {"requests": {"cpu": "100m"}}
+    burstable = {"containers": [{"name": "c", "image": "i", "resources": resources}]}
+    await api.post(PODS, {"metadata": {"name": "b"}, "spec": burstable})
+    larger = {"name": "c", "image": "other", "resources": {"requests": {"cpu": "200m"}}}
+    resized = await api.patch(f"{PODS}/b/resize", {"spec": {"containers": [larger]}}, "strategic")
+    (container,) = resized.json["spec"]["containers"]
+    assert container["image"] == "i"
+    assert container["resources"] == {"requests": {"cpu": "200m"}}
+    assert resized.json["metadata"]["generation"] == 2
+    refused = await api.patch(f"{PODS}/p/resize", {"spec": {"containers": [larger]}}, "strategic")
+    assert "Pod QOS Class may not change as a result of resizing" in refused.message
+
+
+async def test_ephemeral_containers_can_be_added_but_not_removed(api: Client) -> None:
+    url = f"{PODS}/p/ephemeralcontainers"
+    added = await api.patch(url, {"spec": {"ephemeralContainers": [{"name": "d", "image": "busybox"}]}}, "strategic")
+    assert [one["name"] for one in added.json["spec"]["ephemeralContainers"]] == ["d"]
+    removed = await api.patch(url, {"spec": {"ephemeralContainers": None}})
+    assert 'existing ephemeral containers "d" may not be removed' in removed.message
+
+
+def certificate_request() -> str:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    return base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+async def test_approval_stamps_its_conditions_and_changes_nothing_else(api: Client) -> None:
+    url = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    spec = {"request": certificate_request(), "signerName": "example.com/s", "usages": ["client auth"]}
+    assert (await api.post(url, {"metadata": {"name": "c"}, "spec": spec})).status == 201
+    condition = {"type": "Approved", "status": "True", "reason": "Wanted"}
+    approved = await api.patch(f"{url}/c/approval", {"status": {"conditions": [condition], "certificate": "eA=="}})
+    assert approved.status == 200, approved.raw
+    (stamped,) = approved.json["status"]["conditions"]
+    assert stamped["lastUpdateTime"] == "2027-01-15T08:00:00Z"
+    assert "certificate" not in approved.json["status"]
+
+
+@pytest.mark.parametrize("subresource", ["log", "exec", "attach", "portforward", "proxy"])
+async def test_without_a_connection_to_the_node_the_answer_says_so(api: Client, subresource: str) -> None:
+    unbound = await api.get(f"{PODS}/p/{subresource}")
+    assert (unbound.status, unbound.message) == (400, "pod p does not have a host assigned")
+    await bind(api, name="n1")
+    refused = await api.get(f"{PODS}/p/{subresource}")
+    assert (refused.status, refused.json["reason"]) == (503, "ServiceUnavailable")
+    assert refused.message == "no connection to node n1: no agent serves it"
+
+
+async def test_scale_shows_and_sets_replicas(api: Client) -> None:
+    url = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloaddeployments"
+    version = "compute.datumapis.com/v1alpha"
+    body: Any = {"apiVersion": version, "kind": "WorkloadDeployment", "metadata": {"name": "d"}}
+    body["spec"] = {"workloadRef": {"name": "w", "uid": "1"}, "placementName": "x", "cityCode": "DFW", "replicas": 2}
+    body["spec"]["scaleSettings"] = {"minReplicas": 1}
+    body["spec"]["template"] = {
+        "spec": {"runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": [
+            {"name": "c", "image": "i"}]}}, "networkInterfaces": [{"network": {"name": "default"}}]}
+    }  # fmt: skip
+    created = await api.post(url, body)
+    assert created.status == 201, created.raw
+    scale = (await api.get(f"{url}/d/scale")).json
+    assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 2})
+    scaled = await api.patch(f"{url}/d/scale", {"spec": {"replicas": 5}})
+    assert scaled.json["spec"] == {"replicas": 5}
+    assert (await api.get(f"{url}/d")).json["spec"]["replicas"] == 5
+    refused = await api.patch(f"{url}/d/scale", {"spec": {"replicas": -1}})
+    assert "spec.replicas: Invalid value: -1: must be greater than or equal to 0" in refused.message
+
+
+async def test_reviews_and_tokens_are_answered_and_not_stored(api: Client) -> None:
+    review = await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+    assert (review.status, review.json["status"]["of"]) == (201, "admin")
+    token = await api.post("/api/v1/namespaces/default/serviceaccounts/s/token", {"spec": {"audiences": []}})
+    assert (token.status, token.json["status"]["token"]) == (201, "default/s")
+
+
+async def test_usage_is_empty_without_a_source(api: Client) -> None:
+    nodes = await api.get("/apis/metrics.k8s.io/v1beta1/nodes")
+    assert (nodes.json["kind"], nodes.json["items"]) == ("NodeMetricsList", [])
+    assert (await api.get("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/p")).status == 404
