@@ -29,6 +29,7 @@ async def test_a_request_is_answered(server: Server) -> None:
     assert headers["content-type"] == "text/plain"
     assert headers["content-length"] == str(len(body))
     assert headers["date"].endswith("GMT")
+    assert headers["cache-control"] == "no-cache, private"
 
 
 async def test_paths_are_decoded_and_queries_are_not(server: Server) -> None:

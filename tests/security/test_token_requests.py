@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tarmac.api.status import ApiError, BadRequest, Conflict, Invalid, NotFound
+from tarmac.server.http.messages import Request, Response
 from tarmac.server.security.jwt import InvalidToken, SigningKey
 from tests.security.conftest import World
 
@@ -19,6 +20,11 @@ from tests.security.conftest import World
 async def account(world: World) -> World:
     await world.put("core/serviceaccounts", {"metadata": {"name": "app", "namespace": "team", "uid": "sa-uid"}})
     return world
+
+
+def body(answer: Response) -> bytes:
+    assert isinstance(answer.body, bytes)
+    return answer.body
 
 
 def claims(token: str) -> dict[str, Any]:
@@ -37,6 +43,12 @@ async def test_the_answer_is_the_request_filled_in(account: World) -> None:
     assert (inside["iat"], inside["exp"], inside["nbf"]) == (now, now + 3600, now)
     assert inside["iss"] == "https://kubernetes.default.svc"
     assert inside["kubernetes.io"] == {"namespace": "team", "serviceaccount": {"name": "app", "uid": "sa-uid"}}
+
+
+async def test_a_request_that_leaves_everything_open_gets_an_hour(account: World) -> None:
+    wanted = {"metadata": None, "spec": {"audiences": None, "expirationSeconds": None, "boundObjectRef": None}}
+    inside = claims(account.issuer.issue("team", "app", wanted)["status"]["token"])
+    assert inside["exp"] - inside["iat"] == 3600
 
 
 async def test_a_token_for_a_pod_tells_its_node(account: World) -> None:
@@ -92,10 +104,14 @@ async def test_there_must_be_an_account(world: World) -> None:
 
 
 async def test_the_public_key_is_published(world: World) -> None:
-    discovery = json.loads(world.tokens.discovery("https://127.0.0.1:6443"))
+    documents = world.tokens.documents()
+    request = Request("GET", "/", headers={"host": "127.0.0.1:6443"})
+    discovery = json.loads(body(documents["/.well-known/openid-configuration"](request)))
     assert discovery["jwks_uri"] == "https://127.0.0.1:6443/openid/v1/jwks"
     assert discovery["issuer"] == "https://kubernetes.default.svc"
-    [key] = json.loads(world.tokens.jwks())["keys"]
+    answer = documents["/openid/v1/jwks"](request)
+    assert answer.content_type == "application/jwk-set+json"
+    [key] = json.loads(body(answer))["keys"]
     assert (key["kty"], key["crv"], key["alg"], key["use"]) == ("EC", "P-256", "ES256", "sig")
 
 

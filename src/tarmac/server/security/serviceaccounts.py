@@ -7,13 +7,14 @@ still exists with that uid and has not been deleted for more than a minute.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, parse_rfc3339
+from tarmac.server.http.messages import Request, Response
 from tarmac.server.reader import decode
 from tarmac.server.security.credentials import Credential, Holds
 from tarmac.server.security.jwt import InvalidToken, SigningKey
@@ -83,21 +84,22 @@ class ServiceAccountTokens:
             raise InvalidToken("service account token has been invalidated")
         return bucket, name, entry
 
-    def discovery(self, base: str) -> bytes:
-        """`/.well-known/openid-configuration`; `base` is the URL clients reach us at."""
-        return msgspec.json.encode(
-            {
-                "issuer": self.issuer,
-                "jwks_uri": f"{base}/openid/v1/jwks",
-                "response_types_supported": ["id_token"],
-                "subject_types_supported": ["public"],
-                "id_token_signing_alg_values_supported": [self.key.algorithm],
-            }
-        )
+    def documents(self) -> dict[str, Callable[[Request], Response]]:
+        """What others need to check our tokens themselves, by path."""
+        return {"/.well-known/openid-configuration": self._discovery, "/openid/v1/jwks": self._jwks}
 
-    def jwks(self) -> bytes:
-        """`/openid/v1/jwks`: the public key."""
-        return msgspec.json.encode({"keys": [self.key.public_jwk()]})
+    def _discovery(self, request: Request) -> Response:
+        document = {
+            "issuer": self.issuer,
+            "jwks_uri": f"https://{request.headers.get('host', 'localhost')}/openid/v1/jwks",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [self.key.algorithm],
+        }
+        return Response(200, msgspec.json.encode(document))
+
+    def _jwks(self, request: Request) -> Response:
+        return Response(200, msgspec.json.encode({"keys": [self.key.public_jwk()]}), "application/jwk-set+json")
 
 
 def account_groups(namespace: str) -> tuple[str, ...]:
