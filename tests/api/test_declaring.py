@@ -17,7 +17,7 @@ from tarmac.api.schema import JsonObject, Type
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity
 from tests.api.checking import causes, served
-from tests.api.compute.making import admitted, workload
+from tests.api.compute.making import N, admitted, workload
 
 
 class Wheel(Struct):
@@ -33,7 +33,7 @@ class Car(Struct):
 
     maker_name: Annotated[str, Field("Who made it.", pattern="^[A-Z]", max_length=9)]
     wheels: Annotated[list[Wheel], Field("Its wheels.", key="place", min_items=1)]
-    colour: Annotated[Literal["red", "blue"], Field("Paint.")] = "red"
+    colour: Annotated[Literal["red", "blue"], Field("Paint.", stored=True)] = "red"
     tags: Annotated[list[str], Field("Words.", unique=True)] = msgspec.field(default_factory=list)
     doors: Annotated[IntOrString | None, Field("How many.")] = None
     seats: Annotated[int, Field("Seats.", minimum=1, maximum=9)] = 4
@@ -58,10 +58,16 @@ def test_the_schema_says_what_the_declaration_says() -> None:
     assert schema.fields["VIN"].default is None
 
 
-def test_defaults_are_stored_where_something_was_left_out() -> None:
-    car = {**CAR, "seats": 2}
+def test_only_marked_defaults_are_stored() -> None:
+    car = dict(CAR)
     fill_defaults(car, schema_of(Car))
-    assert car == {**CAR, "colour": "red", "seats": 2}
+    assert car == {**CAR, "colour": "red"}
+    assert decode(Car, car).seats == 4
+
+
+def test_a_workload_is_stored_as_it_was_written() -> None:
+    obj = workload({f"{N}[0].name": "eth0"})
+    assert admitted(obj) == obj
 
 
 BROKEN: list[tuple[dict[str, Any], list[str]]] = [

@@ -10,8 +10,9 @@ controllers:
         name: Annotated[str, Field("A DNS label, unique in the workload.")]
         city_codes: Annotated[list[str], Field("IATA codes.", unique=True)] = []
 
-A field without a default is required. A default other than None, zero or empty is the field's default in the schema and
-is stored when the field is left out. JSON names are the camelCase of the Python names unless `msgspec.field` says so.
+A field without a default is required. Objects are stored as their authors wrote them, and defaults are what typed
+decoding gives; only a default marked `stored` becomes part of the schema and of the object. JSON names are the
+camelCase of the Python names unless `msgspec.field` says so.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class _Rules:
     key: str | None = None  # a list of objects, each known by this field
     unique: bool = False  # a list without duplicates
     atomic: bool = False  # an object or map that is applied as a whole
+    stored: bool = False  # the default is stored when the field is left out
     minimum: int | None = None
     maximum: int | None = None
     min_items: int | None = None
@@ -111,19 +113,18 @@ def schema_of(struct: type[msgspec.Struct]) -> Schema:
 
 
 def _field(info: msgspec.structs.FieldInfo) -> Schema:
-    schema = _of_type(info.type)
-    default = info.default if info.default is not msgspec.NODEFAULT else None
-    if info.default_factory is not msgspec.NODEFAULT:
-        default = info.default_factory()
-    return replace(schema, default=default) if default else schema
+    schema, rules = _of_type(info.type), _rules_of(info.type)
+    if rules is None or not rules.stored:
+        return schema
+    made = info.default_factory is not msgspec.NODEFAULT
+    return replace(schema, default=info.default_factory() if made else info.default)
 
 
 def _of_type(annotation: Any) -> Schema:
     origin = typing.get_origin(annotation)
     if origin is Annotated:
-        inner, *extras = typing.get_args(annotation)
-        rules = next((extra for extra in extras if isinstance(extra, Field)), None)
-        return _with_rules(_of_type(inner), rules) if rules else _of_type(inner)
+        inner, rules = _of_type(typing.get_args(annotation)[0]), _rules_of(annotation)
+        return _with_rules(inner, rules) if rules else inner
     if origin in {Union, types.UnionType}:
         return _of_union([argument for argument in typing.get_args(annotation) if argument is not types.NoneType])
     if origin is Literal:
@@ -135,6 +136,12 @@ def _of_type(annotation: Any) -> Schema:
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return schema_of(annotation)
     return Schema(_SCALARS[annotation], format="int32" if annotation is int else None)
+
+
+def _rules_of(annotation: Any) -> Field | None:
+    if typing.get_origin(annotation) is not Annotated:
+        return None
+    return next((extra for extra in typing.get_args(annotation)[1:] if isinstance(extra, Field)), None)
 
 
 def _of_union(members: list[Any]) -> Schema:

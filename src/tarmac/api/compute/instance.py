@@ -30,7 +30,7 @@ class Port(Struct):
 
     name: Annotated[str, Field("An IANA service name, unique in the instance.")]
     port: Annotated[int, Field("The number, 1 to 65535.", minimum=1, maximum=65535)]
-    protocol: Annotated[Protocol, Field("The transport protocol.")] = "TCP"
+    protocol: Annotated[Protocol, Field("The transport protocol; by default TCP.")] = "TCP"
 
 
 class ContainerResources(Struct):
@@ -165,7 +165,7 @@ class NetworkInterface(Struct, kw_only=True):
     ] = []
     addresses: Annotated[list[AddressRequest], Field("Further addresses to hold.", max_items=4)] = []
     reclaim_policy: Annotated[
-        Literal["Delete", "Retain"], Field("What becomes of the addresses when the instance goes.")
+        Literal["Delete", "Retain"], Field("What becomes of the addresses when the instance goes; by default Delete.")
     ] = "Delete"
     network_policy: Annotated[
         InterfacePolicy | None,
@@ -177,7 +177,7 @@ class Toleration(Struct):
     """A taint that does not drive the instance away, or only after a while."""
 
     key: Annotated[str, Field("Key of the taint; empty with Exists means every taint.")] = ""
-    operator: Annotated[Literal["Equal", "Exists"], Field("How the taint is compared.")] = "Equal"
+    operator: Annotated[Literal["Equal", "Exists"], Field("How the taint is compared; by default Equal.")] = "Equal"
     value: Annotated[str, Field("Value of the taint, for Equal.")] = ""
     effect: Annotated[str, Field("NoSchedule, PreferNoSchedule or NoExecute; empty means all.")] = ""
     toleration_seconds: Annotated[

@@ -15,7 +15,9 @@ Phase = Literal["Active", "Deprecated", "Disabled"]
 class Lifecycle(Struct):
     """Whether the type may still be used."""
 
-    phase: Annotated[Phase, Field("Moves forward only: Active, Deprecated (still works, warns), Disabled.")] = "Active"
+    phase: Annotated[
+        Phase, Field("Moves forward only: Active, Deprecated (still works, warns), Disabled.", stored=True)
+    ] = "Active"
     replacement_instance_type: Annotated[str, Field("What to use instead; required once not Active.")] = ""
 
 
@@ -65,7 +67,8 @@ def is_custom(instance_type: str) -> bool:
 def built_in() -> list[JsonObject]:
     """The catalogue that is there from the start."""
     fixed = [_standard(name, cpu, memory) for name, (cpu, memory) in _STANDARD_SIZES.items()]
-    custom = {"displayName": "d1 custom", "description": "CPU and memory as requested beside the name."}
+    text = "CPU and memory as requested beside the name."
+    custom = {"displayName": "d1 custom", "description": text, "lifecycle": {"phase": "Active"}}
     return [*fixed, _document("datumcloud-d1-custom", custom)]
 
 

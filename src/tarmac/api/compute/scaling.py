@@ -90,6 +90,7 @@ class ScaleSettings(Struct):
     ] = None
     metrics: Annotated[list[MetricSpec], Field("What to scale by. Needs `maxReplicas`.")] = []
     instance_management_policy: Annotated[
-        Literal["OrderedReady", "Parallel"], Field("OrderedReady changes one instance at a time, Parallel all at once.")
+        Literal["OrderedReady", "Parallel"],
+        Field("OrderedReady (the default) changes one instance at a time, Parallel all at once."),
     ] = "OrderedReady"
     behavior: Annotated[ScalingBehavior | None, Field("How quickly to scale.")] = None

@@ -51,7 +51,7 @@ class DiskResources(Struct):
 class DiskSpec(Struct):
     """What the disk is."""
 
-    type: Annotated[str, Field("Kind of disk.")] = "pd-standard"
+    type: Annotated[str, Field("Kind of disk; by default pd-standard.")] = "pd-standard"
     resources: Annotated[DiskResources | None, Field("Size; by default that of the image.")] = None
     populator: Annotated[DiskPopulator | None, Field("What is on the disk at first.")] = None
     retain: Annotated[bool, Field("Keep the disk when its instance is scaled away or the workload is deleted.")] = False

@@ -34,7 +34,9 @@ class PlacementSelector(Struct):
 class OnCityLoss(Struct):
     """What to do with the instances of a city that is lost."""
 
-    policy: Annotated[Literal["Stay", "Move"], Field("Wait for the city, or start instances in others.")] = "Stay"
+    policy: Annotated[
+        Literal["Stay", "Move"], Field("Stay (the default) waits for the city, Move starts instances in others.")
+    ] = "Stay"
     cities: Annotated[list[str], Field("Where to move to, in order of preference.", unique=True)] = []
     after: Annotated[str, Field("How long a city must be lost first, such as 5m.")] = ""
 
@@ -58,10 +60,11 @@ class Rollout(Struct):
     """How a template change replaces instances in one city."""
 
     max_unavailable: Annotated[
-        IntOrString, Field("Most instances that may be missing meanwhile: a number or a percentage.")
+        IntOrString, Field("Most instances that may be missing meanwhile: a number or a percentage; by default 1.")
     ] = 1
     max_surge: Annotated[
-        IntOrString, Field("Most extra instances meanwhile, at ordinals above the highest: a number or a percentage.")
+        IntOrString,
+        Field("Most extra instances meanwhile, at ordinals above the highest: a number or a percentage; by default 0."),
     ] = 0
 
 
@@ -70,7 +73,7 @@ class WorkloadSpec(Struct):
 
     template: Annotated[InstanceTemplate, Field("What each instance is.")]
     placements: Annotated[
-        list[Placement], Field("Where instances go, and how many in each city.", key="name", min_items=1)
+        list[Placement], Field("The places, each with its number of instances.", key="name", min_items=1)
     ]
     rollout: Annotated[Rollout | None, Field("How a template change replaces instances.")] = None
     paused: Annotated[bool, Field("No rollout and no scaling while true.")] = False

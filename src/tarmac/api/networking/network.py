@@ -16,7 +16,7 @@ from tarmac.api.shared import (
     ObservedGeneration,
 )
 
-MTU = Annotated[int, Field("Largest packet in bytes.", minimum=1300, maximum=8856)]
+MTU = Annotated[int, Field("Largest packet in bytes.", minimum=1300, maximum=8856, stored=True)]
 
 
 class IPAM(Struct):
@@ -36,7 +36,8 @@ class NetworkSpec(Struct):
 
     ipam: Annotated[IPAM, Field("Where its addresses come from.")]
     ip_families: Annotated[
-        list[IPFamily], Field("Address families it carries; by default IPv4.", unique=True, min_items=1, max_items=2)
+        list[IPFamily],
+        Field("Address families it carries; by default IPv4.", unique=True, min_items=1, max_items=2, stored=True),
     ] = msgspec.field(default_factory=lambda: ["IPv4"])
     mtu: MTU = 1460
 

@@ -13,7 +13,7 @@ from tarmac.api.shared import Conditions, Kind, LabelSelector, ObservedGeneratio
 class PolicyPort(Struct):
     """Ports that traffic may go to."""
 
-    protocol: Annotated[Protocol, Field("The transport protocol.")] = "TCP"
+    protocol: Annotated[Protocol, Field("The transport protocol; by default TCP.")] = "TCP"
     port: Annotated[IntOrString | None, Field("A number or a port's name; unset means every port.")] = None
     end_port: Annotated[int | None, Field("Last port of a range that begins at `port`.", minimum=1, maximum=65535)] = (
         None

@@ -19,7 +19,7 @@ from tarmac.base.quantity import Quantity
 
 ReclaimPolicy = Annotated[
     Literal["Delete", "Retain"],
-    Field("Delete: the address is free again after its quarantine. Retain: a manager frees it."),
+    Field("Delete: the address is free again after its quarantine. Retain: a manager frees it.", stored=True),
 ]
 
 
@@ -57,7 +57,7 @@ class AllowedNamespaces(Struct):
 class Inbound(Struct):
     """Whether a target may connect back."""
 
-    policy: Annotated[Literal["Deny", "FromTarget"], Field("Nobody, or the target.")] = "Deny"
+    policy: Annotated[Literal["Deny", "FromTarget"], Field("Nobody, or the target.", stored=True)] = "Deny"
     ports: Annotated[list[int], Field("Only to these ports; by default all.", unique=True)] = []
 
 
@@ -93,7 +93,7 @@ class SourceIPClassSpec(Struct):
     locations: Annotated[list[ClassLocation], Field("Where the addresses are routable.", key="name")] = []
     subnet: Annotated[ClassSubnet | None, Field("The segment that the addresses belong to.")] = None
     announce: Annotated[
-        Literal["virtualMAC", "gratuitous", "routed"], Field("How the segment learns where an address is.")
+        Literal["virtualMAC", "gratuitous", "routed"], Field("How the segment learns where an address is.", stored=True)
     ] = "gratuitous"
     allowed_namespaces: Annotated[AllowedNamespaces | None, Field("Who may use the class; nobody by default.")] = None
     allowed_targets: Annotated[
@@ -101,17 +101,19 @@ class SourceIPClassSpec(Struct):
     ] = []
     inbound: Annotated[Inbound | None, Field("Whether a target may connect back.")] = None
     sharing: Annotated[
-        Literal["Exclusive", "Namespace", "Class"], Field("Whether an address may serve several users.")
+        Literal["Exclusive", "Namespace", "Class"], Field("Whether an address may serve several users.", stored=True)
     ] = "Exclusive"
     quota: Annotated[ClassQuota | None, Field("How many addresses may be in use.")] = None
     auto_assign: Annotated[
         bool | None, Field("False: addresses are given only when asked for by number. By default true.")
     ] = None
     reclaim_policy: ReclaimPolicy = "Delete"
-    hold_down: Annotated[str, Field("Quarantine after release, since outsiders still trust the address.")] = "24h"
-    binding_mode: Annotated[Literal["Immediate", "WaitForFirstConsumer"], Field("When an address is chosen.")] = (
-        "Immediate"
-    )
+    hold_down: Annotated[
+        str, Field("Quarantine after release, since outsiders still trust the address.", stored=True)
+    ] = "24h"
+    binding_mode: Annotated[
+        Literal["Immediate", "WaitForFirstConsumer"], Field("When an address is chosen.", stored=True)
+    ] = "Immediate"
     limits: Annotated[AddressLimits | None, Field("Default limits of each address.")] = None
 
 
@@ -192,9 +194,9 @@ class SourceIPClaimSpec(Struct):
     """A wish for an address. Cannot be changed once bound, but for the limits."""
 
     class_name: Annotated[str, Field("The class to take it from.", min_length=1)]
-    families: Annotated[list[IPFamily], Field("One address of each.", unique=True, min_items=1, max_items=2)] = (
-        msgspec.field(default_factory=lambda: ["IPv4"])
-    )
+    families: Annotated[
+        list[IPFamily], Field("One address of each.", unique=True, min_items=1, max_items=2, stored=True)
+    ] = msgspec.field(default_factory=lambda: ["IPv4"])
     address: Annotated[str, Field("Exactly this address; by default any.")] = ""
     location: Annotated[str, Field("Where it must be routable; by default anywhere the class is.")] = ""
     limits: Annotated[AddressLimits | None, Field("Limits, lower than the class's.")] = None
