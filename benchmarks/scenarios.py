@@ -86,8 +86,9 @@ async def list_all(subject: Subject, namespace: str, times: int, gzip: bool) -> 
         for _ in range(times):
             begin = perf_counter()
             async with http.get(subject.url + CONFIG_MAPS.format(namespace), headers=headers) as answer:
-                size = len(await answer.read())
-                assert answer.status == 200
+                body = await answer.read()
+                size = len(body)
+                assert answer.status == 200, body[:500]
             walls.append(perf_counter() - begin)
         used = cpu_seconds(subject.pids) - before
     return used / times * 1e3, statistics.median(walls) * 1e3, size

@@ -42,6 +42,8 @@ class Writer:
         while not stop.is_set():
             try:
                 await self._write()
+            except aiohttp.ClientConnectorError:  # nobody was there to hear it
+                await asyncio.sleep(0.02)
             except BROKEN:
                 self.books.unknown.add(self.books.number)
                 await asyncio.sleep(0.02)

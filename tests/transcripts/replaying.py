@@ -20,7 +20,7 @@ _MASKS = [
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uid>"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
     (re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<time>"),
-    (re.compile(r'(resourceVersion["]?: ["]?)\d+'), r"\1<version>"),
+    (re.compile(r'(resourceVersion["]?: ?["]?)\d+'), r"\1<version>"),
     (re.compile(r"(?<![\w.-])(\d+[smhd]){1,2}(?= ago|\s*$|\s{2,})", re.MULTILINE), "<age>"),
     (re.compile(r"<invalid>"), "<age>"),
     (re.compile(r'(" (force )?deleted) from \S+ namespace'), r"\1"),
