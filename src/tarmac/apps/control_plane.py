@@ -66,6 +66,7 @@ class Running:
     """A control plane that serves."""
 
     server: ApiServer
+    store: Store
     listener: Listener
     url: str
 
@@ -85,15 +86,15 @@ async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Runn
         server = _server(layout, pki, store, metrics, stack)
         await server.start()
         stack.push_async_callback(server.stop)
-        await ensure_initial_objects(Client(local_transport(server, _STARTING), clock, randomness))
+        await ensure_initial_objects(Client(local_transport(server, store, _STARTING), clock, randomness))
         certificate, key = pki.server_files([address.host, *address.names])
         context = server_context(certificate, key, pki.ca_file)
         listener = await serve(server.handle, context, address.host, address.port)
         stack.push_async_callback(listener.stop)
         url = f"https://{_bracketed(address.host)}:{listener.port}"
         write_kubeconfig(layout.kubeconfig, url, pki.ca_file.read_bytes(), pki.admin())
-        await stack.enter_async_context(_controllers(server, pki))
-        yield Running(server, listener, url)
+        await stack.enter_async_context(_controllers(server, store, pki))
+        yield Running(server, store, listener, url)
 
 
 def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: AsyncExitStack) -> ApiServer:
@@ -105,24 +106,26 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
     authenticator = Authenticator(store, tokens, authorizer, clock)
     audit = AuditLog(layout.audit_log, clock, randomness)
     stack.callback(audit.close)
-    gates = Gates(authenticator, authorizer, Fairness(clock.monotonic), audit)
+    gates = Gates(authenticator, authorizer, Fairness(), audit)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
     chain = default_chain(reader, catalog, clock, randomness, authorizer)
     reviews = Reviews(authenticator, authorizer, clock)
     issuer = TokenIssuer(store, tokens, clock, randomness)
-    return assemble(Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer))
+    parts = Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
+    parts.documents.update(tokens.documents())
+    return assemble(parts)
 
 
 @asynccontextmanager
-async def _controllers(server: ApiServer, pki: Pki) -> AsyncGenerator[None]:
+async def _controllers(server: ApiServer, store: Store, pki: Pki) -> AsyncGenerator[None]:
     """House-keeping beside the server. If it fails, so does the control plane."""
 
     def sign(request: str, usages: list[str], expiration: int | None) -> str:
         return pki.sign_request(request.encode(), usages, expiration or _YEAR).decode()
 
     manager = Manager(
-        Client(local_transport(server, _CONTROLLING), SystemClock(), Randomness()),
+        Client(local_transport(server, store, _CONTROLLING), SystemClock(), Randomness()),
         root_ca=pki.ca_file.read_text(),
         sign=sign,
     )
@@ -135,8 +138,8 @@ async def _controllers(server: ApiServer, pki: Pki) -> AsyncGenerator[None]:
             await task
 
 
-def local_transport(server: ApiServer, user: User) -> LocalTransport:
-    """A way into the server from its own process, under a fixed identity."""
+def local_transport(server: ApiServer, store: Store, user: User) -> LocalTransport:
+    """A way into the server from its own process, under a fixed identity. Caches hold the store's own bytes."""
 
     def handle(
         method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
@@ -144,7 +147,11 @@ def local_transport(server: ApiServer, user: User) -> LocalTransport:
         answer = server.handle(Request(method, path, query, headers, body, user=user))
         return cast("LocalAnswer | Awaitable[LocalAnswer]", answer)
 
-    return LocalTransport(handle)
+    def share(group: str, plural: str, key: str, raw: bytes) -> bytes:
+        entry = store.get(f"{group or 'core'}/{plural}", key)
+        return entry.raw if entry is not None and entry.raw == raw else raw
+
+    return LocalTransport(handle, share)
 
 
 def _bracketed(host: str) -> str:

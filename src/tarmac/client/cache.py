@@ -54,7 +54,6 @@ class Item(Generic[T]):
 
 Handler = Callable[["Item[T] | None", "Item[T] | None"], None]
 Indexer = Callable[["Item[T]"], Iterable[str]]
-Share = Callable[[str, str, str, bytes], bytes]
 
 
 def by_namespace(item: Item[T]) -> Iterable[str]:
@@ -116,9 +115,8 @@ class _Index(Generic[T]):
 class Cache(Generic[T]):
     """A sink for a reflector, and the reader's view of it."""
 
-    def __init__(self, target: Target[T], share: Share) -> None:
+    def __init__(self, target: Target[T]) -> None:
         self.target = target
-        self._share = share
         self._raw: dict[str, bytes] = {}
         self._recent: dict[int, tuple[bytes, T]] = {}
         self._indexes: dict[str, _Index[T]] = {}
@@ -212,13 +210,12 @@ class Cache(Generic[T]):
                 old = None
             elif metadata.resource_version == version or not (trust or is_newer(metadata.resource_version, version)):
                 return
-        raw = self._share(self.target.group, self.target.plural, key, change.raw)
-        new = Item(self, raw, metadata)
+        new = Item(self, change.raw, metadata)
         for index in self._indexes.values():
             if old is not None:
                 index.remove(key, old)
             index.add(key, new)
-        self._raw[key] = raw
+        self._raw[key] = change.raw
         self._tell(old, new)
 
     def _drop(self, key: str, last: Item[T]) -> None:

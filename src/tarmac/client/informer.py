@@ -26,8 +26,17 @@ class Informer(Generic[T]):
         self, client: Client, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = ""
     ) -> None:
         self.target = target
-        self.cache: Cache[T] = Cache(target, client.transport.shared)
-        self._reflector = Reflector(client, target, self.cache, namespace=namespace, labels=labels, fields=fields)
+        self.cache: Cache[T] = Cache(target)
+        shared = client.transport.shared
+        self._reflector = Reflector(
+            client,
+            target,
+            self.cache,
+            namespace=namespace,
+            labels=labels,
+            fields=fields,
+            keep=lambda metadata, raw: shared(target.group, target.plural, metadata.key, raw),
+        )
 
     @property
     def stats(self) -> Stats:

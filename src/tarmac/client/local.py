@@ -4,15 +4,16 @@ The composition root injects `handle`, which calls the API server with an identi
 passes authorization, admission and audit like any other. Handlers answer at once or with an awaitable; an answer has
 either a `body` or a `start` that takes the sending side of a stream.
 
-A stream's sending side is a bounded buffer in this process. The server writes synchronously, the reader takes
-everything that is there in one go; a reader that falls further behind than the bound is cut off, exactly as over a
-socket, and resumes from the last resource version it saw.
+A stream's sending side is a bounded buffer in this process: the server writes synchronously, the reader takes what is
+there. A reader that falls further behind than the bound is cut off, exactly as over a socket, and resumes from the last
+resource version it saw.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -136,7 +137,7 @@ class _Sink:
     __slots__ = ("_chunks", "_cut", "_ended", "_size", "_waiter")
 
     def __init__(self) -> None:
-        self._chunks: list[bytes] = []
+        self._chunks: deque[bytes] = deque()
         self._size = 0
         self._ended = False
         self._cut = False
@@ -173,10 +174,9 @@ class _Sink:
     async def chunks(self) -> AsyncIterator[bytes]:
         while True:
             while self._chunks:
-                taken, self._chunks = self._chunks, []
-                self._size = 0
-                for chunk in taken:
-                    yield chunk
+                chunk = self._chunks.popleft()
+                self._size -= len(chunk)
+                yield chunk
             if self._cut:
                 raise Disconnected("cut off: more changes are waiting than the buffer may hold")
             if self._ended:

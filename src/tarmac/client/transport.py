@@ -73,7 +73,10 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """
     rest = b""
     async for chunk in chunks:
-        *complete, rest = (rest + chunk if rest else chunk).split(b"\n")
-        for line in complete:
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            line, rest = rest + chunk[start:end], b""
+            start = end + 1
             if line:
                 yield line
+        rest += chunk[start:]

@@ -9,7 +9,7 @@ seen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Literal, NamedTuple
 
@@ -22,10 +22,11 @@ from tarmac.client.transport import lines
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 GRACE = 30.0
+TURN = 64
 
 
 class Change(NamedTuple):
-    """One event. `raw` is the whole object and owns its memory; for a bookmark it is empty."""
+    """One event. `raw` is what was kept of the object; for a bookmark it is empty."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     metadata: Metadata
@@ -38,11 +39,18 @@ class Change(NamedTuple):
 
 
 Watch = AsyncIterator[Change]
+Keep = Callable[[Metadata, bytes], bytes]
+"""What to keep of an object: its bytes, equal bytes that are in memory anyway, or nothing."""
+
+
+def keep_all(_metadata: Metadata, raw: bytes) -> bytes:
+    """Keep the bytes."""
+    return raw
 
 
 @asynccontextmanager
 async def watch(
-    client: Client, path: str, query: Query, headers: Mapping[str, str] = JSON_ONLY
+    client: Client, path: str, query: Query, headers: Mapping[str, str] = JSON_ONLY, keep: Keep = keep_all
 ) -> AsyncGenerator[Watch]:
     """Open a watch. Raises ApiError when the server refuses it.
 
@@ -57,22 +65,27 @@ async def watch(
         ):
             if reply.status != 200:
                 raise await refuse(reply)
-            yield _changes(reply.chunks)
+            yield _changes(reply.chunks, keep)
     except TimeoutError as error:
         if not deadline.expired():
             raise
         raise Disconnected("the watch outlived its time; the connection must be dead") from error
 
 
-async def _changes(chunks: AsyncIterator[bytes]) -> Watch:
+async def _changes(chunks: AsyncIterator[bytes], keep: Keep) -> Watch:
+    count = 0
     async for line in lines(chunks):
+        count += 1
+        if count % TURN == 0:
+            # A large initial state may all be in memory already: let others have their turn.
+            await asyncio.sleep(0)
         try:
             event = decode_event(line)
         except msgspec.MsgspecError as error:
             raise GarbledReply(f"not a watch event: {error}") from error
         if event.type in ("ADDED", "MODIFIED", "DELETED"):
-            raw = bytes(event.object)
-            yield Change(event.type, metadata_of(raw), raw)
+            metadata = metadata_of(event.object)
+            yield Change(event.type, metadata, keep(metadata, bytes(event.object)))
         elif event.type == "BOOKMARK":
             yield Change("BOOKMARK", metadata_of(event.object), b"")
         elif event.type == "ERROR":

@@ -15,6 +15,7 @@ from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.discovery import Discovery, discover
+from tarmac.client.envelope import Metadata
 from tarmac.client.errors import ClientError
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets import Target
@@ -25,6 +26,10 @@ REFRESH_SECONDS = 30.0
 IGNORED = frozenset((("", "events"), ("events.k8s.io", "events")))
 
 _log = log("garbage")
+
+
+def _nothing(_metadata: Metadata, _raw: bytes) -> bytes:
+    return b""
 
 
 class _Monitor:
@@ -91,7 +96,9 @@ class Monitors:
         }
         for identity in wanted.keys() - self._reflectors.keys() - IGNORED:
             target = wanted[identity]
-            reflector = Reflector(self._client, target, _Monitor(target, self._graph, self._look), metadata_only=True)
+            reflector = Reflector(
+                self._client, target, _Monitor(target, self._graph, self._look), metadata_only=True, keep=_nothing
+            )
             self._targets[target.group, target.kind] = target
             self._reflectors[identity] = (reflector, group.create_task(reflector.run()))
         # A group that cannot be asked right now is not gone.
