@@ -104,6 +104,10 @@ class Strategy:
         """Texts for Warning headers: accepted but deprecated, ignored or risky input."""
         return []
 
+    def row_conditions(self, obj: JsonObject) -> list[JsonObject]:
+        """What a table row says about its object besides the cells, such as that it has completed."""
+        return []
+
     def selectable_fields(self, obj: JsonObject) -> dict[str, str]:
         """Values of the field selectors beyond metadata.name and metadata.namespace. Keys must always be present."""
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNSET, cell, field
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core import columns as core
+from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.resource import Column
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import human_duration
@@ -73,6 +74,24 @@ def _budget(name: str, key: str, description: str) -> Column:
     return cell(name, value, description)
 
 
+def _usage(name: str) -> Column:
+    """What a node, or all containers of a pod together, use of one resource."""
+
+    def value(metrics: JsonObject) -> str:
+        parts = [metrics] if "usage" in metrics else objects(metrics, "containers")
+        amounts = [quantity(mapping(part, "usage").get(name, "0")) for part in parts]
+        return str(sum(amounts, ZERO))
+
+    return Column(name, lambda obj, _: value(obj), format="quantity")
+
+
+_METRICS = (
+    NAME,
+    _usage("cpu"),
+    _usage("memory"),
+    Column("Window", lambda obj, _: obj.get("window", ""), format="duration"),
+)
+
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **{("", kind): columns for kind, columns in core.COLUMNS.items()},
     ("events.k8s.io", "Event"): core.COLUMNS["Event"],
@@ -84,6 +103,8 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         cell("Endpoints", _slice_endpoints, ".endpoints"),
         AGE,
     ),
+    ("metrics.k8s.io", "NodeMetrics"): _METRICS,
+    ("metrics.k8s.io", "PodMetrics"): _METRICS,
     ("node.k8s.io", "RuntimeClass"): (NAME, cell("Handler", lambda obj: obj.get("handler", "")), AGE),
     ("policy", "PodDisruptionBudget"): (
         NAME,
@@ -125,6 +146,17 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
 }
 
 
+_PLAIN = (
+    NAME,
+    Column(
+        "Created At",
+        lambda obj, _: obj["metadata"].get("creationTimestamp"),
+        "date",
+        description=".metadata.creationTimestamp",
+    ),
+)
+
+
 def columns_for(group: str, kind: str) -> tuple[Column, ...]:
-    """The columns of one kind, name first; empty means name and creation time."""
-    return _COLUMNS.get((group, kind), ())
+    """The columns of one kind; those without columns of their own show name and creation time."""
+    return _COLUMNS.get((group, kind), _PLAIN)

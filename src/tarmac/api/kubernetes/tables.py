@@ -25,6 +25,7 @@ class TablesMissing(Exception):
 
 class _File(msgspec.Struct):
     kinds: dict[str, str]
+    published: msgspec.Raw  # kinds that Kubernetes has, served here or not; only error messages ask
     types: dict[str, msgspec.Raw]
 
 
@@ -51,10 +52,9 @@ def type_name(group: str, version: str, kind: str) -> str | None:
     return _file().kinds.get(f"{group}/{version}/{kind}" if kind != "DeleteOptions" else "/v1/DeleteOptions")
 
 
-def is_known(group: str, version: str, kind: str) -> bool:
-    """Whether a kind, or a list of it, is in the tables."""
-    kinds = _file().kinds
-    return any(f"{group}/{version}/{name}" in kinds for name in (kind, kind.removesuffix("List")))
+def is_published(group: str, version: str, kind: str) -> bool:
+    """Whether Kubernetes has such a kind, served here or not."""
+    return f"{group}/{version}/{kind}" in msgspec.json.decode(_file().published)
 
 
 _types: dict[str, Schema] = {}

@@ -6,9 +6,10 @@ and a creation time, as in Kubernetes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
+from tarmac.api.kubernetes.descriptions import field_descriptions
 from tarmac.api.resource import Column, Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.printing.metadata import partial_metadata
@@ -32,7 +33,7 @@ class TablePrinter:
     @cached_property
     def definitions(self) -> bytes:
         """The encoded column definitions; made on first use, since descriptions may come from the schema."""
-        return encode_json([_definition(column, self._resource) for column in self._columns])
+        return encode_json(_definitions(self._columns, self._resource))
 
     def table(self, list_metadata: bytes, rows: Iterable[bytes], *, definitions: bool = True) -> bytes:
         """The whole table; only the first event of a watch has definitions."""
@@ -52,26 +53,22 @@ class TablePrinter:
         obj: JsonObject = decode_json(raw)
         cells = encode_json([column.value(obj, now) for column in self._columns])
         shown = {"None": b"null", "Object": raw}.get(include) or partial_metadata(raw)
-        return b'{"cells":%b,"object":%b}' % (cells, shown)
+        conditions = self._resource.strategy.row_conditions(obj)
+        noted = b',"conditions":%b' % encode_json(conditions) if conditions else b""
+        return b'{"cells":%b%b,"object":%b}' % (cells, noted, shown)
 
 
-def _definition(column: Column, resource: Resource) -> JsonObject:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": column.format,
-        "description": _description(column.description, resource),
-        "priority": column.priority,
-    }
-
-
-def _description(text: str, resource: Resource) -> str:
-    """A text that is a path (`.spec.nodeName`) stands for the description of that field in the schema."""
-    if not text.startswith("."):
-        return text
-    node = resource.schema
-    for step in text[1:].split("."):
-        if step not in node.fields:
-            return ""
-        node = node.fields[step]
-    return node.description
+def _definitions(columns: Sequence[Column], resource: Resource) -> list[JsonObject]:
+    """A description that is a path (`.spec.nodeName`) stands for the description of that field."""
+    paths = [column.description for column in columns if column.description.startswith(".")]
+    described = field_descriptions(resource, paths) if paths else {}
+    return [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": described.get(column.description, column.description),
+            "priority": column.priority,
+        }
+        for column in columns
+    ]

@@ -23,6 +23,7 @@ SELECTABLE = (
     "status.podIPs",
     "status.nominatedNodeName",
 )
+_ENDED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 _GATED = {
     "type": "PodScheduled",
     "status": "False",
@@ -82,6 +83,13 @@ class PodStrategy(Strategy):
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         return pod_warnings(obj) if old is None else []
+
+    def row_conditions(self, obj: JsonObject) -> list[JsonObject]:
+        phase: str = (obj.get("status") or {}).get("phase", "")
+        message = _ENDED.get(phase)
+        if message is None:
+            return []
+        return [{"type": "Completed", "status": "True", "reason": phase, "message": message}]
 
     def selectable_fields(self, obj: JsonObject) -> dict[str, str]:
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
