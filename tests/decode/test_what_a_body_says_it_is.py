@@ -29,6 +29,11 @@ def test_kubernetes_own_kinds_may_leave_type_and_kind_out(config_maps: Resource,
             'ConfigMapList in version "v1" cannot be handled as a ConfigMap: '
             "converting (v1.ConfigMapList) to (core.ConfigMap): unknown conversion",
         ),
+        (
+            b'{"apiVersion":"apps/v1","kind":"Deployment"}',
+            'Deployment in version "v1" cannot be handled as a ConfigMap: '
+            "converting (v1.Deployment) to (core.ConfigMap): unknown conversion",
+        ),
         (b'{"apiVersion":"v1","kind":"Foo"}', f'Foo in version "v1" cannot be handled as a ConfigMap: {_UNKNOWN}'),
         (
             b'{"apiVersion":"a/b/c"}',

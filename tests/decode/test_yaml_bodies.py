@@ -19,6 +19,7 @@ from tarmac.api.decode.yamltext import parse_yaml
         ("2020-01-01", "2020-01-01"), ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z"),
         ("hello", "hello"), ("1.2.3", "1.2.3"), ("yep", "yep"), ("0x", "0x"), ("_1", "_1"),
         ('"yes"', "yes"), ("'1'", "1"), ("|\n  text", "text\n"), ("!!str 5", "5"),
+        ('!!int "5"', 5), ("!!binary aGk=", "hi"),
     ],
 )  # fmt: skip
 def test_scalars(text: str, value: Any) -> None:

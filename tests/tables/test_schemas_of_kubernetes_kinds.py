@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.api.kubernetes.resources import resources
 from tarmac.api.kubernetes.served import BODIES
-from tarmac.api.kubernetes.tables import is_known, load_schema, type_name
+from tarmac.api.kubernetes.tables import is_published, load_schema, type_name
 from tarmac.api.schema import Schema, Type
 from tools.kubernetes_tables.__main__ import TARGET, up_to_date
 
@@ -79,10 +79,11 @@ def test_types_are_shared_between_kinds() -> None:
     assert load_schema("", "v1", "Pod").fields["metadata"] is load_schema("", "v1", "Secret").fields["metadata"]
 
 
-def test_a_kind_that_is_not_served_is_not_known() -> None:
+def test_a_kind_that_is_not_served_has_a_name_but_no_schema() -> None:
     assert type_name("apps", "v1", "Deployment") is None
-    assert not is_known("apps", "v1", "Deployment")
-    assert is_known("", "v1", "PodList")
+    assert is_published("apps", "v1", "Deployment")
+    assert is_published("", "v1", "PodList")
+    assert not is_published("", "v1", "Foo")
     with pytest.raises(KeyError):
         load_schema("apps", "v1", "Deployment")
 

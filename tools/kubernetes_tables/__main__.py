@@ -42,21 +42,26 @@ def _generate(folder: Path) -> None:
     documents = read_documents(modules["k8s.io/kubernetes"])
     published = components(documents, go)
     rows = discovery_rows(modules["k8s.io/kubernetes"])
-    kinds = _kinds(rows, published)
+    names = _names(published)
+    kinds = _kinds(rows, names)
     types = type_table(published, go, list(kinds.values()))
-    _write(folder / "types.json", {"kinds": kinds, "types": types})
+    _write(folder / "types.json", {"kinds": kinds, "published": sorted(names), "types": types})
     _write(folder / "wire.json", wire_table(modules, go, set(types)))
     _write(folder / "resources.json", rows)
     write_documents(folder / "openapi", documents, published)
 
 
-def _kinds(rows: list[dict[str, Any]], published: dict[str, Any]) -> dict[str, str]:
-    """`group/version/Kind` -> published type name, for every kind that may be in a body."""
-    names = {
+def _names(published: dict[str, Any]) -> dict[str, str]:
+    """`group/version/Kind` -> published type name, for every kind of Kubernetes."""
+    return {
         f"{gvk['group']}/{gvk['version']}/{gvk['kind']}": name
         for name, schema in published.items()
         for gvk in schema.get("x-kubernetes-group-version-kind", [])
     }
+
+
+def _kinds(rows: list[dict[str, Any]], names: dict[str, str]) -> dict[str, str]:
+    """The same for every kind that may be in a body."""
     wanted = [f"{row['group']}/{row['version']}/{row['kind']}" for row in rows]
     wanted += ["/".join(body) for body in BODIES]
     return {kind: names[kind] for kind in sorted(wanted)}

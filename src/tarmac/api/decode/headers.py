@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.api.decode.findings import go_kind
-from tarmac.api.kubernetes.tables import is_known
+from tarmac.api.kubernetes.tables import is_published
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import BadRequest, invalid
@@ -74,9 +74,9 @@ def _refuse_kind(given_version: str, given_kind: str, api_version: str, kind: st
     if given_version.count("/") > 1:
         raise unrecognized(kind, f"unexpected GroupVersion string: {given_version}", body)
     group, _, version = given_version.rpartition("/")
-    if given_kind == kind == "Event" and is_known(group, version, kind):
+    if given_kind == kind == "Event" and is_published(group, version, kind):
         raise _other_version(given_version, api_version)
-    if is_known(group, version, given_kind):
+    if is_published(group, version, given_kind):
         package = (api_version.rpartition("/")[0] or "core").partition(".")[0]
         why = f"converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion"
     else:

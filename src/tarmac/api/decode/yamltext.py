@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+from base64 import b64decode
 from typing import Any, NamedTuple
 
 import yaml
@@ -31,6 +32,8 @@ _INFINITIES = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.In
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INTEGER = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o?[0-7]+|[0-9]+)")
 _PLAIN = "plain"  # our tag for scalars without quotes or tag, whose meaning is decided here
+_RESOLVED = {_PLAIN, *(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))}
+_BINARY = "tag:yaml.org,2002:binary"
 
 
 class _Loader(yaml.CSafeLoader):
@@ -138,13 +141,22 @@ def _key(node: yaml.Node) -> str:
 
 def _scalar(node: yaml.ScalarNode) -> Json:
     text: str = node.value
-    if node.tag != _PLAIN:
+    if node.tag == _BINARY:
+        return _binary(text)
+    if node.tag not in _RESOLVED:
         return text
     if text in _NULLS:
         return None
     if text in _BOOLEANS:
         return _BOOLEANS[text]
     return _number(text)
+
+
+def _binary(text: str) -> str:
+    try:
+        return b64decode(text).decode("utf-8", "replace")
+    except ValueError:
+        raise Malformed("yaml: !!binary value contains invalid base64 data") from None
 
 
 def _number(text: str) -> Any:
