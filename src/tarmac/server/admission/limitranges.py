@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from tarmac.api.kubernetes.core.pods.podresources import aggregate
 from tarmac.api.kubernetes.resourcenames import quantity
@@ -42,11 +43,11 @@ class LimitRanger(Plugin):
 
     def validate(self, attributes: Attributes) -> None:
         for limit_range in self._ranges(attributes):
-            for item in (limit_range.get("spec") or {}).get("limits") or ():
-                problems = list(_problems(item, pod_of(attributes), attributes.resource.bucket))
-                if problems:
-                    text = problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]"
-                    raise refuse(attributes, text)
+            items = (limit_range.get("spec") or {}).get("limits") or ()
+            found = (_problems(item, pod_of(attributes), attributes.resource.bucket) for item in items)
+            problems = list(dict.fromkeys(chain.from_iterable(found)))
+            if problems:
+                raise refuse(attributes, problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
     def _ranges(self, attributes: Attributes) -> list[JsonObject]:
         if attributes.old is not None and attributes.old["metadata"].get("deletionTimestamp"):

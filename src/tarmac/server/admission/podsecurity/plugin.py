@@ -21,7 +21,7 @@ from tarmac.server.reader import Reader
 _NAMESPACES = "core/namespaces"
 _PREFIX = "pod-security.kubernetes.io/"
 _MODES = ("enforce", "audit", "warn")
-_INVALID_LEVEL = 'must be one of "privileged", "baseline", "restricted"'
+_INVALID_LEVEL = "must be one of privileged, baseline, restricted"
 _INVALID_VERSION = 'must be "latest" or "v1.x"'
 
 
