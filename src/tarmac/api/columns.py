@@ -7,6 +7,7 @@ A column that reads one path is the same in our tables and in a CRD. Where a pat
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from tarmac.api.resource import Column
@@ -18,13 +19,20 @@ from tarmac.base.duration import human_duration
 def lookup(obj: JsonObject, path: str) -> Any:
     """The value at a dotted path with list indexes (`.status.networkInterfaces[0].name`), or None."""
     value: Any = obj
-    for step in path.lstrip(".").replace("[", ".[").split("."):
-        if step.startswith("["):
-            index = int(step[1:-1])
-            value = value[index] if isinstance(value, list) and index < len(value) else None
+    for step in _steps(path):
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else None
         else:
             value = value.get(step) if isinstance(value, dict) else None
+        if value is None:
+            return None
     return value
+
+
+@cache
+def _steps(path: str) -> tuple[str | int, ...]:
+    parts = path.lstrip(".").replace("[", ".[").split(".")
+    return tuple(int(part[1:-1]) if part.startswith("[") else part for part in parts)
 
 
 def column(name: str, path: str, description: str, *, type: str = "string", wide: bool = False) -> Column:

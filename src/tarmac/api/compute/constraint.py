@@ -27,8 +27,10 @@ _TOPOLOGY_KEY = re.compile(r"""\btopology(?:\[\s*(['"])(.*?)\1\s*\]|\.([A-Za-z_]
 
 @cache
 def _environment() -> Any:
-    from cel_expr_python import cel
-
+    try:
+        from cel_expr_python import cel
+    except ImportError:
+        raise ConstraintError("this server has no CEL: the package cel-expr-python is not installed") from None
     strings = cel.Type.Map(cel.Type.STRING, cel.Type.STRING)
     return cel.NewEnv(variables={"region": cel.Type.STRING, "cityCode": cel.Type.STRING, "topology": strings})
 
