@@ -111,9 +111,13 @@ async def test_the_numbers_have_the_names_operators_know() -> None:
     async with playing(stage, manager.run):
         stage.server.put("namespaces", "a", spec={"finalizers": ["kubernetes"]})
         await stage.settle()
-        families = {family.name: family for family in manager.metrics.collect()}
-        adds = {each.labels["name"]: each.value for each in families["workqueue_adds"].samples}
+        families = {name: list(samples) for name, _, _, samples in manager.metrics.families()}
+        adds = {dict(labels)["name"]: value for _, labels, value in families["workqueue_adds_total"]}
         assert adds["namespace"] == 1
         assert {"workqueue_depth", "workqueue_queue_duration_seconds", "leader_election_master_status"} <= set(families)
-        lists = {each.labels["resource"]: each.value for each in families["reflector_lists"].samples}
+        lists = {dict(labels)["resource"]: value for _, labels, value in families["reflector_lists_total"]}
         assert lists["namespaces"] == 1
+        counted = [
+            value for name, _, value in families["workqueue_work_duration_seconds"] if name.endswith("_count")
+        ]
+        assert max(counted) >= 1

@@ -93,7 +93,7 @@ async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Runn
         stack.push_async_callback(listener.stop)
         url = f"https://{_bracketed(address.host)}:{listener.port}"
         write_kubeconfig(layout.kubeconfig, url, pki.ca_file.read_bytes(), pki.admin())
-        await stack.enter_async_context(_controllers(server, store, pki))
+        await stack.enter_async_context(_controllers(server, store, pki, metrics))
         yield Running(server, store, listener, url)
 
 
@@ -118,7 +118,7 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
 
 
 @asynccontextmanager
-async def _controllers(server: ApiServer, store: Store, pki: Pki) -> AsyncGenerator[None]:
+async def _controllers(server: ApiServer, store: Store, pki: Pki, metrics: Metrics) -> AsyncGenerator[None]:
     """House-keeping beside the server. If it fails, so does the control plane."""
 
     def sign(request: str, usages: list[str], expiration: int | None) -> str:
@@ -129,6 +129,7 @@ async def _controllers(server: ApiServer, store: Store, pki: Pki) -> AsyncGenera
         root_ca=pki.ca_file.read_text(),
         sign=sign,
     )
+    metrics.gauges.append(manager.metrics.families)
     task = asyncio.create_task(manager.run())
     try:
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 
 BOUNDS = (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0)
 
@@ -21,11 +22,9 @@ class Histogram:
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
 
-    def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts, as Prometheus wants them."""
+    def cumulative(self) -> Iterator[tuple[str, int]]:
+        """(upper bound, count up to it), as Prometheus wants them."""
         running = 0
-        result: list[tuple[str, float]] = []
         for bound, count in zip((*BOUNDS, "+Inf"), self.counts, strict=True):
             running += count
-            result.append((str(bound), running))
-        return result
+            yield str(bound), running

@@ -1,90 +1,93 @@
 """Numbers about queues, informers, controllers and leadership, under the names operators know.
 
-The parts count in plain attributes, which costs next to nothing; `ClientMetrics` turns them into Prometheus families
-when somebody scrapes. Register one with the process's registry and hand it to what should be seen.
+The parts count in plain attributes, which costs next to nothing; `ClientMetrics.families` puts names and labels to them
+when somebody scrapes. A family is (name, type, description, samples), a sample (name, labels, value): what the server's
+metrics page takes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
-
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tarmac.client.controller import Controller
+    from tarmac.client.histogram import Histogram
     from tarmac.client.informer import Informers
     from tarmac.client.leader import Elector
     from tarmac.client.workqueue import WorkQueue
 
+Sample = tuple[str, Iterable[tuple[str, str]], float]
+Family = tuple[str, str, str, Iterable[Sample]]
+
 
 class ClientMetrics:
-    """A Prometheus collector over everything that was added to it."""
+    """Everything that was added to it, as families."""
 
     def __init__(self) -> None:
         self.controllers: list[Controller] = []
         self.informers: list[Informers] = []
         self.electors: list[Elector] = []
 
-    def collect(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[Family]:
         """Called at each scrape."""
-        yield from _queue_metrics([controller.queue for controller in self.controllers])
-        yield from _informer_metrics(self.informers)
-        results = CounterMetricFamily("controller_reconcile", "Reconciles by outcome", labels=["controller", "result"])
-        for controller in self.controllers:
-            for result, count in controller.results.items():
-                results.add_metric([controller.name, result], count)
-        yield results
-        status = GaugeMetricFamily("leader_election_master_status", "1 while this process leads", labels=["name"])
-        for elector in self.electors:
-            status.add_metric([elector.name], float(elector.leading))
-        yield status
+        yield from _queues([controller.queue for controller in self.controllers])
+        yield from _informers(self.informers)
+        name = "controller_reconcile_total"
+        samples: list[Sample] = [
+            (name, [("controller", controller.name), ("result", result)], count)
+            for controller in self.controllers
+            for result, count in controller.results.items()
+        ]
+        yield name, "counter", "Reconciles by outcome.", samples
+        name = "leader_election_master_status"
+        leading: list[Sample] = [(name, [("name", elector.name)], int(elector.leading)) for elector in self.electors]
+        yield name, "gauge", "1 while this process leads.", leading
 
 
-def _queue_metrics(queues: Iterable[WorkQueue]) -> Iterator[Metric]:
-    label = ["name"]
-    depth = GaugeMetricFamily("workqueue_depth", "Keys ready to be worked on", labels=label)
-    adds = CounterMetricFamily("workqueue_adds", "Keys added", labels=label)
-    retries = CounterMetricFamily("workqueue_retries", "Keys added again after a failure", labels=label)
-    waited = HistogramMetricFamily("workqueue_queue_duration_seconds", "From added to taken", labels=label)
-    worked = HistogramMetricFamily("workqueue_work_duration_seconds", "From taken to done", labels=label)
-    for queue in queues:
-        depth.add_metric([queue.name], len(queue))
-        adds.add_metric([queue.name], queue.adds)
-        retries.add_metric([queue.name], queue.retries)
-        waited.add_metric([queue.name], queue.waited.buckets(), queue.waited.total)
-        worked.add_metric([queue.name], queue.worked.buckets(), queue.worked.total)
-    yield from (depth, adds, retries, waited, worked)
+def _queues(queues: list[WorkQueue]) -> Iterator[Family]:
+    depth = {queue.name: len(queue) for queue in queues}
+    yield _family("workqueue_depth", "gauge", "Keys ready to be worked on.", "name", depth)
+    adds = {queue.name: queue.adds for queue in queues}
+    yield _family("workqueue_adds_total", "counter", "Keys added.", "name", adds)
+    retries = {queue.name: queue.retries for queue in queues}
+    yield _family("workqueue_retries_total", "counter", "Keys added again after a failure.", "name", retries)
+    waited = {queue.name: queue.waited for queue in queues}
+    yield _durations("workqueue_queue_duration_seconds", "Seconds from added to taken.", waited)
+    worked = {queue.name: queue.worked for queue in queues}
+    yield _durations("workqueue_work_duration_seconds", "Seconds from taken to done.", worked)
 
 
-def _informer_metrics(groups: Iterable[Informers]) -> Iterator[Metric]:
-    label = ["resource"]
-    families: dict[str, CounterMetricFamily] = {
-        "lists": CounterMetricFamily("reflector_lists", "Full listings", labels=label),
-        "resumes": CounterMetricFamily("reflector_watch_resumes", "Watches continued from a version", labels=label),
-        "events": CounterMetricFamily("reflector_events", "Changes taken", labels=label),
-        "repeats": CounterMetricFamily("reflector_repeated_events", "Changes skipped as seen before", labels=label),
-        "errors": CounterMetricFamily("reflector_errors", "Connections that failed", labels=label),
-    }
-    objects = GaugeMetricFamily("informer_objects", "Objects held", labels=label)
-    totals: dict[str, dict[str, float]] = {}
+def _informers(groups: list[Informers]) -> Iterator[Family]:
+    objects: Counter[str] = Counter()
+    lists: Counter[str] = Counter()
+    resumes: Counter[str] = Counter()
+    events: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
     for informer in (informer for group in groups for informer in group):
-        counts = totals.setdefault(informer.target.plural, dict.fromkeys((*families, "objects"), 0.0))
-        counts["objects"] += len(informer.cache)
-        for name in families:
-            counts[name] += _count(informer.stats, name)
-    for resource, counts in totals.items():
-        objects.add_metric([resource], counts.pop("objects"))
-        for name, value in counts.items():
-            families[name].add_metric([resource], value)
-    yield from families.values()
-    yield objects
+        resource, stats = informer.target.plural, informer.stats
+        objects[resource] += len(informer.cache)
+        lists[resource] += stats.lists
+        resumes[resource] += stats.resumes
+        events[resource] += stats.events
+        errors[resource] += stats.errors
+    yield _family("informer_objects", "gauge", "Objects held.", "resource", objects)
+    yield _family("reflector_lists_total", "counter", "Full listings.", "resource", lists)
+    yield _family("reflector_resumes_total", "counter", "Watches continued from a version.", "resource", resumes)
+    yield _family("reflector_events_total", "counter", "Changes taken.", "resource", events)
+    yield _family("reflector_errors_total", "counter", "Connections that failed.", "resource", errors)
 
 
-def _count(stats: Any, name: str) -> float:
-    return float(getattr(stats, name))
+def _family(name: str, type: str, description: str, label: str, values: dict[str, int]) -> Family:
+    return name, type, description, [(name, [(label, key)], value) for key, value in values.items()]
+
+
+def _durations(name: str, description: str, histograms: dict[str, Histogram]) -> Family:
+    samples: list[Sample] = []
+    for key, histogram in histograms.items():
+        labels = [("name", key)]
+        counts = list(histogram.cumulative())
+        samples += [(f"{name}_bucket", [*labels, ("le", bound)], count) for bound, count in counts]
+        samples += [(f"{name}_sum", labels, histogram.total), (f"{name}_count", labels, counts[-1][1])]
+    return name, "histogram", description, samples
