@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import multiprocessing
 import ssl
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -16,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tarmac.base.clock import ManualClock, SystemClock
 from tarmac.server.security.certificates import new_key, subject_names
 from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.renewal import keep_renewed
 
 YEAR = 365 * 24 * 3600.0
 
@@ -70,6 +73,24 @@ def test_the_authority_suits_strict_clients(tmp_path: Path) -> None:
     authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
     years = (authority.not_valid_after_utc - authority.not_valid_before_utc).days / 365
     assert 9.9 < years < 10.1
+
+
+async def test_a_running_server_gets_its_new_certificate(tmp_path: Path) -> None:
+    clock = ManualClock()
+    pki = Pki(tmp_path, clock)
+    certificate, _ = pki.server_files(["a"])
+    context, loaded = Mock(), list[bytes]()
+    context.load_cert_chain.side_effect = lambda path, _: loaded.append(path.read_bytes())
+    task = asyncio.create_task(keep_renewed(pki, ["a"], context, clock))
+    await asyncio.sleep(0)
+    first = certificate.read_bytes()
+    for days in (1, 330, 10):
+        clock.advance(days * 24 * 3600)
+        await asyncio.sleep(0.001)
+    assert certificate.read_bytes() != first
+    assert loaded == [certificate.read_bytes()]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _open(directory: str) -> bytes:

@@ -116,6 +116,10 @@ async def test_whose_token_is_this(world: World) -> None:
     assert status["audiences"] == ["vault"]
     status = answer(world, "tokenreviews", user("x"), {"token": token, "audiences": ["other"]})["status"]
     assert "authenticated" not in status
-    assert "invalid bearer token" in status["error"]
+    assert status["error"] == (
+        'token audiences ["vault" "https://kubernetes.default.svc"] is invalid for the target audiences ["other"]'
+    )
+    status = answer(world, "tokenreviews", user("x"), {"token": "nonsense"})["status"]
+    assert status == {"user": {}, "error": "invalid bearer token"}
     with pytest.raises(BadRequest):
         answer(world, "tokenreviews", user("x"), {})

@@ -69,7 +69,7 @@ class Authenticator:
         if token.count(".") == 1:
             credential = bootstraptokens.recognise(token, self._store, self._clock)
             if credential is None:
-                raise InvalidToken("invalid bearer token")
+                raise InvalidToken
             return credential
         return self._tokens.recognise(token, audiences)
 

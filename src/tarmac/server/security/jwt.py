@@ -19,7 +19,10 @@ _SIZE = 32  # bytes of each half of a P-256 signature
 
 
 class InvalidToken(Exception):
-    """Not a token of ours: malformed, signed by somebody else, or changed on the way."""
+    """Not a token of ours (malformed, signed by somebody else, changed on the way), or one that no longer counts."""
+
+    def __init__(self, why: str = "invalid bearer token") -> None:
+        super().__init__(why)
 
 
 class SigningKey:
@@ -57,11 +60,11 @@ class SigningKey:
             signed, _, signature = token.rpartition(".")
             header, _, payload = signed.partition(".")
             if _decode(_unbase64url(header)).get("alg") != self.algorithm:
-                raise InvalidToken("signed with another algorithm")
+                raise InvalidToken
             self._check(signed.encode(), _unbase64url(signature))
             return _decode(_unbase64url(payload))
         except (binascii.Error, msgspec.MsgspecError, InvalidSignature, ValueError) as error:
-            raise InvalidToken(str(error)) from error
+            raise InvalidToken from error
 
     def _check(self, data: bytes, signature: bytes) -> None:
         if isinstance(self._key, rsa.RSAPrivateKey):

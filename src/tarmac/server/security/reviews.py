@@ -53,7 +53,7 @@ class Reviews:
         try:
             credential = self._authenticator.review(spec["token"], tuple(spec.get("audiences") or ()))
         except InvalidToken as error:
-            return {**review, "status": {"user": {}, "error": f"[invalid bearer token, {error}]"}}
+            return {**review, "status": {"user": {}, "error": str(error)}}
         status: JsonObject = {"authenticated": True, "user": user_info(credential.user)}
         if credential.audiences:
             status["audiences"] = list(credential.audiences)

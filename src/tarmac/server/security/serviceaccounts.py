@@ -43,7 +43,7 @@ class ServiceAccountTokens:
         """Who the token speaks for, to one of `audiences` (default: to us). Raises InvalidToken."""
         claims = self.key.verify(token)
         if claims.get("iss") != self.issuer:
-            raise InvalidToken("issued by somebody else")
+            raise InvalidToken
         self._check_time(claims)
         matched = _matched(claims.get("aud"), tuple(audiences) or self.audiences)
         private = claims.get("kubernetes.io") or {}
@@ -111,8 +111,12 @@ def _matched(claimed: Any, wanted: tuple[str, ...]) -> tuple[str, ...]:
     given: list[str] = [claimed] if isinstance(claimed, str) else claimed or []
     matched = tuple(audience for audience in wanted if audience in given)
     if not matched:
-        raise InvalidToken(f"token audiences {given} is invalid for the target audiences {list(wanted)}")
+        raise InvalidToken(f"token audiences {_quoted(given)} is invalid for the target audiences {_quoted(wanted)}")
     return matched
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return "[{}]".format(" ".join(f'"{name}"' for name in names))
 
 
 def _user(claims: dict[str, Any], private: JsonObject) -> User:

@@ -1,0 +1,33 @@
+"""Keeps a running server's certificate from running out.
+
+Once a day the certificate is looked at and, near its end, replaced; new connections get the new one, and those that are
+open are not disturbed.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.server.security.pki import Pki
+
+_DAY = 24 * 3600.0
+_log = log("pki")
+
+
+async def keep_renewed(pki: Pki, names: Sequence[str], context: ssl.SSLContext, clock: Clock) -> None:
+    """Run beside the listener that uses `context`; ends by cancellation."""
+    certificate, key = pki.server_files(names)
+    current = certificate.read_bytes()
+    while True:
+        await clock.sleep(_DAY)
+        try:
+            pki.server_files(names)
+            if certificate.read_bytes() != current:
+                context.load_cert_chain(certificate, key)
+                current = certificate.read_bytes()
+                _log.info("server certificate renewed", path=str(certificate))
+        except (OSError, ValueError) as error:  # tried again tomorrow, long before the old one ends
+            _log.error("server certificate could not be renewed", error=str(error))
