@@ -88,11 +88,11 @@ quantities = st.builds(Quantity, nanos, st.sampled_from(Format))
 
 @given(quantities)
 def test_what_is_printed_reads_back_as_the_same_amount(quantity: Quantity) -> None:
-    printed = str(quantity)
-    again = Quantity.parse(printed)
+    again = Quantity.parse(str(quantity))
     # Binary amounts beyond int64 are capped when read, so only those may differ.
     assert again == quantity or (quantity.format is Format.BINARY_SI and abs(quantity.nanos) > (2**63 - 1) * 10**9)
-    assert str(again) == printed or again != quantity
+    # A binary amount without a suffix is read as a decimal one; from then on the text is stable.
+    assert str(Quantity.parse(str(again))) == str(again)
 
 
 @given(quantities, quantities, quantities)

@@ -2,7 +2,7 @@
 
 Each function returns the list of complaints about a value, empty when it is fine, worded as Kubernetes words them
 because clients and their tests match on the text. Limits count bytes, as there. The one oddity is deliberate: limits
-of labels say "bytes" and limits of names say "characters". A good value costs one match; complaints are made afterwards.
+of labels say "bytes" and limits of names say "characters". A good value costs one match; complaints come after.
 """
 
 from __future__ import annotations
@@ -241,10 +241,13 @@ def _strict_range(value: str, address: ipaddress.IPv4Address | ipaddress.IPv6Add
 
 
 def _has_leading_zeros(value: str) -> bool:
-    return ":" not in value and _leading_zeros.search(value) is not None
+    return "." in value and _leading_zeros.search(value.rpartition(":")[2]) is not None
 
 
 def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     if "%" in value:
         raise ValueError("zones are not allowed")
-    return ipaddress.ip_address(_leading_zeros.sub("", value) if ":" not in value else value)
+    if "." in value:
+        head, colon, dotted = value.rpartition(":")
+        value = head + colon + _leading_zeros.sub("", dotted)
+    return ipaddress.ip_address(value)
