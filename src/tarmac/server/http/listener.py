@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Any, Literal
 
+from tarmac.base.clock import Clock, SystemClock
 from tarmac.server.http.connection import Connection
 from tarmac.server.http.heads import Heads
 from tarmac.server.http.limits import Limits
@@ -30,7 +30,13 @@ Accelerate = Literal["auto", "on", "off"]
 class Listener:
     """A served address. Also what its connections share (`connection.Shared`)."""
 
-    def __init__(self, handler: Handler, limits: Limits, common_headers: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        limits: Limits,
+        common_headers: Sequence[tuple[str, str]] = (),
+        clock: Clock | None = None,
+    ) -> None:
         self.handler = handler
         self.limits = limits
         self.heads = Heads(common_headers)
@@ -40,6 +46,7 @@ class Listener:
         self.tasks: set[asyncio.Future[Answer]] = set()
         self.upgraded: set[asyncio.Transport] = set()
         self.port = 0
+        self._clock: Clock = clock or SystemClock()  # for the Date header
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()
@@ -61,7 +68,7 @@ class Listener:
         self._sweep()
 
     def _sweep(self) -> None:
-        self.heads.tick(time.time())
+        self.heads.tick(self._clock.now())
         now = self.loop.time()
         for connection in list(self.connections):
             connection.check(now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +12,8 @@ from pathlib import Path
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file in one step, mode 0600."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
