@@ -1,6 +1,6 @@
 """What a request is about, in the words authorization, audit and metrics use.
 
-A path is parsed once and remembered: clients ask for the same few thousand paths over and over, so the hot path is one
+A path is parsed once and remembered: clients ask for the same paths over and over, so the hot path is one
 dictionary lookup. The few query parameters that change the meaning of a path (`watch`, a field selector on
 `metadata.name`) are looked at only when the query can contain them.
 """
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from tarmac.server.http.messages import Request
 
-_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_VERBS = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 # Opening one of these is a create whatever the method: WebSockets can only be asked for by GET.
 _CONNECTIONS = frozenset({"exec", "attach", "portforward"})
-_REMEMBERED = 20_000
+_REMEMBERED = 4096
 
 
 class RequestInfo(NamedTuple):
@@ -60,9 +60,7 @@ def _parse(method: str, path: str) -> RequestInfo:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return other
-    verb = _VERBS.get(method)
-    if verb is None:
-        return other
+    verb = _VERBS.get(method, other.verb)
     if rest[0] == "watch" and len(rest) > 1:
         verb, rest = "watch", rest[1:]
     namespace, resource, name, subresource = _place(rest)

@@ -34,10 +34,9 @@ class Health:
             check = self._checks.get(part)
             if check is None:
                 return None
-            checks = {part: check}
-        else:
-            excluded = request.params().get("exclude", [])
-            checks = {name: check for name, check in self._checks.items() if name not in excluded}
+            return self._run({part: check}, verbose=False)
+        excluded = request.params().get("exclude", [])
+        checks = {name: check for name, check in self._checks.items() if name not in excluded}
         return self._run(checks, "verbose" in request.params())
 
     def _run(self, checks: Mapping[str, Check], verbose: bool) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from tarmac.api.status import BadRequest
+from tarmac.api.status import ApiError
 from tarmac.server.http.messages import Request, Response
 from tarmac.server.storage.listing import too_large
 from tarmac.server.storage.options import parse_revision
@@ -41,6 +41,6 @@ def _check_reached(served: Served, wanted: str) -> None:
     try:
         revision = parse_revision(wanted)
     except ValueError as error:
-        raise BadRequest(f"invalid resource version: {error}") from None
+        raise ApiError(str(error), reason="") from None
     if revision > served.store.revision:
         raise too_large(revision, served.store.revision)

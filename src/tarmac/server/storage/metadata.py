@@ -92,7 +92,7 @@ def validate(resource: Resource, metadata: JsonObject, errors: FieldErrors) -> N
 def validate_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """The rules for metadata of a changed object. Kubernetes checks them twice, and says everything as often."""
     if new.get("finalizers") != old.get("finalizers"):
-        _validate_finalizer_names(new.get("finalizers") or (), errors)
+        _validate_finalizers(new.get("finalizers") or (), errors)
     changed = any(new.get(field) != old.get(field) for field in ("labels", "annotations", "ownerReferences"))
     if changed:
         _validate_common(new, errors)

@@ -9,7 +9,13 @@ from __future__ import annotations
 from tarmac.api.schema import JsonObject
 from tarmac.server.http.messages import Request, Response
 from tarmac.server.patch.apply import server_side_apply
-from tarmac.server.patch.engine import APPLY_PATCH, apply_patch, check_type, read_configuration
+from tarmac.server.patch.engine import (
+    APPLY_PATCH,
+    STRATEGIC_PATCH,
+    apply_patch,
+    check_type,
+    read_configuration,
+)
 from tarmac.server.storage.bodies import adopt
 from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
@@ -28,7 +34,10 @@ async def patch(served: Served, rules: Rules, request: Request) -> Response:
     body = request.body
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
-        new = adopt(call, apply_patch(served.resource, patch_type, served.load(entry), body))
+        patched = apply_patch(served.resource, patch_type, served.load(entry), body)
+        if patch_type == STRATEGIC_PATCH:  # decoded into what it was, whatever the patch calls it
+            patched |= {"kind": served.resource.kind, "apiVersion": served.resource.api_version}
+        new = adopt(call, patched)
         check_name(call, new)
         check_version(call, new, old)
         return new
