@@ -7,7 +7,7 @@ import itertools
 import os
 import statistics
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from time import perf_counter
 
@@ -69,7 +69,7 @@ async def create(subject: Subject, namespace: str, prefix: str, count: int, conn
 
 
 @asynccontextmanager
-async def session(subject: Subject) -> AsyncIterator[aiohttp.ClientSession]:
+async def session(subject: Subject) -> AsyncGenerator[aiohttp.ClientSession]:
     """An ordinary client for what is not a hot loop; answers are left compressed as they come."""
     connector = aiohttp.TCPConnector(ssl=subject.context, limit=0)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False, read_bufsize=2**20) as http:

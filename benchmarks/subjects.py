@@ -61,13 +61,13 @@ def null_handler(directory: Path) -> Generator[Subject]:
 @contextmanager
 def kubernetes() -> Generator[Subject]:
     """The real kube-apiserver with its etcd; CPU and memory count both."""
-    with running_peer() as peer:
+    with running_peer(durable=True) as peer:
         context = ssl.create_default_context(cadata=peer.ca)
         certificate, key = peer.directory / "bench.crt", peer.directory / "bench.key"
         certificate.write_text(peer.certificate)
         key.write_text(peer.key)
         context.load_cert_chain(certificate, key)
-        yield Subject("kube-apiserver", peer.url, context, (peer.apiserver_pid, peer.etcd_pid))
+        yield Subject("kube-apiserver", peer.url, context, tuple(peer.pids()))
 
 
 def start_seconds(directory: Path) -> float:

@@ -25,7 +25,7 @@ BANNED_CALLS = {
     "secrets.token_hex",
 }  # fmt: skip
 PRIVATE_TEXT = re.compile(
-    r"(^|[^A-Za-z0-9_.])/(work|root|home/[a-z]+)/|"
+    r"(^|[\s'\"=:(])/(work|root|home/[a-z]+)/[a-z]|"
     + "|".join(
         ("pypi" + r"\.org", "pythonhosted" + r"\.org", "proxy\\.golang" + r"\.org", "registry\\.npmjs" + r"\.org")
     )

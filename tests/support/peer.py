@@ -50,6 +50,8 @@ class Peer:
     etcd_url: str
     restart: Callable[[], None]
     """Kill the API server without warning and start it again on the same port and etcd; returns when it is ready."""
+    pids: Callable[[], list[int]]
+    """The process ids of the API server and etcd as they are now."""
 
 
 def peer_binaries() -> tuple[str, str]:
@@ -62,14 +64,17 @@ def peer_binaries() -> tuple[str, str]:
 
 
 @contextmanager
-def running_peer() -> Generator[Peer]:
-    """Start both servers, wait until ready, end them again. The directory is kept when the body fails."""
+def running_peer(durable: bool = False) -> Generator[Peer]:
+    """Start both servers, wait until ready, end them again. The directory is kept when the body fails.
+
+    Tests do without fsync; whoever compares costs asks for a `durable` etcd.
+    """
     etcd, apiserver = peer_binaries()
     directory = Path(tempfile.mkdtemp(prefix="tarmac-peer-"))
     processes: list[subprocess.Popen[bytes]] = []
     failed = True
     try:
-        yield _start(directory, etcd, apiserver, processes)
+        yield _start(directory, etcd, apiserver, processes, durable)
         failed = False
     finally:
         for process in reversed(processes):
@@ -80,7 +85,7 @@ def running_peer() -> Generator[Peer]:
             _remove(directory)
 
 
-def _start(directory: Path, etcd: str, apiserver: str, processes: list[subprocess.Popen[bytes]]) -> Peer:
+def _start(directory: Path, etcd: str, apiserver: str, processes: list[subprocess.Popen[bytes]], durable: bool) -> Peer:
     etcd_port, peer_port, port = _free_ports(3)
     etcd_url, url = f"http://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{port}"
     authority = _Authority()
@@ -96,18 +101,19 @@ def _start(directory: Path, etcd: str, apiserver: str, processes: list[subproces
         processes.pop().wait()
         start_apiserver()
 
-    processes.append(_spawn(directory, "etcd", _etcd_command(etcd, directory, etcd_url, peer_port)))
+    processes.append(_spawn(directory, "etcd", _etcd_command(etcd, directory, etcd_url, peer_port, durable)))
     _wait(directory, "etcd", processes[-1], f"{etcd_url}/health", None, "")
     start_apiserver()
     certificate, key = authority.issue("admin", organisation="system:masters")
     kubeconfig = directory / "kubeconfig"
     kubeconfig.write_text(json.dumps(_kubeconfig(url, authority.pem, certificate, key)))
+    identity = (authority.pem, ADMIN_TOKEN, NOBODY_TOKEN, certificate, key)
     return Peer(
-        url, authority.pem, ADMIN_TOKEN, NOBODY_TOKEN, certificate, key, kubeconfig, directory, etcd_url, restart
+        url, *identity, kubeconfig, directory, etcd_url, restart, lambda: [process.pid for process in processes]
     )
 
 
-def _etcd_command(binary: str, directory: Path, url: str, peer_port: int) -> list[str]:
+def _etcd_command(binary: str, directory: Path, url: str, peer_port: int, durable: bool) -> list[str]:
     peer_url = f"http://127.0.0.1:{peer_port}"
     return [
         binary,
@@ -117,7 +123,7 @@ def _etcd_command(binary: str, directory: Path, url: str, peer_port: int) -> lis
         f"--listen-peer-urls={peer_url}",
         f"--initial-advertise-peer-urls={peer_url}",
         f"--initial-cluster=default={peer_url}",
-        "--unsafe-no-fsync",
+        *([] if durable else ["--unsafe-no-fsync"]),
         "--log-level=warn",
     ]
 

@@ -51,7 +51,7 @@ class Strategy:
     has_status: bool = False  # `status` is a subresource: main writes keep the old status, and the reverse
     generation: bool = True  # bump metadata.generation when the spec changes
     generation_fields: tuple[str, ...] = ("spec",)  # of Kubernetes' own kinds: what counts as a new generation
-    allow_unconditional_update: bool = True  # PUT without a resourceVersion overwrites (always refused for CRD-like kinds)
+    allow_unconditional_update: bool = True  # PUT without a resourceVersion overwrites (CRD-like kinds always refuse)
     returns_deleted: bool = False  # DELETE answers with the last state of the object and not with a Status
 
     def normalise(self, obj: JsonObject) -> None:
@@ -90,7 +90,7 @@ class Strategy:
         """Validate a write to the status subresource."""
 
     def grace_period(self, obj: JsonObject, requested: int | None) -> int | None:
-        """Seconds between a delete and the end of the object, for kinds whose end somebody else must confirm; None: at once."""
+        """Seconds from delete to the end, for kinds whose end somebody else must confirm; None: at once."""
         return None
 
     def is_held(self, obj: JsonObject) -> bool:
@@ -139,7 +139,7 @@ class Resource:
     )
     subresources: tuple[Subresource, ...] = ()
     columns: tuple[Column, ...] = ()
-    # Kubernetes' own kind: strategic merge patch, protobuf bodies, Go-like decoding errors (400). Ours: as CRDs (415, 422).
+    # Kubernetes' own kind: strategic merge patch, protobuf bodies, Go-like decoding errors. Ours: as CRDs (415, 422).
     native: bool = False
     # keys of Strategy.selectable_fields, for "field label not supported" errors
     selectable: tuple[str, ...] = ()

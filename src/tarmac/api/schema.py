@@ -70,8 +70,8 @@ class Schema:
     max_length: int | None = None
     # the published name, e.g. "io.k8s.api.core.v1.PodSpec", when the node is a named type
     name: str | None = None
-    # how Go encodes an OBJECT (Kubernetes' own kinds only): fields that are there even when not given, with their zero value
-    # (`status: {}`, `rules: null`), and fields whose empty value is kept when given (the others vanish when empty)
+    # how Go encodes an OBJECT (Kubernetes' own kinds only): fields that are there even when not given, with their zero
+    # value (`status: {}`, `rules: null`), and fields whose empty value is kept when given (the others vanish)
     always: dict[str, Json] = field(default_factory=dict)
     keep_empty: frozenset[str] = frozenset()
     embedded: dict[str, str] = field(default_factory=dict)  # fields of embedded structs, and those structs' Go names
