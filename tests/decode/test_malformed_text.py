@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -80,6 +81,19 @@ def test_yaml_aliases_cannot_explode(config_maps: Resource) -> None:
 def test_deep_nesting_is_refused(config_maps: Resource, opening: str) -> None:
     with pytest.raises(BadRequest):
         decode_object(config_maps, (opening * 100_000).encode())
+
+
+@pytest.mark.parametrize("depth", [400, 700, 950, 990, 2000])
+@pytest.mark.parametrize("twice", ["", ',"data":{}'])
+def test_deep_values_are_taken_or_refused(config_maps: Resource, depth: int, twice: str) -> None:
+    body = '{"data":{},"x":' + '{"a":' * depth + "1" + "}" * depth + twice + "}"
+    with contextlib.suppress(BadRequest):
+        assert decode_object(config_maps, body.encode()).obj["kind"] == "ConfigMap"
+
+
+def test_a_number_of_many_digits_is_refused(config_maps: Resource) -> None:
+    with pytest.raises(BadRequest):
+        decode_object(config_maps, b'{"metadata":{"generation":' + b"9" * 10_000 + b"}}")
 
 
 def test_text_that_is_not_utf8_is_taken_as_go_takes_it(config_maps: Resource) -> None:

@@ -166,3 +166,31 @@ def test_a_patch_that_makes_a_wrong_type_is_invalid(config_maps: Resource) -> No
     assert cause["field"] == "patch"
     assert refusal.value.message.startswith(' "" is invalid: patch: Invalid value: "{\\"apiVersion\\"')
     assert cause["message"].endswith("cannot unmarshal number into Go struct field ConfigMap.data of type string")
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"kind": "Secret"}, "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+        ({"kind": "Foo"}, 'no kind "Foo" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"'),
+    ],
+)
+def test_a_patch_cannot_change_the_kind(config_maps: Resource, changed: dict[str, Any], problem: str) -> None:
+    patched = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p"}, **changed}
+    with pytest.raises(Invalid) as refusal:
+        check_object(config_maps, patched)
+    assert refusal.value.message.endswith(f": {problem}")
+
+
+def test_a_patch_cannot_change_what_our_kinds_are(workloads: Resource) -> None:
+    patched = {"apiVersion": "v1", "kind": "Workload", "metadata": {"name": "p"}}
+    with pytest.raises(Invalid, match=r'apiVersion: Invalid value: "v1": must be compute\.datumapis\.com/v1alpha'):
+        check_object(workloads, patched)
+
+
+def test_a_patch_that_breaks_our_metadata_is_invalid(workloads: Resource) -> None:
+    patched = {"apiVersion": workloads.api_version, "kind": "Workload", "metadata": {"labels": "x"}}
+    with pytest.raises(Invalid) as refusal:
+        check_object(workloads, patched)
+    assert refusal.value.message.endswith("Go struct field ObjectMeta.labels of type map[string]string")
+    assert (refusal.value.details or {})["causes"][0]["field"] == "patch"

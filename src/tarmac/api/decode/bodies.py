@@ -19,6 +19,7 @@ from tarmac.api.decode.headers import (
     Refused,
     check_header,
     check_own_kind,
+    kind_problem,
     native_object,
     not_registered,
     object_or_refuse,
@@ -57,8 +58,10 @@ def decode_object(resource: Resource, body: bytes, content_type: str = "", field
     kind = (resource.group, resource.version, resource.kind)
     parsed = _parse(body, body_type(content_type, native=False), kind)
     obj = own_object(resource, parsed.value, body)
-    warnings = _check_own(resource, obj, field_validation, parsed.pairs, parsed.notes)
-    return Decoded(obj, warnings)
+    try:
+        return Decoded(obj, _check_own(resource, obj, field_validation, parsed.pairs, parsed.notes))
+    except Refused as refusal:
+        raise _not_handled(resource.kind, resource.version, refusal) from None
 
 
 def decode_kind(
@@ -72,9 +75,11 @@ def decode_kind(
     try:
         return Decoded(obj, _check_native(schema, obj, field_validation, parsed.pairs, parsed.notes))
     except Refused as refusal:
-        given = obj.get("apiVersion", "").rpartition("/")[2]
-        text = f'{obj.get("kind", kind)} in version "{given}" cannot be handled as a {kind}: {refusal}'
-        raise BadRequest(text) from None
+        raise _not_handled(kind, version, refusal) from None
+
+
+def _not_handled(kind: str, version: str, why: Refused) -> BadRequest:
+    return BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
 def decode_delete_options(body: bytes, content_type: str = "") -> JsonObject:
@@ -98,15 +103,23 @@ def check_object(
 ) -> list[str]:
     """Check an object that a patch made, in place; returns warnings. `repeated` are keys that the patch had twice."""
     notes = [f'duplicate field "{path}"' for path in repeated]
-    if not resource.native:
-        check_own_kind(resource, obj)
-        return _check_own(resource, obj, field_validation, None, notes)
     try:
+        if not resource.native:
+            check_own_kind(resource, obj)
+            return _check_own(resource, obj, field_validation, None, notes)
+        _check_kind(resource, obj)
         return _check_native(resource.schema, obj, field_validation, None, notes)
     except Refused as refusal:
         cause = FieldError("Invalid", "patch", msgspec.json.encode(obj).decode(), str(refusal))
         details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.path}]}
         raise Invalid(f' "" is invalid: {cause}', details=details) from None
+
+
+def _check_kind(resource: Resource, obj: JsonObject) -> None:
+    given_version, given_kind = obj.get("apiVersion") or resource.api_version, obj.get("kind") or resource.kind
+    problem = kind_problem(str(given_version), str(given_kind), resource.api_version, resource.kind)
+    if problem is not None:
+        raise Refused(problem)
 
 
 # --- reading ---
@@ -156,28 +169,20 @@ def _check_own(
     resource: Resource, obj: JsonObject, field_validation: str, pairs: Pairs | None, notes: list[str]
 ) -> list[str]:
     resource.strategy.normalise(obj)
-    handled = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-    metadata, walk = Walk(native=True), Walk(native=False)
-    schema = resource.schema
-    try:
-        _check_metadata(schema.fields["metadata"], obj, metadata)
-    except Refused as refusal:
-        raise BadRequest(f"{handled}: {refusal}") from None
+    in_metadata, walk = Walk(native=True), Walk(native=False)
+    _check_metadata(resource.schema.fields["metadata"], obj, in_metadata)
     # metadata is Go's everywhere; the walk over the rest must not look at it again
-    own_metadata = obj.pop("metadata")
-    compile_rule(schema, native=False)(obj, walk, None, None)
-    obj["metadata"] = own_metadata
+    metadata = obj.pop("metadata")
+    compile_rule(resource.schema, native=False)(obj, walk, None, None)
+    obj["metadata"] = metadata
     warnings: list[str] = []
-    if metadata.unknown or walk.unknown or pairs is not None or notes:
-        found = strictness.own_findings(metadata.unknown, walk.unknown, obj, pairs, notes)
-        try:
-            warnings = _judge(found, field_validation)
-        except Refused as refusal:
-            raise BadRequest(f"{handled}: {refusal}") from None
+    if in_metadata.unknown or walk.unknown or pairs is not None or notes:
+        found = strictness.own_findings(in_metadata.unknown, walk.unknown, obj, pairs, notes)
+        warnings = _judge(found, field_validation)
     if walk.mismatches:
         errors = FieldErrors()
         add_mismatches(walk.mismatches, obj, errors)
-        raise invalid(resource.group, resource.kind, own_metadata.get("name", ""), errors)
+        raise invalid(resource.group, resource.kind, metadata.get("name", ""), errors)
     return warnings
 
 

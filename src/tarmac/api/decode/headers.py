@@ -59,8 +59,12 @@ def check_header(obj: JsonObject, group: str, version: str, kind: str, body: byt
     """Fill in what is left out, refuse what is something else."""
     api_version = f"{group}/{version}" if group else version
     given_version, given_kind = obj.get("apiVersion") or api_version, obj.get("kind") or kind
-    if given_version != api_version or given_kind != kind:
-        _refuse_kind(given_version, given_kind, api_version, kind, body)
+    problem = kind_problem(given_version, given_kind, api_version, kind)
+    if problem is not None:
+        if given_version.count("/") > 1:
+            raise unrecognized(kind, problem, body)
+        given = given_version.rpartition("/")[2]
+        raise BadRequest(f'{given_kind} in version "{given}" cannot be handled as a {kind}: {problem}')
     obj["apiVersion"], obj["kind"] = api_version, kind
 
 
@@ -68,20 +72,19 @@ def check_header(obj: JsonObject, group: str, version: str, kind: str, body: byt
 _CONVERTED = {("policy/v1beta1", "Eviction")}
 
 
-def _refuse_kind(given_version: str, given_kind: str, api_version: str, kind: str, body: bytes) -> None:
-    if given_kind == kind and (given_version, kind) in _CONVERTED:
-        return
+def kind_problem(given_version: str, given_kind: str, api_version: str, kind: str) -> str | None:
+    """Why one of Kubernetes' kinds cannot be taken for another; None if it is that one."""
+    if given_kind == kind and (given_version == api_version or (given_version, kind) in _CONVERTED):
+        return None
     if given_version.count("/") > 1:
-        raise unrecognized(kind, f"unexpected GroupVersion string: {given_version}", body)
+        return f"unexpected GroupVersion string: {given_version}"
     group, _, version = given_version.rpartition("/")
-    if given_kind == kind == "Event" and is_published(group, version, kind):
+    if not is_published(group, version, given_kind):
+        return not_registered(given_kind, given_version)
+    if given_kind == kind == "Event":  # the one kind that is served in two groups
         raise _other_version(given_version, api_version)
-    if is_published(group, version, given_kind):
-        package = (api_version.rpartition("/")[0] or "core").partition(".")[0]
-        why = f"converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion"
-    else:
-        why = not_registered(given_kind, given_version)
-    raise BadRequest(f'{given_kind} in version "{version}" cannot be handled as a {kind}: {why}')
+    package = (api_version.rpartition("/")[0] or "core").partition(".")[0]
+    return f"converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion"
 
 
 def not_registered(kind: str, version: str) -> str:
@@ -107,10 +110,12 @@ def own_object(resource: Resource, value: Json, body: bytes) -> JsonObject:
 
 
 def check_own_kind(resource: Resource, obj: JsonObject) -> None:
-    """The kind must be the resource's; type and version have been checked."""
-    if obj.get("kind") != resource.kind:
-        errors = FieldErrors()
-        errors.invalid("kind", obj.get("kind"), f"must be {resource.kind}")
-        metadata = obj.get("metadata")
-        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-        raise invalid(resource.group, str(obj.get("kind")), name, errors)
+    """Type and kind must be the resource's."""
+    for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        given = obj.get(field)
+        if given != wanted:
+            errors = FieldErrors()
+            errors.invalid(field, given, f"must be {wanted}")
+            metadata = obj.get("metadata")
+            name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+            raise invalid(resource.group, str(obj.get("kind")), name, errors)

@@ -75,11 +75,11 @@ def _parse_slowly(body: bytes) -> Parsed:
 
     try:
         value = json.loads(text, object_pairs_hook=members, parse_constant=_no_constant)
+        return Parsed(_plain(value), value if repeated and isinstance(value, Pairs) else None)
     except RecursionError:
         raise Malformed("exceeded max depth") from None
     except ValueError:
         raise Malformed(describe_error(text)) from None
-    return Parsed(_plain(value), value if repeated and isinstance(value, Pairs) else None)
 
 
 def _no_constant(name: str) -> Any:
