@@ -12,7 +12,7 @@ from tarmac.api.compute.instancetype import built_in
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.admission.networkuse import NetworkUse
+from tarmac.server.admission.workloadreferences import WorkloadReferences
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
@@ -20,7 +20,7 @@ from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.users import User
 from tarmac.store.interface import Store
 from tarmac.store.memory import MemoryStore
-from tests.api.compute.making import N, P, admitted, causes, resource, workload
+from tests.api.compute.making import C, N, P, T, admitted, causes, resource, workload
 
 ANNA = User("anna", groups=("system:authenticated",))
 
@@ -75,7 +75,7 @@ TWO: dict[str, Any] = {N: [{"network": "default"}, {"network": {"name": "corp", 
 def test_the_author_needs_the_permission_to_use_every_network() -> None:
     authorizer = Allowing("default")
     with pytest.raises(Invalid) as refusal:
-        NetworkUse(authorizer).validate(attributes(admitted(workload(TWO))))
+        WorkloadReferences(authorizer).validate(attributes(admitted(workload(TWO))))
     (cause,) = (refusal.value.details or {})["causes"]
     assert (cause["field"], cause["reason"]) == (f"{N}[1].network", "FieldValueForbidden")
     assert [(info.verb, info.resource, info.namespace, info.name) for info in authorizer.asked] == [
@@ -87,5 +87,17 @@ def test_the_author_needs_the_permission_to_use_every_network() -> None:
 def test_a_network_that_was_there_before_is_not_asked_about() -> None:
     obj = admitted(workload(TWO))
     authorizer = Allowing()
-    NetworkUse(authorizer).validate(attributes(obj, obj))
+    WorkloadReferences(authorizer).validate(attributes(obj, obj))
     assert authorizer.asked == []
+
+
+def test_the_author_must_be_able_to_read_the_data_that_is_given_to_containers() -> None:
+    edits = {
+        f"{C}[0].env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "a"}}}],
+        f"{C}[1].envFrom": [{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}],
+        f"{T}.runtime.sandbox.imagePullSecrets": [{"name": "registry"}],
+    }
+    with pytest.raises(Invalid) as refusal:
+        WorkloadReferences(Allowing("default", "registry")).validate(attributes(admitted(workload(edits))))
+    causes = (refusal.value.details or {})["causes"]
+    assert [cause["field"] for cause in causes] == [f"{T}.configmaps[settings]", f"{T}.secrets[keys]"]

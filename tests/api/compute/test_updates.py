@@ -105,13 +105,25 @@ def test_an_instance_type_has_cpu_and_memory() -> None:
 
 
 def test_an_instance_type_is_born_active_and_only_ages() -> None:
-    retired = {"phase": "Deprecated", "replacementInstanceType": "acme-big"}
+    retired = {"phase": "Deprecated", "replacementInstanceType": "datumcloud-d1-standard-1"}
     old, new = instance_type({**SMALL, "lifecycle": retired}), instance_type(SMALL)
     assert causes(old, kind="InstanceType") == [f"Invalid {PHASE}"]
     assert causes(old, kind="InstanceType", old=new) == []
     assert causes(new, kind="InstanceType", old=old) == [f"Invalid {PHASE}"]
     alone = instance_type({**SMALL, "lifecycle": {"phase": "Disabled"}})
     assert causes(alone, kind="InstanceType", old=new) == ["Required spec.lifecycle.replacementInstanceType"]
+
+
+def test_the_replacement_of_an_instance_type_exists_and_is_active() -> None:
+    def replaced_by(name: str) -> JsonObject:
+        return instance_type({**SMALL, "lifecycle": {"phase": "Deprecated", "replacementInstanceType": name}})
+
+    path = "spec.lifecycle.replacementInstanceType"
+    old = instance_type(SMALL)
+    assert causes(replaced_by("nothing"), kind="InstanceType", lookup=World(), old=old) == [f"NotFound {path}"]
+    assert causes(replaced_by("gone"), kind="InstanceType", lookup=World(), old=old) == [f"Invalid {path}"]
+    assert causes(replaced_by("acme-small"), kind="InstanceType", lookup=World(), old=old) == [f"Invalid {path}"]
+    assert causes(replaced_by("gone"), kind="InstanceType", lookup=World(), old=replaced_by("gone")) == []
 
 
 def test_the_size_of_an_instance_type_never_changes() -> None:

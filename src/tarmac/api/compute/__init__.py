@@ -114,7 +114,7 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             InstanceType,
             API_VERSION,
             "instancetypes",
-            strategy=InstanceTypeStrategy(),
+            strategy=InstanceTypeStrategy(lookup),
             columns=_INSTANCE_TYPE_COLUMNS,
             short_names=("it",),
             namespaced=False,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.api.compute.instance import Instance
-from tarmac.api.compute.instancetype import InstanceType, is_custom
+from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import Lookup, find_type
 from tarmac.api.compute.names import ANNOTATION_SSH_KEYS
 from tarmac.api.compute.shorthand import normalise_instance, normalise_template, upper_cities
-from tarmac.api.compute.validation.amounts import amounts
 from tarmac.api.compute.validation.context import Context, Stored
 from tarmac.api.compute.validation.images import means_latest
+from tarmac.api.compute.validation.instancetypes import check_instance_type
 from tarmac.api.compute.validation.rollout import check_rollout
 from tarmac.api.compute.validation.scaling import MAX_REPLICAS, check_scale_settings
 from tarmac.api.compute.validation.template import check_instance, check_template, check_workload
@@ -20,8 +20,6 @@ from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.ownkinds import OwnStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
-
-_PHASES = ("Active", "Deprecated", "Disabled")
 
 
 class WorkloadStrategy(OwnStrategy):
@@ -145,41 +143,10 @@ class InstanceTypeStrategy(OwnStrategy):
 
     immutable = ("spec.resources",)
 
-    def __init__(self) -> None:
+    def __init__(self, lookup: Lookup) -> None:
         super().__init__(InstanceType)
+        self._lookup = lookup
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
         """Amounts and life cycle."""
-        spec, name = obj["spec"], obj["metadata"].get("name", "")
-        written = spec.get("resources") or {}
-        if is_custom(name):
-            if written:
-                errors.forbidden("spec.resources", "a custom type has no amounts of its own")
-        else:
-            self._amounts(written, errors)
-        self._lifecycle(mapping(spec, "lifecycle"), mapping(old, "spec", "lifecycle"), name, errors, create=old is None)
-
-    @staticmethod
-    def _amounts(written: JsonObject, errors: FieldErrors) -> None:
-        for resource in ("cpu", "memory"):
-            if resource not in written:
-                errors.required(f"spec.resources[{resource}]")
-        for resource, quantity in amounts(written, "spec.resources", errors).items():
-            if not quantity:
-                errors.invalid(f"spec.resources[{resource}]", written[resource], "must be greater than 0")
-
-    @staticmethod
-    def _lifecycle(new: JsonObject, old: JsonObject, name: str, errors: FieldErrors, *, create: bool) -> None:
-        phase, before = new.get("phase", "Active"), old.get("phase", "Active")
-        path = "spec.lifecycle.phase"
-        if phase not in _PHASES:
-            return  # reported by the bounds
-        if create and phase != "Active":
-            errors.invalid(path, phase, "a new instance type must be Active")
-        elif before in _PHASES and _PHASES.index(phase) < _PHASES.index(before):
-            errors.invalid(path, phase, f"may not go back from {before}")
-        replacement = new.get("replacementInstanceType", "")
-        if phase != "Active" and not replacement:
-            errors.required("spec.lifecycle.replacementInstanceType", "must be set once the type is not Active")
-        elif replacement and replacement == name:
-            errors.invalid("spec.lifecycle.replacementInstanceType", replacement, "may not be the type itself")
+        check_instance_type(obj, old, self._lookup, errors)

@@ -15,7 +15,6 @@ from tarmac.server.admission.chain import Chain, Plugin
 from tarmac.server.admission.instances import InstanceCreation
 from tarmac.server.admission.limitranges import LimitRanger
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
-from tarmac.server.admission.networkuse import NetworkUse
 from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition
 from tarmac.server.admission.podsecurity.plugin import PodSecurity
@@ -30,6 +29,7 @@ from tarmac.server.admission.storage import (
     StorageObjectInUseProtection,
 )
 from tarmac.server.admission.tolerations import DefaultTolerationSeconds
+from tarmac.server.admission.workloadreferences import WorkloadReferences
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.escalation import RbacEscalation
@@ -60,7 +60,7 @@ def default_plugins(
         CertificateSubjectRestriction(),
         RbacEscalation(authorizer),
         InstanceCreation(),
-        NetworkUse(authorizer),
+        WorkloadReferences(authorizer),
         ServiceAddresses(reader, randomness),
         ResourceQuotas(reader, quotas),
     ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.networking.validation.rules import check_ingress
@@ -71,21 +68,3 @@ def _addresses(interface: JsonObject, path: str, errors: FieldErrors) -> None:
         if name in seen:
             errors.duplicate(where, name)
         seen.add(name)
-
-
-class NetworkUse(NamedTuple):
-    """A network that an object attaches to; the author needs the permission to `use` it."""
-
-    path: str
-    namespace: str
-    name: str
-
-
-def networks_used(obj: JsonObject) -> Iterator[NetworkUse]:
-    """The networks of a Workload, for the check that its author may use them."""
-    namespace = mapping(obj, "metadata").get("namespace", "")
-    interfaces = objects(obj, "spec", "template", "spec", "networkInterfaces")
-    for index, interface in enumerate(interfaces):
-        network = mapping(interface, "network")
-        path = f"spec.template.spec.networkInterfaces[{index}].network"
-        yield NetworkUse(path, network.get("namespace") or namespace, network.get("name", ""))
