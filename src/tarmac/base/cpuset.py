@@ -71,7 +71,3 @@ class CPUSet:
 
     def __len__(self) -> int:
         return len(self._cpus)
-
-    def isdisjoint(self, other: CPUSet) -> bool:
-        """Whether the two share no CPU."""
-        return self._cpus.isdisjoint(other._cpus)

@@ -148,16 +148,6 @@ def port_name(value: str) -> list[str]:
     return errors
 
 
-def port_number(value: int) -> list[str]:
-    """A TCP or UDP port."""
-    return in_range(value, 1, 65535)
-
-
-def in_range(value: int, low: int, high: int) -> list[str]:
-    """A number between two bounds, both included."""
-    return [] if low <= value <= high else [f"must be between {low} and {high}, inclusive"]
-
-
 def c_identifier(value: str) -> list[str]:
     """A name in the C language."""
     if _identifier(value):

@@ -66,11 +66,6 @@ class Quantity:
         """A whole number of units."""
         return Quantity(value * NANO, format)
 
-    @staticmethod
-    def of_milli(value: int, format: Format = Format.DECIMAL_SI) -> Quantity:
-        """A number of thousandths."""
-        return Quantity(value * 10**6, format)
-
     def __str__(self) -> str:
         if self._text is None:
             self._text = _canonical(self)
