@@ -38,6 +38,7 @@ from tarmac.server.security.encryption import SecretSealer
 from tarmac.server.security.fairness import Fairness
 from tarmac.server.security.jwt import SigningKey
 from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.renewal import keep_renewed
 from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens
 from tarmac.server.security.tokenrequests import TokenIssuer
@@ -87,8 +88,10 @@ async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Runn
         await server.start()
         stack.push_async_callback(server.stop)
         await ensure_initial_objects(Client(local_transport(server, store, _STARTING), clock, randomness))
-        certificate, key = pki.server_files([address.host, *address.names])
-        context = server_context(certificate, key, pki.ca_file)
+        names = [address.host, *address.names]
+        context = server_context(*pki.server_files(names), pki.ca_file)
+        renewing = asyncio.create_task(keep_renewed(pki, names, context, clock))
+        stack.callback(renewing.cancel)
         listener = await serve(server.handle, context, address.host, address.port)
         stack.push_async_callback(listener.stop)
         url = f"https://{_bracketed(address.host)}:{listener.port}"
