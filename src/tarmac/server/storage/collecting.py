@@ -10,7 +10,6 @@ from tarmac.server.printing.negotiation import shape_of
 from tarmac.server.storage.deleting import delete_options, remove, without_preconditions
 from tarmac.server.storage.listing import find, render
 from tarmac.server.storage.options import WriteOptions, list_options
-from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Call, Served
 
 
@@ -20,7 +19,7 @@ async def delete_collection(served: Served, request: Request) -> Response:
     options = without_preconditions(delete_options(request))
     call = Call(served, request, WriteOptions(options.dry_run))
     namespace = call.info.namespace
-    selection = Selection(served.resource, served.index, selected.label_selector, selected.field_selector)
+    selection = served.select(selected.label_selector, selected.field_selector)
     found = find(served, f"{namespace}/" if namespace and served.resource.namespaced else "", selection, selected)
     for entry in found.entries:
         with suppress(NotFound):  # somebody else was faster

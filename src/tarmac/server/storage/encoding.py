@@ -7,13 +7,15 @@ kind; with a constant tail they are made by leaving out the last bytes, without 
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 
 encode_json = msgspec.json.Encoder().encode
-decode_json = msgspec.json.Decoder(dict).decode
+decode_json = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def tail_of(resource: Resource) -> bytes:

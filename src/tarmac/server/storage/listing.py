@@ -78,7 +78,7 @@ def _query(served: Served, request: Request) -> Query:
     namespace = request.info.namespace
     return Query(
         f"{namespace}/" if namespace and served.resource.namespaced else "",
-        Selection(served.resource, served.index, options.label_selector, options.field_selector),
+        served.select(options.label_selector, options.field_selector),
         options,
         shape_of(request, of_list=True),
         accepts_gzip(request.headers),
@@ -191,7 +191,7 @@ def render(served: Served, shape: Shape, found: Slice) -> Response:
     metadata = _list_metadata(found)
     body: bytes | list[bytes]
     if shape.form == "table":
-        raws = map(served.raw, found.entries)
+        raws = (entry.raw for entry in found.entries)
         rows = served.printer.rows(raws, served.services.clock.now(), shape.include_object)
         body = served.printer.table(metadata, rows)
     elif shape.form == "metadata":

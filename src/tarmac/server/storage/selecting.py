@@ -8,15 +8,15 @@ none by a search for the word.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from tarmac.api.resource import Resource
-from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.base.selectors import FieldSelector, LabelSelector
+from tarmac.server.storage.encoding import decode_json
 from tarmac.store.interface import Entry
 
 _PLACE = ("metadata.name", "metadata.namespace")
@@ -46,11 +46,10 @@ class Selected(NamedTuple):
 class Index:
     """Labels and selectable fields of one resource's entries."""
 
-    __slots__ = ("_known", "_load", "_resource", "_shared")
+    __slots__ = ("_known", "_resource", "_shared")
 
-    def __init__(self, resource: Resource, load: Callable[[Entry], JsonObject]) -> None:
+    def __init__(self, resource: Resource) -> None:
         self._resource = resource
-        self._load = load
         self._known: dict[str, Selected] = {}
         self._shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
@@ -69,7 +68,7 @@ class Index:
 
     def _read(self, entry: Entry) -> Selected:
         if self._resource.selectable:
-            obj = self._load(entry)
+            obj = decode_json(entry.raw)
             labels = obj["metadata"].get("labels") or _NO_LABELS
             return Selected(
                 entry.revision, self._share(labels), self._share(self._resource.strategy.selectable_fields(obj))
@@ -89,23 +88,29 @@ class Index:
 
 
 class Selection:
-    """Both selectors of a request, resolved against one resource. Raises BadRequest for what cannot be selected by."""
+    """Both selectors of a request, resolved against one resource. Raises BadRequest for what cannot be selected by.
+
+    `selectable` maps the names of fields as clients know them to those the index knows.
+    """
 
     __slots__ = ("_fields", "_index", "_labels", "_placed", "key", "name", "namespace")
 
-    def __init__(self, resource: Resource, index: Index, labels: str, fields: str) -> None:
+    def __init__(
+        self, resource: Resource, index: Index, selectable: Mapping[str, str], labels: str, fields: str
+    ) -> None:
         try:
             label_selector = LabelSelector.parse(labels)
             field_selector = FieldSelector.parse(fields)
         except ValueError as error:
             raise BadRequest(str(error)) from None
-        _check_supported(resource, field_selector)
+        _check_supported(resource, selectable, field_selector)
         self._index = index
         self.key = (str(label_selector), str(field_selector))
         self.name = field_selector.exact("metadata.name")
         self.namespace = field_selector.exact("metadata.namespace")
         self._placed = FieldSelector([term for term in field_selector.requirements if term[0] in _PLACE])
-        rest = FieldSelector([term for term in field_selector.requirements if term[0] not in _PLACE])
+        terms = [term for term in field_selector.requirements if term[0] not in _PLACE]
+        rest = FieldSelector([(selectable[field], operator, value) for field, operator, value in terms])
         self._labels = None if label_selector.everything else label_selector.matches
         self._fields = None if rest.everything else rest.matches
 
@@ -134,10 +139,10 @@ class Selection:
         return self._placed.matches({"metadata.name": name, "metadata.namespace": namespace})
 
 
-def _check_supported(resource: Resource, selector: FieldSelector) -> None:
+def _check_supported(resource: Resource, selectable: Mapping[str, str], selector: FieldSelector) -> None:
     supported = _PLACE if resource.namespaced else _PLACE[:1]
     for field, _, _ in selector.requirements:
-        if field not in supported and field not in resource.selectable:
+        if field not in supported and field not in selectable:
             raise BadRequest(_unsupported(resource, field))
 
 

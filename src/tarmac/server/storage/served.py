@@ -26,7 +26,7 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User
 from tarmac.server.storage.encoding import decode_json, encode_object, tail_of
 from tarmac.server.storage.options import WriteOptions
-from tarmac.server.storage.selecting import Index
+from tarmac.server.storage.selecting import Index, Selection
 from tarmac.server.storage.views import View
 from tarmac.store.interface import Entry, Store
 
@@ -64,8 +64,8 @@ class Served:
         self.view = view
         self._kept = kept  # the resource whose form is stored: `resource` itself unless there is a view
         self.tail = tail_of(resource)
-        self.index = Index(resource, self.load)
-        self.printer = TablePrinter(resource)
+        self.index = Index(kept)
+        self.printer = TablePrinter(kept)
 
     def key(self, namespace: str, name: str) -> str:
         """The store's name for an object."""
@@ -84,6 +84,11 @@ class Served:
         """The value to store for an object in the shown form."""
         return encode_object(obj if self.view is None else self.view.stored(obj), self._kept)
 
+    def select(self, labels: str, fields: str) -> Selection:
+        """The selectors of a request. Raises BadRequest."""
+        names = {name: name for name in self.resource.selectable} if self.view is None else self.view.selectable
+        return Selection(self.resource, self.index, names, labels, fields)
+
     def head(self, key: str) -> Entry | None:
         """The newest accepted version: what a read-modify-write starts from."""
         return self.store.head(self.bucket, key)
@@ -94,7 +99,8 @@ class Served:
         if shape is PLAIN and self.view is None and not warnings:
             return Response(status, entry.raw)
         now = self.services.clock.now()
-        return object_answer(self.raw(entry), entry.revision, shape, self.printer, now, status, warnings)
+        raw = entry.raw if shape.form == "table" else self.raw(entry)
+        return object_answer(raw, entry.revision, shape, self.printer, now, status, warnings)
 
     @property
     def counts_generations(self) -> bool:

@@ -7,6 +7,7 @@ things differently (`involvedObject` is `regarding`, `message` is `note`), and t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from tarmac.api.schema import JsonObject
@@ -38,6 +39,9 @@ _ALWAYS_STORED: JsonObject = {
 class View(Protocol):
     """Two forms of one object. Neither call keeps or changes its argument beyond the top level."""
 
+    # field selectors: name in the shown form -> name in the stored form
+    selectable: Mapping[str, str]
+
     def shown(self, stored: JsonObject) -> JsonObject:
         """The stored form as this resource shows it."""
         ...
@@ -47,8 +51,18 @@ class View(Protocol):
         ...
 
 
+_REGARDED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
 class EventView:
     """Core Events in the clothes of `events.k8s.io/v1`."""
+
+    selectable: Mapping[str, str] = {
+        "type": "type",
+        "reason": "reason",
+        "reportingController": "reportingComponent",
+        **{f"regarding.{field}": f"involvedObject.{field}" for field in _REGARDED},
+    }
 
     def shown(self, stored: JsonObject) -> JsonObject:
         """As `events.k8s.io/v1`: old counters are always there, an unknown reporter never is."""

@@ -76,7 +76,7 @@ def event_line(served: Served, type: str, entry: Entry, shape: Shape, *, definit
     raw = served.raw(entry)
     if shape.form == "table":
         printer = served.printer
-        row = printer.row(raw, served.services.clock.now(), shape.include_object)
+        row = printer.row(entry.raw, served.services.clock.now(), shape.include_object)
         raw = printer.table(b'{"resourceVersion":"%d"}' % entry.revision, [row], definitions=definitions)
     elif shape.form == "metadata":
         raw = partial_metadata(raw)

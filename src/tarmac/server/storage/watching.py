@@ -86,7 +86,7 @@ def _query(served: Served, request: Request) -> Query:
     fields = options.field_selector
     if info.name and not fields:  # the old form of path: /api/v1/watch/namespaces/NS/pods/NAME
         fields = f"metadata.name={info.name}"
-    selection = Selection(served.resource, served.index, options.label_selector, fields)
+    selection = served.select(options.label_selector, fields)
     return Query(served, prefix, selection, shape._replace(pretty=False), options, revision)
 
 
