@@ -154,7 +154,7 @@ async def test_nothing_acknowledged_is_lost_by_a_power_cut(disk: Disk, tmp_path:
     while not writing.done():
         count = len(acknowledged)  # before the moment: these must be there
         cuts.append((disk.now(), count))
-        await asyncio.sleep(dice.random() * 0.004)
+        await asyncio.sleep(dice.random() * 0.001)
     await writing
     assert len(cuts) > 15
     assert disk.now()[str(tmp_path / "store.db")][0] > 50, "no checkpoint was among it"

@@ -123,7 +123,7 @@ Observer = Callable[[str, float], None]
 class Sealer(Protocol):
     """Encrypts what lies on disk: applied between memory and the durable log, to every value of every bucket.
 
-    It decides itself which buckets to seal; `open` must return the bytes that `seal` was given.
+    It decides itself which buckets to seal; `open` must return the bytes that `seal` was given, on any thread.
     """
 
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:
