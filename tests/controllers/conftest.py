@@ -11,6 +11,7 @@ import pytest
 from tarmac.client.client import Client
 from tarmac.controllers.manager import Manager
 from tests.client import backends
+from tests.controllers.signing import signer
 
 
 @pytest.fixture(params=("in-process", pytest.param("real", marks=pytest.mark.peers)))
@@ -21,6 +22,6 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
             yield client
         return
     async with backends.real(request.getfixturevalue("peer")) as client, asyncio.TaskGroup() as group:
-        task = group.create_task(Manager(client, root_ca="-- CA --").run())
+        task = group.create_task(Manager(client, root_ca="-- CA --", sign=signer()).run())
         yield client
         task.cancel()

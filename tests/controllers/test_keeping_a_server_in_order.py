@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+from cryptography import x509
 
 from tarmac.api.status import NotFound
 from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
-from tarmac.client.targets import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
+from tarmac.client.targets import (
+    CERTIFICATE_REQUESTS,
+    CONFIG_MAPS,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    VOLUME_CLAIMS,
+)
+from tarmac.controllers.certificates.requests import KUBELET_CLIENT
+from tests.controllers.test_certificates import csr_pem
 
 Json = dict[str, Any]
 
@@ -114,3 +126,35 @@ async def test_a_namespace_gets_its_account_and_the_ca_back(served: Client) -> N
     first = await accounts.get("default", namespace)
     await accounts.delete("default", namespace, uid=first["metadata"]["uid"])
     await eventually(lambda: exists(accounts, "default", namespace))
+
+
+async def test_a_nodes_certificate_request_is_approved_and_signed(served: Client) -> None:
+    requests = served.resource(CERTIFICATE_REQUESTS)
+    name = f"node-{served.randomness.suffix(10)}"
+    spec = {
+        "request": base64.b64encode(csr_pem("system:node:n1").encode()).decode(),
+        "signerName": KUBELET_CLIENT,
+        "usages": ["digital signature", "client auth"],
+        "expirationSeconds": 7200,
+    }
+    document = {"apiVersion": requests.target.api_version, "kind": requests.target.kind}
+    await requests.create({**document, "metadata": {"name": name}, "spec": spec})
+
+    async def signed() -> bool:
+        return bool((await requests.get(name)).get("status", {}).get("certificate"))
+
+    await eventually(signed)
+    status = (await requests.get(name))["status"]
+    assert [(each["type"], each["reason"]) for each in status["conditions"]] == [("Approved", "AutoApproved")]
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(status["certificate"]))
+    assert "CN=system:node:n1" in certificate.subject.rfc4514_string()
+
+
+async def test_a_deleted_claim_goes_once_nothing_uses_it(served: Client) -> None:
+    claims = served.resource(VOLUME_CLAIMS)
+    namespace = await new_namespace(served)
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    created = await claims.create({"metadata": {"name": "disk", "namespace": namespace}, "spec": spec})
+    assert created["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    await claims.delete("disk", namespace)
+    await gone(claims, "disk", namespace)

@@ -117,7 +117,5 @@ async def test_the_numbers_have_the_names_operators_know() -> None:
         assert {"workqueue_depth", "workqueue_queue_duration_seconds", "leader_election_master_status"} <= set(families)
         lists = {dict(labels)["resource"]: value for _, labels, value in families["reflector_lists_total"]}
         assert lists["namespaces"] == 1
-        counted = [
-            value for name, _, value in families["workqueue_work_duration_seconds"] if name.endswith("_count")
-        ]
+        counted = [value for name, _, value in families["workqueue_work_duration_seconds"] if name.endswith("_count")]
         assert max(counted) >= 1

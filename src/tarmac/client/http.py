@@ -39,6 +39,7 @@ class HttpConfig:
     password: str | None = None
     server_name: str | None = None
     insecure: bool = False  # no verification of the server at all
+    compress: bool = True  # let the server compress large answers: good over long lines, a waste of time on short ones
     user_agent: str = "tarmac"
 
 
@@ -68,7 +69,10 @@ class HttpTransport:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=context),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
-            headers={"user-agent": config.user_agent},
+            headers={
+                "user-agent": config.user_agent,
+                "accept-encoding": "gzip" if config.compress else "identity",
+            },
             read_bufsize=READ_SIZE,
             auto_decompress=True,
         )

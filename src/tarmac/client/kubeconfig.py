@@ -133,6 +133,7 @@ def _http(cluster: dict[str, Any], user: dict[str, Any]) -> HttpConfig:
         password=user.get("password"),
         server_name=cluster.get("tls-server-name"),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        compress=not cluster.get("disable-compression"),
     )
 
 

@@ -85,10 +85,18 @@ class Monitors:
                     await self._client.clock.sleep(backoff.next())
                     continue
                 backoff.reset()
-                for reflector, _ in list(self._reflectors.values()):
-                    await reflector.synced.wait()
-                self._complete.set()
+                if not self._complete.is_set():
+                    group.create_task(self._announce([reflector for reflector, _ in self._reflectors.values()]))
                 await self._client.clock.sleep(REFRESH_SECONDS)
+
+    async def _announce(self, reflectors: list[Reflector]) -> None:
+        """Wait for the first state of each, on the side:
+
+        one that never comes must not keep new ones from being found.
+        """
+        for reflector in reflectors:
+            await reflector.synced.wait()
+        self._complete.set()
 
     def _adjust(self, group: asyncio.TaskGroup, found: Discovery) -> None:
         wanted = {
