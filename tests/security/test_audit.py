@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,22 @@ async def test_a_full_disk_drops_lines_and_nothing_else(tmp_path: Path, monkeypa
     record(audit, Response(404, b'{"reason":"NotFound"}'))
     audit.close()
     assert [line["responseStatus"]["code"] for line in lines(path)] == [404]
+
+
+async def test_a_disk_that_hangs_costs_a_bounded_backlog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    audit = log(tmp_path / "audit.log")
+    released = threading.Event()
+    write = os.write
+
+    def stuck(descriptor: int, data: memoryview) -> int:
+        assert released.wait(10)
+        return write(descriptor, data)
+
+    monkeypatch.setattr("tarmac.server.security.auditfile.os.write", stuck)
+    for _ in range(70_000):
+        record(audit, Response(200))
+    assert audit.dropped > 0
+    assert len(audit._lines) <= 64 * 512
+    released.set()
+    audit.close()
+    assert len(lines(tmp_path / "audit.log")) + audit.dropped == 70_000

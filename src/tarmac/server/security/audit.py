@@ -23,8 +23,8 @@ from tarmac.server.security.reviews import user_info
 from tarmac.server.security.users import User
 
 _INTERVAL = 0.5
-_BATCH = 256 * 1024
-_BACKLOG = 16 * 1024 * 1024
+_BATCH = 512  # lines
+_BACKLOG = 64 * _BATCH
 _REMEMBERED = 10_000
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -40,10 +40,9 @@ class AuditLog:
         self._clock = clock
         self._series = randomness.uuid()[:-12]  # ids are unique, not secret: a random UUID that counts up
         self._count = 0
-        self._second = 0
+        self._second = ""
         self._second_text = ""
         self._lines: list[str] = []
-        self._size = 0
         self._timer: asyncio.TimerHandle | None = None
         self._users: dict[User, str] = {}
         self._clients: dict[tuple[str, str], str] = {}
@@ -64,39 +63,40 @@ class AuditLog:
             f'{what}{self._who(request)}{self._client(request)}{target}"responseStatus":{{"metadata":{{}},{_outcome(answer)}}},'
             f'"requestReceivedTimestamp":"{self._time(began)}","stageTimestamp":"{self._time(now)}"}}\n'
         )
-        self._append(line)
-
-    def _time(self, seconds: float) -> str:
-        """`rfc3339_micro`, with the part that changes once a second kept."""
-        whole = int(seconds)
-        if whole != self._second:
-            self._second = whole
-            self._second_text = rfc3339(seconds)[:-1]
-        return f"{self._second_text}.{int((seconds - whole) * 1_000_000):06d}Z"
-
-    def _append(self, line: str) -> None:
-        if self._size > _BACKLOG:
-            self._dropped += 1
-            return
-        self._lines.append(line)
-        self._size += len(line)
-        if self._size > _BATCH and not self._file.busy:
-            self._flush()
+        lines = self._lines
+        lines.append(line)
+        if len(lines) % _BATCH == 0:
+            self._many()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
 
+    def _time(self, seconds: float) -> str:
+        """`rfc3339_micro`, with the part that changes once a second kept."""
+        micros = str(int(seconds * 1_000_000))
+        if micros[:-6] != self._second:
+            self._second = micros[:-6]
+            self._second_text = rfc3339(seconds)[:-1]
+        return f"{self._second_text}.{micros[-6:]}Z"
+
     def _tick(self) -> None:
         self._timer = None
-        if self._file.busy:
-            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
-        else:
+        if not self._file.busy:
             self._flush()
+        elif self._lines:
+            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
+
+    def _many(self) -> None:
+        """A batch is full. While the disk is slow, batches pile up; past a bound they are dropped."""
+        if not self._file.busy:
+            self._flush()
+        elif len(self._lines) >= _BACKLOG:
+            self._dropped += len(self._lines)
+            self._lines.clear()
 
     def _flush(self) -> None:
         if self._lines:
             self._file.write("".join(self._lines).encode())
             self._lines = []
-            self._size = 0
 
     @property
     def dropped(self) -> int:
