@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import ssl
 import urllib.error
@@ -15,6 +16,10 @@ import yaml
 
 from tarmac.api.catalog import build_catalog
 from tarmac.api.crds import crd_documents
+from tarmac.api.decode.bodies import check_object
+from tarmac.api.status import Invalid, invalid
+from tarmac.base.fielderrors import FieldErrors
+from tests.api.checking import make, served
 from tests.support.peer import Peer, running_peer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -109,29 +114,84 @@ def is_established(document: Document) -> bool:
     return conditions.get("Established", {}).get("status") == "True"
 
 
-@pytest.mark.peers
-@pytest.mark.timeout(180)
-def test_a_real_api_server_establishes_every_crd_and_takes_the_examples(documents: list[Document]) -> None:
+@pytest.fixture(scope="module")
+def real(documents: list[Document]) -> Iterator[Real]:
+    """A real API server that serves our CRDs."""
     with running_peer() as peer:
-        real = Real(peer)
+        server = Real(peer)
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         for document in documents:
-            answer = real.call("POST", path, document)
+            answer = server.call("POST", path, document)
             assert answer["kind"] == "CustomResourceDefinition", answer
         waiting = {document["metadata"]["name"] for document in documents}
         while waiting:
-            waiting = {name for name in waiting if not is_established(real.call("GET", f"{path}/{name}"))}
-        for example in sorted(EXAMPLES.glob("*.yaml")):
-            for item in yaml.safe_load_all(example.read_text()):
-                answer = created(real, item, documents)
-                assert answer["kind"] == item["kind"], (example.name, answer)
+            waiting = {name for name in waiting if not is_established(server.call("GET", f"{path}/{name}"))}
+        yield server
 
 
-def created(real: Real, item: Document, documents: list[Document]) -> Document:
+def created(real: Real, item: Document) -> Document:
     """The answer to creating an object; a new kind's endpoints may need a moment to appear."""
-    (crd,) = [document for document in documents if document["spec"]["names"]["kind"] == item["kind"]]
-    namespace = "/namespaces/default" if crd["spec"]["scope"] == "Namespaced" else ""
-    path = f"/apis/{item['apiVersion']}{namespace}/{crd['spec']['names']['plural']}"
+    resource = served(item["kind"])
+    namespace = "/namespaces/default" if resource.namespaced else ""
+    path = f"/apis/{item['apiVersion']}{namespace}/{resource.plural}"
     while real.call("GET", path).get("code") == 404:
         pass
     return real.call("POST", f"{path}?fieldValidation=Strict", item)
+
+
+@pytest.mark.peers
+@pytest.mark.timeout(180)
+def test_a_real_api_server_establishes_every_crd_and_takes_the_examples(real: Real) -> None:
+    for example in sorted(EXAMPLES.glob("*.yaml")):
+        for item in yaml.safe_load_all(example.read_text()):
+            answer = created(real, item)
+            assert answer["kind"] == item["kind"], (example.name, answer)
+
+
+def network(**spec: Any) -> Document:
+    return make("Network", {"ipam": {"mode": "Auto"}, **spec})
+
+
+COORDINATES = {"coordinates": {"latitude": "x", "longitude": "1"}}
+CITY = {"topology.datum.net/city-code": "DFW"}
+TWICE = [{"namespace": "a", "addresses": 1}, {"namespace": "a", "addresses": 2}]
+REFUSED = [
+    network(mtu=9000),
+    network(mtu=10),
+    network(mtu="large"),
+    network(ipFamilies="IPv4"),
+    network(ipFamilies=[]),
+    network(ipFamilies=["IPv4", "IPv4"]),
+    network(ipFamilies=["IPv4", "IPv6", "IPv4"]),
+    network(ipFamilies=["IPv5"]),
+    network(ipam={"mode": "Magic"}),
+    make("Network", {}),
+    {key: value for key, value in network().items() if key != "spec"},
+    make("Location", {"locationClassName": "rented"}),
+    make(
+        "Location",
+        {"locationClassName": "self-managed", "topology": CITY, "provider": {"nodes": {}}, **COORDINATES},
+    ),
+    make("NetworkBinding", {"network": {"name": ""}, "location": {"name": "a"}}),
+    make("SourceIPClaim", {"className": "", "families": []}),
+    make("SourceIPClass", {"ranges": [], "quota": {"overrides": TWICE}}),
+]
+
+
+def refused(item: Document) -> Document:
+    """The Status with which our own checks refuse an object."""
+    resource, obj = served(item["kind"]), copy.deepcopy(item)
+    errors = FieldErrors()
+    try:
+        check_object(resource, obj)
+    except Invalid as refusal:
+        return refusal.status()
+    resource.strategy.default(obj)
+    resource.strategy.validate(obj, errors)
+    return invalid(resource.group, resource.kind, obj["metadata"]["name"], errors).status()
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("item", REFUSED, ids=lambda item: json.dumps(item.get("spec")))
+def test_bounds_are_refused_in_the_words_of_the_real_server(real: Real, item: Document) -> None:
+    assert refused(item) == created(real, item)

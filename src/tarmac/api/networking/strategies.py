@@ -29,7 +29,8 @@ class LocationStrategy(OwnStrategy):
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
         """Topology, provider, coordinates."""
         spec = obj["spec"]
-        self._topology(spec.get("topology") or {}, errors)
+        if spec.get("topology") is not None:
+            self._topology(spec["topology"], errors)
         if spec.get("provider") is not None:
             self._provider(spec["provider"], errors)
         for field, limit in (("latitude", 90), ("longitude", 180)):
