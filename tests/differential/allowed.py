@@ -1,0 +1,25 @@
+"""The differences that are allowed, each with its reason. Anything else fails, and so does an entry that nothing needs.
+
+`case` and `where` are regular expressions over the whole id of a case and the whole place of a difference.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A kind of difference that is meant to be."""
+
+    reason: str
+    case: str
+    where: str
+
+    def covers(self, case: str, where: str) -> bool:
+        """Whether this entry speaks of that difference."""
+        return bool(re.fullmatch(self.case, case) and re.fullmatch(self.where, where))
+
+
+ALLOWED: tuple[Allowed, ...] = ()

@@ -1,0 +1,80 @@
+"""PUT of one object."""
+
+from __future__ import annotations
+
+from tests.differential.shared import (
+    LEASES,
+    MAPS,
+    PODS,
+    ROLES,
+    SERVICES,
+    WORKLOADS,
+    config_map,
+    pod,
+    role,
+    service,
+    workload,
+)
+from tests.differential.steps import create, feature, get, put
+
+_LEASE = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}}
+_RV = "metadata.resourceVersion"
+
+CASES = feature(
+    "update",
+    a_config_map=(
+        create(MAPS, config_map(data={"k": "v"})).keep(rv=_RV),
+        put(f"{MAPS}/a", config_map(data={"k": "w", "l": "x"}, resourceVersion="$rv")),
+        get(f"{MAPS}/a"),
+    ),
+    without_a_version=(create(MAPS, config_map(data={"k": "v"})), put(f"{MAPS}/a", config_map(data={"k": "w"}))),
+    a_workload_without_a_version=(create(WORKLOADS, workload()), put(f"{WORKLOADS}/a", workload(replicas=2))),
+    a_workload=(
+        create(WORKLOADS, workload()).keep(rv=_RV),
+        put(f"{WORKLOADS}/a", workload(replicas=2, resourceVersion="$rv")),
+    ),
+    with_an_old_version=(
+        create(MAPS, config_map(data={"k": "v"})).keep(rv=_RV),
+        put(f"{MAPS}/a", config_map(data={"k": "w"})),
+        put(f"{MAPS}/a", config_map(data={"k": "x"}, resourceVersion="$rv")),
+    ),
+    a_workload_with_an_old_version=(
+        create(WORKLOADS, workload()).keep(rv=_RV),
+        put(f"{WORKLOADS}/a", workload(replicas=2, resourceVersion="$rv")),
+        put(f"{WORKLOADS}/a", workload(replicas=3, resourceVersion="$rv")),
+    ),
+    with_nothing_changed=(
+        create(MAPS, config_map(data={"k": "v"})).keep(rv=_RV),
+        put(f"{MAPS}/a", config_map(data={"k": "v"}, resourceVersion="$rv")),
+    ),
+    with_another_uid=(
+        create(MAPS, config_map()),
+        put(f"{MAPS}/a", config_map(uid="7b1e0f1c-0000-0000-0000-000000000000")),
+    ),
+    under_another_name=(create(MAPS, config_map()), put(f"{MAPS}/a", config_map("b"))),
+    of_nothing=put(f"{MAPS}/a", config_map()),
+    a_workload_that_is_not_there=put(f"{WORKLOADS}/a", workload(resourceVersion="1")),
+    that_creates_a_lease=(put(f"{LEASES}/a", _LEASE), put(f"{LEASES}/a", _LEASE)),
+    a_role=(create(ROLES, role()), put(f"{ROLES}/a", role(rules=[]))),
+    the_image_of_a_pod=(
+        create(PODS, pod()),
+        put(f"{PODS}/a", pod(spec={"containers": [{"name": "main", "image": "registry.example/app:2"}]})),
+    ),
+    what_a_pod_may_not_change=(
+        create(PODS, pod()),
+        put(f"{PODS}/a", pod(spec={"containers": [{"name": "other", "image": "registry.example/app:2"}]})),
+    ),
+    a_service_keeps_its_address=(
+        create(SERVICES, service()),
+        put(f"{SERVICES}/a", service(spec={"ports": [{"port": 81}]})),
+    ),
+    the_address_of_a_service=(
+        create(SERVICES, service()).keep(rv=_RV),
+        put(f"{SERVICES}/a", service(spec={"clusterIP": "None"}, resourceVersion="$rv")),
+    ),
+    an_immutable_config_map=(
+        create(MAPS, {**config_map(data={"k": "v"}), "immutable": True}),
+        put(f"{MAPS}/a", config_map(data={"k": "w"})),
+    ),
+    to_something_invalid=(create(MAPS, config_map()), put(f"{MAPS}/a", config_map(data={"bad key": "v"}))),
+)

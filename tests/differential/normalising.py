@@ -1,0 +1,96 @@
+"""Takes out of an answer what no two servers share, and nothing else.
+
+Uids, resource versions, generated names and cluster addresses become ordinals in the order in which a play first shows
+them. So `<version 2>` in both answers still says that the same write is meant, and that it is not the first one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+_UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_SERVER = re.compile(r"\b127\.0\.0\.1:\d+\b")
+_VERSION = re.compile(r"(?<=\()\d+(?=\))")  # as conflicts tell it
+_QUOTED_OBJECT = re.compile(r'Invalid value: "\{.*\}": ', re.DOTALL)  # keys come in any order
+_AGE = re.compile(r"^\d+s$")
+_ADDRESS = re.compile(r"^10\.\d+\.\d+\.\d+$")
+
+
+class Normaliser:
+    """The memory of one play on one server."""
+
+    def __init__(self) -> None:
+        self._ordinals: dict[str, dict[str, str]] = {}
+        self._generated: dict[str, str] = {}
+
+    def __call__(self, value: Any) -> Any:
+        """The comparable form of a decoded body, or of text."""
+        self._find_generated_names(value)
+        return self._walk(value)
+
+    def _walk(self, value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return self._object(value)
+        if isinstance(value, list):
+            items = [self._walk(item, key) for item in value]
+            return sorted(items, key=_entry_order) if key == "managedFields" else items
+        if isinstance(value, str):
+            return self._text(key, value)
+        return self._ordinal("port", str(value)) if key == "nodePort" and value else value
+
+    def _object(self, value: dict[str, Any]) -> dict[str, Any]:
+        walked = {name: self._walk(item, name) for name, item in value.items()}
+        metadata = walked.get("metadata")
+        if isinstance(metadata, dict) and metadata.get("resourceVersion"):
+            raw = value["metadata"]["resourceVersion"]
+            of_many = "items" in value or "rows" in value or _is_bookmark(value)
+            metadata["resourceVersion"] = "<version>" if of_many else self._ordinal("version", raw)
+        return walked
+
+    def _text(self, key: str, text: str) -> str:
+        rule = _BY_KEY.get(key)
+        if rule and text:
+            return rule(self, text)
+        for name, stable in self._generated.items():
+            text = text.replace(name, stable)
+        text = _UID.sub(lambda found: self._ordinal("uid", found[0]), text)
+        text = _VERSION.sub(lambda found: self._ordinal("version", found[0]), text)
+        text = _QUOTED_OBJECT.sub("Invalid value: <object>: ", text)
+        text = _TIME.sub(lambda found: "<microtime>" if found[1] else "<time>", text)
+        return _SERVER.sub("<server>", text)
+
+    def _ordinal(self, what: str, value: str) -> str:
+        known = self._ordinals.setdefault(what, {})
+        return known.setdefault(value, f"<{what} {len(known) + 1}>")
+
+    def _find_generated_names(self, value: Any) -> None:
+        if isinstance(value, dict):
+            prefix, name = value.get("generateName"), value.get("name")
+            if isinstance(prefix, str) and prefix and isinstance(name, str) and name.startswith(prefix):
+                random = "r" * (len(name) - len(prefix))
+                self._generated.setdefault(name, f"{prefix}<{random} {len(self._generated) + 1}>")
+        for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            self._find_generated_names(item)
+
+    def _address(self, text: str) -> str:
+        return self._ordinal("address", text) if _ADDRESS.match(text) else text
+
+
+_BY_KEY: dict[str, Callable[[Normaliser, str], str]] = {
+    "continue": lambda _, __: "<continue>",
+    "clusterIP": Normaliser._address,
+    "clusterIPs": Normaliser._address,
+    "cells": lambda self, text: "<age>" if _AGE.match(text) else self._address(self._text("", text)),
+}
+
+
+def _is_bookmark(value: dict[str, Any]) -> bool:
+    """Whether it is the bare object of a BOOKMARK event, which has a version and no name."""
+    return not value["metadata"].get("name")
+
+
+def _entry_order(entry: Any) -> tuple[str, ...]:
+    return tuple(str(entry.get(key, "")) for key in ("operation", "manager", "subresource", "apiVersion", "fieldsV1"))

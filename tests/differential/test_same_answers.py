@@ -1,0 +1,64 @@
+"""Sends the same requests to the real kube-apiserver and to ours, and compares what clients can see of the answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.differential.allowed import ALLOWED, Allowed
+from tests.differential.cases import all_cases
+from tests.differential.comparing import differences, report
+from tests.differential.conftest import Pair
+from tests.differential.playing import Play, prepare
+from tests.differential.steps import Case
+
+pytestmark = pytest.mark.peers
+
+CASES = all_cases()
+FEATURES = (
+    "discovery", "OpenAPI", "version and health", "create", "get", "list", "update", "delete", "deletecollection",
+    "watch", "JSON patch", "merge patch", "strategic merge patch", "server-side apply", "dryRun", "fieldValidation",
+    "generateName", "limit and continue", "resourceVersion", "sendInitialEvents", "bookmarks", "selectors", "Table",
+    "PartialObjectMetadata", "status", "scale", "binding", "eviction", "token", "finalizers", "propagation policy",
+    "generation", "namespace life cycle", "events", "JSON bodies", "YAML bodies", "protobuf bodies", "errors",
+)  # fmt: skip
+LEAST_OF_EACH = 6
+LEAST_IN_ALL = 150
+
+_used: set[Allowed] = set()
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(CASES)), ids=[case.id for case in CASES])
+def test_the_servers_agree(pair: Pair, number: int, case: Case) -> None:
+    namespace = f"case-{number}"
+    plays: list[list[object]] = []
+    for server in (pair.real, pair.ours):
+        prepare(server, namespace)
+        plays.append(Play(server, namespace).run(case))
+    found = [each for each in differences(*plays) if not _is_allowed(case, each.where)]
+    assert not found, report(case, found)
+
+
+def _is_allowed(case: Case, where: str) -> bool:
+    entries = {entry for entry in ALLOWED if entry.covers(case.id, where)}
+    _used.update(entries)
+    return bool(entries)
+
+
+def test_every_feature_has_its_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = Counter(case.feature for case in CASES)
+    with capsys.disabled():
+        print(
+            "\ndifferential cases:", ", ".join(f"{name} {counts[name]}" for name in FEATURES), f"({len(CASES)} in all)"
+        )
+    assert set(counts) == set(FEATURES)
+    assert not [name for name in FEATURES if counts[name] < LEAST_OF_EACH]
+    assert len(CASES) >= LEAST_IN_ALL
+    assert len({case.id for case in CASES}) == len(CASES)
+
+
+def test_every_allowance_is_needed(pair: Pair, request: pytest.FixtureRequest) -> None:
+    if request.session.testscollected < len(CASES):
+        pytest.skip("NOT RUN: only some cases were played")
+    assert [entry.reason for entry in ALLOWED if entry not in _used] == []
