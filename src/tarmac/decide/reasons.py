@@ -1,0 +1,196 @@
+"""The one catalogue of reasons: every code that a verdict, a condition or an event may carry.
+
+Each reason says who can do something about it, how much it matters when many children disagree, and what it means in
+one sentence. Roll-up shows the child's reason with the highest priority, because that is the one a person can act on:
+"the network does not exist" is more useful than "instances are being provisioned". Codes are plain strings, so that a
+stored condition, a verdict and a test compare without conversion; a code is part of the API and never changes.
+
+`docs/reference/reasons.md` is this table for readers; a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Actor(Enum):
+    """Who can act on a reason."""
+
+    NOBODY = "nobody"  # all is well, or it says what happened
+    USER = "user"  # whoever wrote the manifest
+    PLATFORM = "platform"  # whoever runs the places, nodes and networks
+    TRANSIENT = "transient"  # it goes on by itself
+    STALLED = "stalled"  # it should have gone on by itself, and did not
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One entry. `patience` is how many seconds a transient reason may last before it counts as stalled."""
+
+    code: str
+    actor: Actor
+    priority: int
+    text: str
+    patience: int = 0
+
+
+CATALOGUE: Final[dict[str, Reason]] = {}
+
+_HAND_OFF, _NETWORK, _INSTANCE = 600, 900, 1800
+
+
+def _add(actor: Actor, priority: int, code: str, text: str, patience: int = 0) -> str:
+    assert code not in CATALOGUE, f"{code} is in the catalogue twice"
+    CATALOGUE[code] = Reason(code, actor, priority, text, patience)
+    return code
+
+
+def fine(code: str, text: str) -> str:
+    """A reason of something that is as it should be, or that merely happened."""
+    return _add(Actor.NOBODY, 0, code, text)
+
+
+def user(priority: int, code: str, text: str) -> str:
+    """A reason that the author of the manifest can remove."""
+    return _add(Actor.USER, priority, code, text)
+
+
+def platform(priority: int, code: str, text: str) -> str:
+    """A reason that an operator can remove."""
+    return _add(Actor.PLATFORM, priority, code, text)
+
+
+def transient(priority: int, code: str, text: str, patience: int = _INSTANCE) -> str:
+    """A reason that goes away by itself."""
+    return _add(Actor.TRANSIENT, priority, code, text, patience)
+
+
+# Priorities: 1 generic, 10 under way, 20 network under way, 30 capacity, 40 quota, 50 the instance itself,
+# 60 places and networks that do not exist, 70 networks that cannot be made, 80 nothing can go on without a person.
+
+# As it should be.
+AVAILABLE_PLACEMENT_FOUND = fine("AvailablePlacementFound", "At least one placement is available.")
+AVAILABLE_DEPLOYMENT_FOUND = fine("AvailableDeploymentFound", "At least one deployment is available.")
+STABLE_INSTANCE_FOUND = fine("StableInstanceFound", "At least one instance is ready.")
+PROGRAMMED = fine("Programmed", "The instance has a node and a sandbox.")
+RUNNING = fine("Running", "The instance runs.")
+COMPLETE = fine("Complete", "Every instance that is wanted exists, is ready and is of the newest revision.")
+NODES_READY = fine("NodesReady", "The place has nodes that are ready.")
+PROVIDER_READY = fine("ProviderReady", "Whoever runs the place says that it is ready.")
+NETWORK_CONTEXT_READY = fine("NetworkContextReady", "The network is usable at the place.")
+SUBNET_READY = fine("SubnetReady", "The subnet is usable.")
+PREFIX_ALLOCATED = fine("PrefixAllocated", "The subnet has a range of addresses.")
+QUOTA_AVAILABLE = fine("QuotaAvailable", "The quota has room for the instance.")
+WITHIN_SCALING_LIMITS = fine("WithinScalingLimits", "The number of instances is what the metrics ask for.")
+
+# What happened, for events.
+SCALED = fine("Scaled", "The number of instances that are wanted has changed.")
+ROLLOUT_STARTED = fine("RolloutStarted", "A new revision begins to replace the old one.")
+ROLLOUT_COMPLETE = fine("RolloutComplete", "Every instance is of the newest revision and ready.")
+SCHEDULED = fine("Scheduled", "A node was chosen.")
+CITY_MOVED = fine("CityMoved", "Instances of a lost city start in another.")
+CITY_RETURNED = fine("CityReturned", "A lost city is healthy again and takes its instances back.")
+
+# Nothing more precise is known.
+NO_AVAILABLE_PLACEMENTS = transient(1, "NoAvailablePlacements", "No placement is available yet.")
+NO_AVAILABLE_DEPLOYMENTS = transient(1, "NoAvailableDeployments", "No deployment of the placement is available yet.")
+PENDING = transient(1, "Pending", "Nobody has looked at it yet.", _HAND_OFF)
+FAILED = platform(50, "Failed", "It failed, and the message is all that is known.")
+
+# Under way.
+NEW_REVISION = transient(10, "NewRevision", "A new revision is replacing the old one.")
+SCALING = transient(10, "Scaling", "Instances are being added or removed.")
+PROVISIONING_INSTANCES = transient(10, "ProvisioningInstances", "Instances are being made.")
+LOCATION_ASSIGNED = transient(10, "LocationAssigned", "The deployment has a place; its instances come next.", _HAND_OFF)
+PENDING_PROGRAMMING = transient(10, "PendingProgramming", "The instance waits for a node.", _HAND_OFF)
+PROGRAMMING_IN_PROGRESS = transient(10, "ProgrammingInProgress", "A node is making the instance.")
+SCHEDULING_GATES_PRESENT = transient(11, "SchedulingGatesPresent", "Something must be ready before the instance.")
+STARTING = transient(10, "Starting", "The instance is starting.")
+STOPPING = transient(10, "Stopping", "The instance is stopping.")
+STOPPED = transient(10, "Stopped", "The instance has stopped.")
+NOT_READY = transient(12, "NotReady", "The instance runs, but says that it is not ready to serve.")
+TERMINATING = transient(10, "Terminating", "The object is being deleted.")
+WAITING_FOR_INSTANCE = transient(10, "WaitingForInstance", "The rollout waits for an instance to become ready.")
+NAME_BEING_DELETED = transient(10, "NameBeingDeleted", "An older object of the same name is still being deleted.")
+PAUSED = user(13, "Paused", "Rollout and scaling are paused.")
+STALLED = _add(Actor.STALLED, 35, "Stalled", "It should have gone on by itself long ago.")
+
+# Networks under way, missing or impossible.
+PROVISIONING_NETWORK = transient(20, "ProvisioningNetwork", "The network is being made.", _NETWORK)
+NETWORK_CONTEXT_NOT_READY = transient(20, "NetworkContextNotReady", "The network is not usable here yet.", _NETWORK)
+SUBNET_NOT_READY = transient(20, "SubnetNotReady", "The subnet has no addresses yet.", _NETWORK)
+NETWORK_NOT_FOUND = user(65, "NetworkNotFound", "The network does not exist.")
+ADDRESS_FAMILY_NOT_CARRIED = user(64, "AddressFamilyNotCarried", "The network does not carry the address family.")
+NETWORK_FAILED_TO_CREATE = platform(70, "NetworkFailedToCreate", "The network could not be made.")
+ADDRESS_RANGE_EXHAUSTED = user(71, "AddressRangeExhausted", "The network's range has no room for another subnet.")
+ADDRESS_POOL_EXHAUSTED = user(71, "AddressPoolExhausted", "The subnet has no free address.")
+NETWORK_IDS_EXHAUSTED = platform(71, "NetworkIdsExhausted", "No network identifier is free.")
+
+# Places.
+NO_LOCATIONS = platform(62, "NoLocations", "No Location exists.")
+NO_CANDIDATE_LOCATIONS = platform(61, "NoCandidateLocations", "No Location of the city can take the deployment.")
+NO_MATCHING_LOCATIONS = user(60, "NoMatchingLocations", "The placement matches no Location.")
+LOCATION_NOT_FOUND = user(60, "LocationNotFound", "The Location does not exist.")
+LOCATION_NOT_READY = platform(55, "LocationNotReady", "The Location is not ready.")
+NO_READY_NODES = platform(55, "NoReadyNodes", "None of the place's nodes is ready.")
+LOCATION_UNREACHABLE = platform(
+    55, "LocationUnreachable", "The place cannot be reached; what runs there may well run on."
+)
+CITY_LOST = platform(55, "CityLost", "The city is lost; its instances wait for it.")
+NO_FALLBACK_CITY = platform(56, "NoFallbackCity", "None of the cities to move to is ready.")
+MOVE_RATE_LIMITED = transient(54, "MoveRateLimited", "The move of a lost city's instances goes step by step.")
+
+# Quota and capacity.
+QUOTA_EXHAUSTED = user(40, "QuotaExhausted", "The quota has no room for another instance.")
+INSUFFICIENT_CAPACITY = platform(30, "InsufficientCapacity", "No node has room.")
+
+# Why a node was passed over.
+UNSCHEDULABLE = platform(31, "Unschedulable", "No node can take the pod.")
+NO_NODES = platform(32, "NoNodes", "No node exists where the pod may run.")
+NODE_NOT_READY = platform(31, "NodeNotReady", "The node is not ready.")
+NODE_UNSCHEDULABLE = platform(31, "NodeUnschedulable", "The node is cordoned.")
+TAINT_NOT_TOLERATED = user(31, "TaintNotTolerated", "The node has a taint that the pod does not tolerate.")
+NODE_SELECTOR_MISMATCH = user(31, "NodeSelectorMismatch", "The node lacks a label that the pod asks for.")
+NODE_AFFINITY_MISMATCH = user(31, "NodeAffinityMismatch", "The node does not match the pod's affinity.")
+OUTSIDE_LOCATION = user(31, "OutsideLocation", "The node is not at the Location that the pod belongs to.")
+PORT_IN_USE = user(31, "PortInUse", "A port that the pod wants on the node is taken.")
+TOPOLOGY_SPREAD_UNSATISFIED = user(31, "TopologySpreadUnsatisfied", "The pod would make the spread too uneven.")
+POD_AFFINITY_UNSATISFIED = user(31, "PodAffinityUnsatisfied", "No pod that this one wants to be near is there.")
+POD_ANTI_AFFINITY_UNSATISFIED = user(31, "PodAntiAffinityUnsatisfied", "A pod that this one must not be near is there.")
+RUNTIME_UNAVAILABLE = platform(31, "RuntimeUnavailable", "The node does not offer the pod's runtime.")
+CLASS_NOT_OFFERED = user(31, "ClassNotOffered", "The node does not offer the pod's quality-of-service class.")
+DISK_ELSEWHERE = platform(31, "DiskElsewhere", "The pod's disk is on another node.")
+DISK_ON_LOST_NODE = platform(80, "DiskOnLostNode", "The pod's disk is on a node that is lost.")
+
+# The instance itself.
+SOURCE_NOT_FOUND = user(52, "SourceNotFound", "A ConfigMap or Secret that the instance needs does not exist.")
+IMAGE_UNAVAILABLE = user(53, "ImageUnavailable", "The image cannot be pulled.")
+CONFIGURATION_ERROR = user(53, "ConfigurationError", "The container cannot be made as it is described.")
+INSTANCE_CRASHING = user(51, "InstanceCrashing", "The instance starts and ends again and again.")
+OUT_OF_MEMORY = user(51, "OutOfMemory", "The instance used more memory than it has.")
+NODE_LOST = transient(33, "NodeLost", "The instance's node is lost; a replacement comes after a while.")
+NAME_TAKEN = user(80, "NameTaken", "An object of that name belongs to someone else.")
+INSTANCE_TYPE_NOT_FOUND = user(66, "InstanceTypeNotFound", "The instance type does not exist.")
+INSTANCE_TYPE_DISABLED = user(66, "InstanceTypeDisabled", "The instance type may no longer be used.")
+INSTANCE_TYPE_DEPRECATED = user(2, "InstanceTypeDeprecated", "The instance type will go; use its replacement.")
+
+# Scaling.
+METRICS_UNAVAILABLE = platform(14, "MetricsUnavailable", "The metrics cannot be read; the number stays.")
+TOO_FEW_METRICS = transient(14, "TooFewMetrics", "Too few instances have reported; the number stays.")
+SCALE_DOWN_STABILIZED = transient(3, "ScaleDownStabilized", "A recent peak holds the number up for a while.")
+SCALE_RATE_LIMITED = transient(3, "ScaleRateLimited", "A scaling policy limits how fast the number changes.")
+TOO_MANY_REPLICAS = user(3, "TooManyReplicas", "The metrics ask for more than maxReplicas.")
+TOO_FEW_REPLICAS = user(3, "TooFewReplicas", "The metrics ask for fewer than minReplicas.")
+
+
+def reason(code: str) -> Reason:
+    """The entry of a code. Raises KeyError for a code that is not in the catalogue."""
+    return CATALOGUE[code]
+
+
+def priority(code: str) -> int:
+    """How much a code matters in roll-up; a provider's own code counts as something that failed."""
+    known = CATALOGUE.get(code)
+    return CATALOGUE[FAILED].priority if known is None else known.priority
