@@ -18,6 +18,7 @@ class InstanceCreation(Plugin):
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         return resource.bucket == "compute.datumapis.com/instances" and subresource == "" and operation == "CREATE"
 
-    def validate(self, attributes: Attributes) -> None:
+    def admit(self, attributes: Attributes) -> None:
+        # Here and not in `validate`: somebody who may not create one need not be told what is wrong with theirs.
         if not CONTROLLERS.intersection((attributes.user.name, *attributes.user.groups)):
             raise refuse(attributes, "instances are created by the controllers only; create a Workload instead")

@@ -14,7 +14,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
-from tarmac.server.admission.quota.charges import CLAIMS, PODS, SERVICES, Charges, unspecified
+from tarmac.server.admission.quota.charges import CLAIMS, PODS, SERVICES, Charges, matches, unspecified
 from tarmac.server.admission.quota.ledger import BUCKET, Ledger, Quota, exceeded
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader, decode
@@ -57,11 +57,11 @@ class ResourceQuotas(Plugin):
             self._ledger.expect(attributes.namespace, bucket, f"{attributes.namespace}/{attributes.name}")
 
     def _check(self, attributes: Attributes, quota: Quota, bucket: str, obj: JsonObject) -> None:
-        cost = quota.cost(bucket, obj)
-        if not cost:
+        if not matches(quota.spec, bucket, obj):
             return
         if bucket == PODS and attributes.operation == "CREATE" and (missing := unspecified(quota.hard, obj)):
             raise refuse(attributes, f"failed quota: {quota.name}: {missing}")
+        cost = quota.cost(bucket, obj)
         before = quota.cost(bucket, attributes.old)
         delta = {name: amount - before[name] if name in before else amount for name, amount in cost.items()}
         used = self._ledger.used(quota)

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.admission.world import World
+
+
+@pytest.fixture
+async def world() -> AsyncGenerator[World]:
+    async with World() as made:
+        yield made
