@@ -15,7 +15,7 @@ GOOD_CONTAINER = {
     "image": "x",
     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
 }
-GOOD = {"securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}}
+GOOD: dict[str, Any] = {"securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}}
 
 
 async def _namespace(world: World, name: str, **labels: str) -> None:

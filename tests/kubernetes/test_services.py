@@ -127,7 +127,7 @@ def test_becoming_an_external_name_gives_the_address_back() -> None:
 
 
 def test_an_update_that_leaves_allocated_values_out_keeps_them() -> None:
-    old = {"type": "NodePort", "clusterIP": "10.96.0.5", "clusterIPs": ["10.96.0.5"]}
+    old: dict[str, Any] = {"type": "NodePort", "clusterIP": "10.96.0.5", "clusterIPs": ["10.96.0.5"]}
     old["ports"] = [{"port": 80, "protocol": "TCP", "nodePort": 31000}]
     new: dict[str, Any] = {"type": "NodePort", "ports": [{"port": 80, "protocol": "TCP"}]}
     families.patch_allocated(new, old)

@@ -45,6 +45,7 @@ _SYSCTLS = frozenset(
     }
 )
 _SELINUX_TYPES = frozenset({"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
+_REMARKABLE = frozenset({"securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
 _PROFILES = ("RuntimeDefault", "Localhost")
 _VOLUMES = frozenset(
     {
@@ -76,7 +77,22 @@ Rule = Callable[[JsonObject], Violation | None]
 
 def violations(pod: JsonObject, level: str) -> list[Violation]:
     """Everything in the Pod that the level does not allow."""
+    if level == "baseline" and _is_plain(pod):
+        return []
     return [found for rule in LEVELS[level] if (found := rule(pod)) is not None]
+
+
+def _is_plain(pod: JsonObject) -> bool:
+    """Whether the Pod sets nothing that a baseline rule looks at: true for most, and quick to see."""
+    spec = pod["spec"]
+    if spec.get("securityContext") or any(spec.get(field) for field in ("hostNetwork", "hostPID", "hostIPC")):
+        return False
+    if any("hostPath" in volume for volume in spec.get("volumes") or ()):
+        return False
+    return all(
+        _REMARKABLE.isdisjoint(container) and not any(port.get("hostPort") for port in container.get("ports") or ())
+        for container in _containers(pod)
+    )
 
 
 def _containers(pod: JsonObject) -> Iterator[JsonObject]:
