@@ -188,7 +188,44 @@ async def test_repeated_events_are_heard_once() -> None:
         w.server.repeat(3)
         await w.settle()
         assert w.heard == heard
-        assert w.informer.stats.repeats == 3
+        assert w.informer.stats.repeats == 2
+
+
+async def test_a_repeated_departure_from_a_selection_does_not_undo_the_return() -> None:
+    async with world() as w:
+        chosen = w.informers.informer(CONFIG_MAPS, labels="app=web")
+        for app in ("web", "db", "web"):
+            w.put("a", app, labels={"app": app})
+            await w.settle()
+        w.server.repeat(2)
+        await w.settle()
+        assert chosen.cache.keys() == ["default/a"]
+
+
+async def test_a_deletion_that_shows_the_last_version_is_a_deletion() -> None:
+    async with world() as w:
+        w.put("a", "1")
+        await w.settle()
+        (watcher,) = w.server.watchers
+        place, obj = w.server.objects.popitem()
+        assert place.name == "a"
+        watcher.sink.write(json.dumps({"type": "DELETED", "object": obj}).encode() + b"\n")
+        await w.settle()
+        assert w.heard == [("added", "a", "1"), ("removed", "a", "1")]
+
+
+async def test_a_late_deletion_does_not_remove_the_objects_successor() -> None:
+    async with world() as w:
+        w.put("a", "1")
+        await w.settle()
+        old = w.server.find("configmaps", "a")
+        w.server.remove("configmaps", "a")
+        w.put("a", "2")
+        await w.settle()
+        (watcher,) = w.server.watchers
+        watcher.sink.write(json.dumps({"type": "DELETED", "object": old}).encode() + b"\n")
+        await w.settle()
+        assert w.copy() == w.truth()
 
 
 async def test_an_error_event_of_410_relists_and_any_other_resumes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,22 +65,25 @@ class Link:
 class Contender:
     """One process: its link, its elector, and a job that writes as long as it may."""
 
-    def __init__(self, name: str, server: ModelServer, clock: ManualClock, skew: float = 0.0) -> None:
+    def __init__(self, name: str, server: ModelServer, clock: ManualClock, skew: float, seed: int) -> None:
         self.link = Link(server)
         self.clock = SkewedClock(clock, skew)
-        client = Client(self.link, self.clock, Randomness(len(name)))
+        client = Client(self.link, self.clock, Randomness(seed))
         self.elector = Elector(client, "lock", "kube-system", name)
         self.epochs: list[int] = []
         self.leadership: Leadership | None = None
         self.cancelled = 0
+        self.working = False
 
     async def lead(self, leadership: Leadership) -> None:
         self.epochs.append(leadership.epoch)
         self.leadership = leadership
+        self.working = True
         try:
             await asyncio.Event().wait()
         finally:
             self.cancelled += 1
+            self.working = False
 
     @property
     def leads(self) -> bool:
@@ -87,10 +91,15 @@ class Contender:
 
 
 class Scene:
-    def __init__(self, *skews: float) -> None:
+    """Contenders for one lease, whose wall clocks are off by `skews`."""
+
+    def __init__(self, *skews: float, seed: int = 0) -> None:
         self.clock = ManualClock()
         self.server = ModelServer(clock=self.clock)
-        self.contenders = [Contender("x" * (n + 1), self.server, self.clock, skew) for n, skew in enumerate(skews)]
+        self.contenders = [
+            Contender(f"contender-{number}", self.server, self.clock, skew, seed + number)
+            for number, skew in enumerate(skews)
+        ]
 
     async def pass_time(self, seconds: float) -> None:
         """Advance in small steps; never may two lead."""
@@ -98,6 +107,7 @@ class Scene:
             for _ in range(12):
                 await asyncio.sleep(0)
             assert sum(each.leads for each in self.contenders) <= 1, "two leaders"
+            assert sum(each.working for each in self.contenders) <= 1, "two at work"
             self.clock.advance(0.5)
 
     @property
@@ -151,7 +161,9 @@ async def test_a_leader_cut_off_stops_before_the_next_one_starts() -> None:
         old = scene.leader
         assert old is not None
         old.link.up = False
-        await scene.pass_time(30)
+        await scene.pass_time(11)
+        assert not old.working, "its work ends with its own deadline"
+        await scene.pass_time(19)
         new = scene.leader
         assert new is not None
         assert new is not old
@@ -177,6 +189,27 @@ async def test_a_short_outage_costs_no_leadership() -> None:
         await scene.pass_time(30)
         assert scene.leader is leader
         assert leader.cancelled == 0
+
+    await _scene(scene, play)
+
+
+@pytest.mark.parametrize("seed", range(25))
+async def test_cuts_at_any_moment_never_make_two_leaders(seed: int) -> None:
+    dice = random.Random(seed)
+    scene = Scene(0, dice.uniform(-1e6, 1e6), 0, seed=seed)
+
+    async def play(_running: Any) -> None:
+        for _ in range(12):
+            for each in scene.contenders:
+                each.link.up = dice.random() < 0.6
+                each.clock.skew += dice.choice((0.0, -1e4, 1e4))
+            await scene.pass_time(dice.uniform(1, 25))
+        for each in scene.contenders:
+            each.link.up = True
+        await scene.pass_time(60)
+        assert scene.leader is not None
+        epochs = sorted(epoch for each in scene.contenders for epoch in each.epochs)
+        assert len(set(epochs)) == len(epochs), "no epoch twice"
 
     await _scene(scene, play)
 

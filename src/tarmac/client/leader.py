@@ -19,6 +19,7 @@ unique to one leadership.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -271,7 +272,7 @@ class Elector:
     def _record(self, epoch: int, *, acquired: str | None, renewed: str) -> JsonObject:
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": round(self._timing.lease_duration),
+            "leaseDurationSeconds": math.ceil(self._timing.lease_duration),  # never less than we count on
             "acquireTime": acquired,
             "renewTime": renewed,
             "leaseTransitions": epoch,

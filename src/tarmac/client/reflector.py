@@ -196,7 +196,7 @@ class Reflector:
                 if not newer and version != self._version:
                     raise _Rewound(f"bookmark {version} after {self._version}")
                 self.stats.bookmarks += 1
-            elif newer:
+            elif newer or change.type == "DELETED":
                 self.stats.events += 1
                 self._sink.changed(change)
             else:
