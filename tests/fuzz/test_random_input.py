@@ -20,6 +20,12 @@ from tests.support.tarmac_process import TarmacProcess
 ROUNDS = 40 if os.environ.get("TARMAC_SOAK") else 4
 SEED = int(os.environ.get("TARMAC_SEED", "7"))
 STORED = [resource for resource in build_catalog() if resource.stored and "create" in resource.verbs]
+# Refusals that Kubernetes itself words as 500 or 504; clients know them by their text.
+KUBERNETES_FAILS_TOO = (
+    b"resourceVersion should not be set on objects to be created",
+    b"Too large resource version",
+    b"strconv.ParseUint: parsing",  # the resourceVersion of a watch
+)
 PATCHES = [
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -42,7 +48,8 @@ class Door:
         self._connection.request(method, path, body, {"Content-Type": content_type, "User-Agent": "fuzz/1"})
         answer = self._connection.getresponse()
         text = answer.read()
-        assert answer.status < 500, f"seed {SEED}: {method} {path} {content_type}\n{body[:3000]!r}\n→ {text.decode()}"
+        if answer.status >= 500 and not any(words in text for words in KUBERNETES_FAILS_TOO):
+            pytest.fail(f"seed {SEED}: {method} {path} {content_type}\n{body[:3000]!r}\n→ {text.decode()}")
         if answer.status >= 400 and answer.getheader("Content-Type", "").startswith("application/json"):
             assert json.loads(text)["kind"] == "Status"
         assert self._server.pid == self._pid

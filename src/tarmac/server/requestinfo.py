@@ -87,13 +87,21 @@ def _refine(info: RequestInfo, request: Request) -> RequestInfo:
     """A list may be a watch, and a collection may be narrowed to one name, which is what gets authorized."""
     if info.verb not in ("list", "watch", "deletecollection"):
         return info
-    if info.verb == "list" and request.param("watch") in ("true", "1"):
+    if info.verb == "list" and boolean(request, "watch"):
         info = info._replace(verb="watch")
     if not info.name:
         name = _selected_name(request.param("fieldSelector"))
         if name:
             info = info._replace(name=name)
     return info
+
+
+def boolean(request: Request, name: str) -> bool | None:
+    """A query parameter as Kubernetes reads booleans: present and not `false` or `0` is true."""
+    values = request.params().get(name)
+    if not values:
+        return None
+    return values[0].lower() not in ("false", "0")
 
 
 def _selected_name(selector: str) -> str:

@@ -104,6 +104,7 @@ def check_object(
     """Check an object that a patch made, in place; returns warnings. `repeated` are keys that the patch had twice."""
     notes = [f'duplicate field "{path}"' for path in repeated]
     try:
+        _insist_on_object(resource, obj)
         if not resource.native:
             check_own_kind(resource, obj)
             return _check_own(resource, obj, field_validation, None, notes)
@@ -113,6 +114,13 @@ def check_object(
         cause = FieldError("Invalid", "patch", msgspec.json.encode(obj).decode(), str(refusal))
         details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.path}]}
         raise Invalid(f' "" is invalid: {cause}', details=details) from None
+
+
+def _insist_on_object(resource: Resource, obj: object) -> None:
+    """A JSON patch of the whole document may make it anything."""
+    if not isinstance(obj, dict):
+        kind = "array" if isinstance(obj, list) else "null" if obj is None else type(obj).__name__
+        raise Refused(f"json: cannot unmarshal {kind} into Go value of type v1.{resource.kind}")
 
 
 def _check_kind(resource: Resource, obj: JsonObject) -> None:

@@ -18,9 +18,10 @@ from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.admission.chain import Attributes
 from tarmac.server.http.messages import Request, Response
 from tarmac.server.printing.answers import document
+from tarmac.server.requestinfo import boolean
 from tarmac.server.storage.bodies import read_delete_options
 from tarmac.server.storage.metadata import FOREGROUND, ORPHAN
-from tarmac.server.storage.options import WriteOptions, boolean, check_dry_run, integer
+from tarmac.server.storage.options import WriteOptions, check_dry_run, integer
 from tarmac.server.storage.served import Call, Served
 from tarmac.server.storage.updating import until_visible
 from tarmac.store.interface import Conflict, Entry, Missing, splice

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, cast
 from tarmac.api.status import BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.http.messages import Request
+from tarmac.server.requestinfo import boolean
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
@@ -64,14 +65,6 @@ def check_dry_run(values: list[str], errors: FieldErrors) -> bool:
     if any(value != "All" for value in values):
         errors.not_supported("dryRun", values, ["All"])
     return bool(values)
-
-
-def boolean(request: Request, name: str) -> bool | None:
-    """A query parameter as Kubernetes reads booleans: present and not `false` or `0` is true."""
-    values = request.params().get(name)
-    if not values:
-        return None
-    return values[0].lower() not in ("false", "0")
 
 
 def integer(request: Request, name: str) -> int | None:
