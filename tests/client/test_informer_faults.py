@@ -281,6 +281,18 @@ async def test_a_server_that_closes_every_watch_at_once_is_not_hammered() -> Non
         assert len(w.server.requests) - before <= 2
 
 
+async def test_a_server_whose_history_is_always_gone_is_not_hammered() -> None:
+    made = World(streaming_lists=False)
+    made.server.compacted = 10**9
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(made.informers.run())
+        for _ in range(300):
+            await asyncio.sleep(0)
+        assert made.informer.has_synced
+        assert len(made.server.requests) == 6, "twice: refused stream, page, watch; then a pause"
+        running.cancel()
+
+
 async def test_selectors_turn_leaving_into_removal() -> None:
     async with world() as w:
         chosen = w.informers.informer(CONFIG_MAPS, labels="app=web")

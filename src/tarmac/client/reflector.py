@@ -7,8 +7,9 @@ has never come that far (a restored backup). Broken connections, garbage and ser
 relist.
 
 Events at or below the version already seen are repeats and are skipped, so nothing is ever applied twice or
-backwards. A listing is streamed through the watch itself where the server offers it (`sendInitialEvents`), else
-fetched page by page.
+backwards. Deletions are always passed on, since a server may show a deleted object's last version; the sink can tell a
+late one by its uid. A listing is streamed through the watch itself where the server offers it (`sendInitialEvents`),
+else fetched page by page.
 """
 
 from __future__ import annotations
@@ -103,35 +104,36 @@ class Reflector:
     async def run(self) -> NoReturn:
         """Keep the sink in step until cancelled."""
         while True:
-            pause = True
-            try:
-                pause = await self._round()
-            except (Gone, _Rewound) as error:
-                self._version = None
-                pause = self._backoff.failures > 0
-                _log.info("history lost, listing again", resource=self.target.plural, why=str(error))
-            except (ApiError, ClientError) as error:
-                if _too_new(error):
-                    self._version = None
-                self.stats.errors += 1
-                _log.debug("watch broke", resource=self.target.plural, why=str(error))
-            if pause:
-                await self._client.clock.sleep(self._backoff.next())
+            delay = await self._attempt()
+            if delay:
+                await self._client.clock.sleep(delay)
 
-    async def _round(self) -> bool:
-        """One connection's worth of work; whether to pause before the next."""
+    async def _attempt(self) -> float:
+        """One connection's worth of work; how long to wait before the next."""
         started = self._client.clock.monotonic()
-        before = self.stats.events + self.stats.bookmarks
-        if self._version is not None:
-            await self._resume(self._version)
-        elif self._streams_lists:
-            await self._list_by_watch()
-        else:
-            await self._list_by_pages()
-            return False
-        # A server that closes every watch at once must not be hammered.
-        lived = self._client.clock.monotonic() - started
-        return lived < SHORT_WATCH and self.stats.events + self.stats.bookmarks == before
+        try:
+            if self._version is not None:
+                await self._resume(self._version)
+            elif not (self._streams_lists and await self._list_by_watch()):
+                await self._list_by_pages()
+                return 0.0
+        except (Gone, _Rewound) as error:
+            self._version = None
+            _log.info("history lost, listing again", resource=self.target.plural, why=str(error))
+            # The first time at once; a server whose history is always gone is not asked all the time.
+            first, delay = self._backoff.failures == 0, self._backoff.next()
+            return 0.0 if first else delay
+        except (ApiError, ClientError) as error:
+            if _too_new(error):
+                self._version = None
+            self.stats.errors += 1
+            _log.debug("watch broke", resource=self.target.plural, why=str(error))
+            return self._backoff.next()
+        # Ended in an orderly way. A server that does so at once, every time, must not be hammered either.
+        if self._client.clock.monotonic() - started >= SHORT_WATCH:
+            self._backoff.reset()
+            return 0.0
+        return self._backoff.next()
 
     async def _resume(self, version: str) -> None:
         query: Query = {**self._watch_query(), "resourceVersion": version}
@@ -139,7 +141,8 @@ class Reflector:
             self.stats.resumes += 1
             await self._follow(changes)
 
-    async def _list_by_watch(self) -> None:
+    async def _list_by_watch(self) -> bool:
+        """List and follow in one stream; False when the server does not offer that."""
         query: Query = {
             **self._watch_query(),
             "sendInitialEvents": True,
@@ -150,8 +153,9 @@ class Reflector:
                 state, version = await _initial_state(changes)
                 self._take(state, version)
                 await self._follow(changes)
+                return True
         except (BadRequest, Invalid):
-            self._streams_lists = False
+            return False
         except (ClientError, ApiError):
             # Too much state for one stream, or bad luck: pages make progress where the stream does not.
             if self._version is None:
@@ -184,7 +188,6 @@ class Reflector:
         self._sink.replaced(state)
         self._version = version
         self.synced.set()
-        self._backoff.reset()
 
     async def _follow(self, changes: Watch) -> None:
         async for change in changes:
