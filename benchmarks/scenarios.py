@@ -72,7 +72,10 @@ async def create(subject: Subject, namespace: str, prefix: str, count: int, conn
 async def session(subject: Subject) -> AsyncGenerator[aiohttp.ClientSession]:
     """An ordinary client for what is not a hot loop; answers are left compressed as they come."""
     connector = aiohttp.TCPConnector(ssl=subject.context, limit=0)
-    async with aiohttp.ClientSession(connector=connector, auto_decompress=False, read_bufsize=2**20) as http:
+    headers = {"Content-Type": "application/json"}
+    async with aiohttp.ClientSession(
+        connector=connector, headers=headers, auto_decompress=False, read_bufsize=2**20
+    ) as http:
         yield http
 
 
