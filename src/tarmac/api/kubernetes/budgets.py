@@ -10,6 +10,7 @@ from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_SPEC = (("MinAvailable", None), ("Selector", None), ("MaxUnavailable", None), ("UnhealthyPodEvictionPolicy", None))
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
@@ -32,7 +33,7 @@ class DisruptionBudgetStrategy(NativeStrategy):
     def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
         spec = obj["spec"]
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-            errors.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+            errors.invalid("spec", checks.go_struct(spec, *_SPEC), "minAvailable and maxUnavailable cannot be both set")
         for field in ("minAvailable", "maxUnavailable"):
             if (limit := spec.get(field)) is not None:
                 _validate_limit(limit, f"spec.{field}", errors)

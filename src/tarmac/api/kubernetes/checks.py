@@ -185,3 +185,12 @@ def objects(obj: JsonObject | None, *keys: str) -> list[JsonObject]:
     for key in keys:
         found = (found or {}).get(key)
     return found or []
+
+
+def go_struct(obj: JsonObject, *fields: tuple[str, Any]) -> JsonObject:
+    """An object as messages quote it: with Go's field names (`Name` for `name`), zero values included."""
+    return {name: obj.get(_json_name(name), zero) for name, zero in fields}
+
+
+def _json_name(name: str) -> str:
+    return {"APIGroup": "apiGroup", "IP": "ip"}.get(name) or name[0].lower() + name[1:]

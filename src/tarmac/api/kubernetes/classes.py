@@ -13,6 +13,7 @@ from tarmac.base.fielderrors import FieldErrors
 
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+_TOLERATION = (("Key", ""), ("Operator", ""), ("Value", ""), ("Effect", ""), ("TolerationSeconds", None))
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 _MAX_PARAMETERS = 512
 _MAX_PARAMETER_BYTES = 256 << 10
@@ -41,7 +42,7 @@ class RuntimeClassStrategy(NativeStrategy):
         for index, toleration in enumerate(tolerations):
             key = tuple(toleration.get(field, "") for field in ("key", "operator", "value", "effect"))
             if key in seen:
-                errors.duplicate(f"scheduling.tolerations[{index}]", toleration)
+                errors.duplicate(f"scheduling.tolerations[{index}]", checks.go_struct(toleration, *_TOLERATION))
             seen.add(key)
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:

@@ -71,7 +71,8 @@ class RoleBindingStrategy(NativeStrategy):
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         self.validate(new, errors)
         if new.get("roleRef") != old.get("roleRef"):
-            errors.invalid("roleRef", new.get("roleRef"), "cannot change roleRef")
+            shown = checks.go_struct(new.get("roleRef") or {}, ("APIGroup", ""), ("Kind", ""), ("Name", ""))
+            errors.invalid("roleRef", shown, "cannot change roleRef")
 
 
 class ClusterRoleBindingStrategy(RoleBindingStrategy):

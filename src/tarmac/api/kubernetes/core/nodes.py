@@ -54,7 +54,8 @@ class NodeStrategy(NativeStrategy):
         seen: list[JsonObject] = []
         for index, address in enumerate(checks.objects(new, "status", "addresses")):
             if address in seen:
-                errors.duplicate(f"status.addresses[{index}]", address)
+                shown = checks.go_struct(address, ("Type", ""), ("Address", ""))
+                errors.duplicate(f"status.addresses[{index}]", shown)
             seen.append(address)
 
     def selectable_fields(self, obj: JsonObject) -> dict[str, str]:

@@ -109,5 +109,6 @@ def validate_taints(taints: Sequence[JsonObject], path: str, errors: FieldErrors
             errors.invalid(f"{at}.value", value, ";".join(messages))
         checks.one_of(effect, TAINT_EFFECTS, f"{at}.effect", errors)
         if (key, effect) in seen:
-            errors.add("Duplicate", at, taint, "taints must be unique by key and effect pair")
+            shown = checks.go_struct(taint, ("Key", ""), ("Value", ""), ("Effect", ""), ("TimeAdded", None))
+            errors.add("Duplicate", at, shown, "taints must be unique by key and effect pair")
         seen.add((key, effect))

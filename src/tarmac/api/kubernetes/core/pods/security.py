@@ -100,7 +100,8 @@ def validate_seccomp(profile: JsonObject | None, path: str, errors: FieldErrors)
         else:
             checks.relative_path(local, f"{path}.localhostProfile", errors)
     elif local is not None:
-        errors.invalid(f"{path}.localhostProfile", profile, "can only be set when seccomp type is Localhost")
+        shown = checks.go_struct(profile, ("Type", ""), ("LocalhostProfile", None))
+        errors.invalid(f"{path}.localhostProfile", shown, "can only be set when seccomp type is Localhost")
 
 
 def validate_app_armor(profile: JsonObject | None, path: str, errors: FieldErrors) -> None:

@@ -74,4 +74,5 @@ def _validate_addresses(status: JsonObject, field: str, errors: FieldErrors) -> 
         except ValueError:
             return
     if len(entries) > 1 and (len(entries) > 2 or len(families) < 2):
-        errors.invalid(f"status.{field}", list(entries), "may specify no more than one IP for each IP family")
+        shown = [checks.go_struct(entry, ("IP", "")) for entry in entries]
+        errors.invalid(f"status.{field}", shown, "may specify no more than one IP for each IP family")

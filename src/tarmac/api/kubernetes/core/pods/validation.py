@@ -109,11 +109,12 @@ def _validate_claims(spec: JsonObject, errors: FieldErrors) -> frozenset[str]:
             checks.dns_label(name, f"{path}.name", errors)
             seen.add(name)
         sources = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key) is not None]
+        shown = checks.go_struct(claim, ("Name", ""), ("ResourceClaimName", None), ("ResourceClaimTemplateName", None))
         if len(sources) > 1:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            errors.invalid(path, claim, detail)
+            errors.invalid(path, shown, detail)
         elif not sources:
-            errors.invalid(path, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+            errors.invalid(path, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
         for key in sources:
             checks.dns_subdomain(claim[key], f"{path}.{key}", errors)
     return frozenset(seen)

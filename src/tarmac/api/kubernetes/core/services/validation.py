@@ -67,7 +67,15 @@ def _validate_ports(ports: Sequence[JsonObject], kind: str, errors: FieldErrors)
         if node_port and (protocol, node_port) in node_ports:
             errors.duplicate(f"{path}.nodePort", node_port)
         if (protocol, number) in seen_ports:
-            errors.duplicate(path, {"port": number, "protocol": protocol})
+            key = {
+                "Name": "",
+                "Protocol": protocol,
+                "AppProtocol": None,
+                "Port": number,
+                "TargetPort": 0,
+                "NodePort": 0,
+            }
+            errors.duplicate(path, key)
         node_ports.add((protocol, node_port))
         seen_ports.add((protocol, number))
 
