@@ -1,10 +1,55 @@
-"""Names that the compute kinds share: group, labels, annotations."""
+"""Names that the compute kinds share: group, labels, annotations, and how objects made by controllers are called.
+
+A name is only a name: children are found by labels and owner, never by taking a name apart.
+"""
 
 from __future__ import annotations
+
+from hashlib import sha256
 
 GROUP = "compute.datumapis.com"
 API_VERSION = f"{GROUP}/v1alpha"
 
+# On WorkloadDeployments, Instances and Pods.
+LABEL_WORKLOAD_UID = f"{GROUP}/workload-uid"
+LABEL_WORKLOAD_NAME = f"{GROUP}/workload-name"
+LABEL_PLACEMENT_NAME = f"{GROUP}/placement-name"
+LABEL_DEPLOYMENT_NAME = f"{GROUP}/workload-deployment-name"
 LABEL_CITY_CODE = f"{GROUP}/city-code"
+# On Instances and Pods.
+LABEL_DEPLOYMENT_UID = f"{GROUP}/workload-deployment-uid"
+LABEL_INSTANCE_INDEX = f"{GROUP}/instance-index"
 
 ANNOTATION_SSH_KEYS = f"{GROUP}/ssh-keys"
+ANNOTATION_ANYCAST = f"{GROUP}/enable-anycast"
+ANNOTATION_RUNTIME_CLASS = f"{GROUP}/runtime-class"
+
+FINALIZER = f"{GROUP}/workload-controller"
+
+GATE_NETWORK = "Network"
+GATE_QUOTA = "Quota"
+
+_WORKLOAD_PART = 30
+_HASH_PART = 8
+
+
+def deployment_name(workload: str, placement: str, city: str) -> str:
+    """The WorkloadDeployment of a placement in a city: readable, bounded, and different for each of the three."""
+    identity = "\0".join((workload, placement, city.upper()))
+    digest = sha256(identity.encode()).hexdigest()[:_HASH_PART]
+    return f"{workload[:_WORKLOAD_PART]}-{city.lower()}-{digest}"
+
+
+def instance_name(deployment: str, ordinal: int) -> str:
+    """The Instance, and its Pod, at an ordinal."""
+    return f"{deployment}-{ordinal}"
+
+
+def binding_name(deployment: str, interface: int) -> str:
+    """The NetworkBinding of a deployment's interface."""
+    return f"{deployment}-net-{interface}"
+
+
+def claim_name(instance: str, volume: str) -> str:
+    """The claim of an instance's disk. It is the same for every instance that follows at the same ordinal."""
+    return f"{instance}-{volume}"
