@@ -17,6 +17,8 @@ T = TypeVar("T")
 # Kubernetes' alphabet for generated names: no vowels, no 0, 1, 3, so that no words and no look-alikes appear.
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
+_POOL = 1024  # bytes
+
 
 class Randomness:
     """One stream of random draws."""
@@ -24,9 +26,15 @@ class Randomness:
     def __init__(self, seed: int | None = None) -> None:
         self._seeded = seed is not None
         self._random = random.Random(seed)
+        self._pool = b""  # of the operating system's: one call for many identifiers
 
     def _bytes(self, count: int) -> bytes:
-        return self._random.randbytes(count) if self._seeded else os.urandom(count)
+        if self._seeded:
+            return self._random.randbytes(count)
+        if len(self._pool) < count:
+            self._pool = os.urandom(max(count, _POOL))
+        taken, self._pool = self._pool[:count], self._pool[count:]
+        return taken
 
     def suffix(self, n: int = 5) -> str:
         """Letters for the end of a generated name."""

@@ -1,18 +1,21 @@
 """Decoded, read-only views of stored objects for the server's own needs (authorization, admission, defaults).
 
-Objects are decoded on demand and must not be changed by the caller.
+Objects are decoded on demand and must not be changed by the caller. The same few (the namespace of a write, its service
+account) are asked for over and over; they stay decoded until they change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from tarmac.api.schema import JsonObject
 from tarmac.store.interface import Entry, Store
 
-_decode = msgspec.json.Decoder(dict).decode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_REMEMBERED = 128
 
 
 def decode(entry: Entry) -> JsonObject:
@@ -25,11 +28,24 @@ class Reader:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._decoded: dict[tuple[str, str], tuple[Entry, JsonObject]] = {}
 
     def get(self, bucket: str, name: str) -> JsonObject | None:
         """One object, or None."""
         entry = self.store.head(bucket, name)
-        return None if entry is None else decode(entry)
+        if entry is None:
+            return None
+        known = self._decoded.get((bucket, name))
+        if known is not None and known[0] is entry:
+            return known[1]
+        return self._remember(bucket, entry)
+
+    def _remember(self, bucket: str, entry: Entry) -> JsonObject:
+        if len(self._decoded) >= _REMEMBERED:
+            self._decoded.clear()
+        obj = decode(entry)
+        self._decoded[bucket, entry.name] = (entry, obj)
+        return obj
 
     def list(self, bucket: str, prefix: str = "") -> Iterator[JsonObject]:
         """Every object of a bucket whose name starts with `prefix` (`namespace/`)."""

@@ -29,6 +29,7 @@ GENERATED_NAME_BASE = 63 - 5
 
 _label_key = lru_cache(4096)(names.qualified_name)
 _label_value = lru_cache(4096)(names.label_value)
+_namespace_name = lru_cache(1024)(names.dns1123_label)
 
 
 def place(resource: Resource, metadata: JsonObject, namespace: str) -> None:
@@ -125,7 +126,7 @@ def _validate_namespace(resource: Resource, namespace: str | None, errors: Field
     elif not namespace:
         errors.required("metadata.namespace")
     else:
-        _add(errors, "metadata.namespace", namespace, names.dns1123_label(namespace))
+        _add(errors, "metadata.namespace", namespace, _namespace_name(namespace))
 
 
 def _validate_common(metadata: JsonObject, errors: FieldErrors) -> None:
