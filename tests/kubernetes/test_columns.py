@@ -175,6 +175,25 @@ def test_an_event() -> None:
     }
 
 
+def test_an_event_reads_the_same_in_its_newer_form() -> None:
+    event = {
+        "regarding": {"kind": "Pod", "name": "p"},
+        "reportingController": "kubelet",
+        "reportingInstance": "n",
+        "note": "started",
+        "eventTime": CREATED,
+        "series": {"count": 4, "lastObservedTime": "2026-11-15T11:59:30.000000Z"},
+    }
+    row = shown("Event", event, "events.k8s.io")
+    assert row == row | {
+        "Last Seen": "30s",
+        "Object": "pod/p",
+        "Source": "kubelet, n",
+        "Message": "started",
+        "Count": 4,
+    }
+
+
 def test_long_lists_are_cut_short() -> None:
     endpoints = [{"addresses": [f"10.0.0.{n}"]} for n in range(1, 6)]
     row = shown("EndpointSlice", {"addressType": "IPv4", "endpoints": endpoints}, "discovery.k8s.io")

@@ -101,7 +101,11 @@ class SigningRequestStrategy(NativeStrategy):
                 changes = describe(before, now, "")
                 errors.forbidden("status.conditions", f'updates may not modify a condition of type "{kind}"\n{changes}')
         certificate, before = _certificate(new), _certificate(old)
-        if certificate != before and before:
+        if certificate == before:
+            return
+        if problem := _certificate_problem(certificate):
+            errors.invalid("status.certificate", "<certificate data>", problem)
+        if before:
             errors.forbidden("status.certificate", "updates may not modify existing certificate content")
 
     def validate_approval(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
@@ -162,6 +166,18 @@ def _request_problem(pem: bytes) -> str | None:
     except ValueError as error:
         return str(error)
     return None if valid else "x509: signature check failed"
+
+
+def _certificate_problem(encoded: str) -> str | None:
+    from cryptography import x509  # noqa: PLC0415 (as above)
+
+    if not encoded:
+        return None
+    try:
+        pem = base64.b64decode(encoded)
+        return None if x509.load_pem_x509_certificates(pem) else "must contain at least one CERTIFICATE PEM block"
+    except ValueError as error:
+        return str(error) if b"-----BEGIN" in pem else "must contain at least one CERTIFICATE PEM block"
 
 
 def _validate_signer(name: str, errors: FieldErrors) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNKNOWN, UNSET, cell, field, join_labels, since
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core.pods import columns as pods
@@ -12,6 +14,15 @@ _ROLE_PREFIX = "node-role.kubernetes.io/"
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 _SHOWN = 3
+_NEW_NAMES = {
+    "count": "deprecatedCount",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "involvedObject": "regarding",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "message": "note",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+}
 
 
 def _node_status(node: JsonObject) -> str:
@@ -98,31 +109,36 @@ def _claim_modes(claim: JsonObject) -> str:
     return _modes(mapping(claim, "status").get("accessModes")) if mapping(claim, "spec").get("volumeName") else ""
 
 
+def _of(event: JsonObject, field: str) -> Any:
+    """A field of an event in either form: core/v1 or events.k8s.io/v1, which calls many of them differently."""
+    return event.get(field) or event.get(_NEW_NAMES[field])
+
+
 def _first_seen(event: JsonObject, now: float) -> str:
-    return since(event.get("firstTimestamp") or event.get("eventTime"), now)
+    return since(_of(event, "firstTimestamp") or event.get("eventTime"), now)
 
 
 def _last_seen(event: JsonObject, now: float) -> str:
     if series := event.get("series"):
         return since(series.get("lastObservedTime"), now)
-    last = event.get("lastTimestamp")
+    last = _of(event, "lastTimestamp")
     return since(last, now) if last else _first_seen(event, now)
 
 
 def _event_count(event: JsonObject) -> int:
     series = event.get("series")
-    return series.get("count", 0) if series else event.get("count") or 1
+    return series.get("count", 0) if series else _of(event, "count") or 1
 
 
 def _event_object(event: JsonObject) -> str:
-    target = mapping(event, "involvedObject")
+    target = _of(event, "involvedObject") or {}
     kind = target.get("kind", "").lower()
     return f"{kind}/{target['name']}" if target.get("name") else kind
 
 
 def _event_source(event: JsonObject) -> str:
-    source = mapping(event, "source")
-    component = source.get("component") or event.get("reportingComponent") or ""
+    source = _of(event, "source") or {}
+    component = source.get("component") or _of(event, "reportingComponent") or ""
     instance = source.get("host") or event.get("reportingInstance") or ""
     return f"{component}, {instance}" if instance else component
 
@@ -183,9 +199,14 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Type", ".type"),
         field("Reason", ".reason"),
         cell("Object", _event_object, ".involvedObject"),
-        field("Subobject", ".involvedObject.fieldPath", wide=True),
+        cell(
+            "Subobject",
+            lambda event: (_of(event, "involvedObject") or {}).get("fieldPath", ""),
+            ".involvedObject.fieldPath",
+            wide=True,
+        ),
         cell("Source", _event_source, ".source", wide=True),
-        cell("Message", lambda event: event.get("message", "").strip(), ".message"),
+        cell("Message", lambda event: (_of(event, "message") or "").strip(), ".message"),
         Column("First Seen", _first_seen, priority=1, description=".firstTimestamp"),
         cell("Count", _event_count, ".count", wide=True),
         Column("Name", NAME.value, format="name", priority=1, description=NAME.description),

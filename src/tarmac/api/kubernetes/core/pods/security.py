@@ -39,16 +39,16 @@ def validate_security_context(context: JsonObject, path: str, host_users: bool, 
 def validate_pod_security_context(spec: JsonObject, path: str, errors: FieldErrors) -> None:
     """`spec.securityContext` and the host namespaces beside it."""
     context = spec.get("securityContext") or {}
-    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.invalid(f"{path}.shareProcessNamespace", True, detail)
-    if not context:
-        return
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         if (number := context.get(field)) is not None:
             checks.user_or_group(number, f"{path}.{field}", errors)
     for index, number in enumerate(context.get("supplementalGroups") or ()):
         checks.user_or_group(number, f"{path}.supplementalGroups[{index}]", errors)
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.invalid(f"{path}.shareProcessNamespace", True, detail)
+    if not context:
+        return
     if sysctls := context.get("sysctls"):
         _validate_sysctls(sysctls, spec, f"{path}.sysctls", errors)
     _optional_choice(context, "fsGroupChangePolicy", _CHANGE_POLICIES, path, errors)
