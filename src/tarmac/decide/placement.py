@@ -1,0 +1,155 @@
+"""Which cities a placement means, and which Location of a city gets the deployment.
+
+A placement chooses places in one of four ways: by city code, by an expression, by name or by topology keys. Each way
+says which Locations match; the cities of those Locations each get a deployment. Named cities are meant even while no
+Location can serve them: their deployments wait and say so.
+
+Answers depend on the set of places, never on the order in which they are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tarmac.api.compute.constraint import ConstraintError, compile_constraint
+from tarmac.api.compute.workload import Placement
+from tarmac.api.networking.location import Location
+from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
+from tarmac.base.selectors import LabelSelector
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Location as decisions see it. `since` is when it last became ready or ceased to be."""
+
+    name: str
+    topology: Mapping[str, str]
+    ready: bool = True
+    since: float = 0.0
+    free: Mapping[str, int] = field(default_factory=dict[str, int])  # amounts nobody has asked for yet
+
+    @property
+    def city(self) -> str:
+        """The city it is in."""
+        return self.topology.get(TOPOLOGY_CITY_CODE, "")
+
+
+def place_of(location: Location, since: float = 0.0, free: Mapping[str, int] | None = None) -> Place:
+    """The place behind a Location object; ready as its condition says."""
+    conditions = location.status.conditions if location.status else []
+    ready = any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+    return Place(location.metadata.name, location.spec.topology, ready, since, free or {})
+
+
+def cities_of(placement: Placement, places: Collection[Place]) -> Verdict[tuple[str, ...]]:
+    """The cities that get a deployment each: as written for city codes, otherwise in alphabetical order.
+
+    Refusals name cities without a usable Location and Locations that do not exist; they may accompany a yes.
+    """
+    if placement.city_codes:
+        cities = tuple(dict.fromkeys(placement.city_codes))
+        unserved = [location_for(placement, city, places) for city in cities]
+        return Verdict(cities, tuple(verdict.refusals[0] for verdict in unserved if not verdict.decided))
+    missing = _missing_names(placement, places)
+    cities = tuple(sorted({place.city for place in _matching(placement, places)} - {""}))
+    if cities:
+        return Verdict(cities, missing)
+    return Verdict(None, missing or (_nothing_matches(placement, places),))
+
+
+def location_for(placement: Placement, city: str, places: Collection[Place]) -> Verdict[str]:
+    """The Location of the city that gets the deployment: ready, with the most free capacity, then first by name.
+
+    In a city that instances of a lost one move to, every Location is a candidate.
+    """
+    if not places:
+        change = "Create a Location with this city code."
+        return Verdict(None, (Refusal(reasons.NO_LOCATIONS, "No Locations exist.", city, "places", change),))
+    here = [place for place in places if place.city == city]
+    chosen = _matching(placement, here)
+    candidates = here if not chosen and _is_fallback(placement, city) else chosen
+    usable = [place for place in candidates if place.ready]
+    passed_over = tuple(_not_ready(place) for place in sorted(candidates, key=_by_name) if not place.ready)
+    if not usable:
+        return Verdict(None, (_no_candidate(city, candidates), *passed_over))
+    return Verdict(min(usable, key=_emptiest_first).name, passed_over)
+
+
+def _matching(placement: Placement, places: Collection[Place]) -> list[Place]:
+    """The places that the placement chooses."""
+    if placement.selector is not None:
+        return _satisfying(placement.selector.constraint, places)
+    if placement.locations:
+        names = {reference.name for reference in placement.locations}
+        return [place for place in places if place.name in names]
+    if placement.location_selector is not None:
+        selector = LabelSelector.from_object(msgspec.to_builtins(placement.location_selector))
+        return [place for place in places if selector.matches(place.topology)]
+    return [place for place in places if place.city in placement.city_codes]
+
+
+def _is_fallback(placement: Placement, city: str) -> bool:
+    return placement.on_city_loss is not None and city in placement.on_city_loss.cities
+
+
+def _satisfying(constraint: str, places: Collection[Place]) -> list[Place]:
+    try:
+        matches = compile_constraint(constraint)
+    except ConstraintError:
+        return []  # refused at admission; a stored one that this server cannot read matches nothing
+    return [place for place in places if matches(place.topology)]
+
+
+def _by_name(place: Place) -> str:
+    return place.name
+
+
+def _emptiest_first(place: Place) -> tuple[int, int, str]:
+    return -place.free.get("cpu", 0), -place.free.get("memory", 0), place.name
+
+
+def _missing_names(placement: Placement, places: Collection[Place]) -> tuple[Refusal, ...]:
+    known = {place.name for place in places}
+    return tuple(
+        Refusal(
+            reasons.LOCATION_NOT_FOUND,
+            f"Location {reference.name} does not exist.",
+            reference.name,
+            "places",
+            f"Create Location {reference.name}, or remove it from the placement.",
+        )
+        for reference in placement.locations
+        if reference.name not in known
+    )
+
+
+def _nothing_matches(placement: Placement, places: Collection[Place]) -> Refusal:
+    """Why a placement that matches nothing matches nothing."""
+    if not places:
+        change = "Create a Location that the placement matches."
+        return Refusal(reasons.NO_LOCATIONS, "No Locations exist.", placement.name, "places", change)
+    message = f"None of the {len(places)} Locations matches placement {placement.name}."
+    names = ", ".join(sorted(place.name for place in places)[:5])
+    change = f"Change the placement so that it matches a Location that exists (such as {names}), or create one."
+    return Refusal(reasons.NO_MATCHING_LOCATIONS, message, placement.name, "places", change)
+
+
+def _no_candidate(city: str, candidates: Collection[Place]) -> Refusal:
+    if not candidates:
+        message, change = f"No Location is in {city}.", f"Create a Location with city code {city}."
+    else:
+        names = ", ".join(sorted(place.name for place in candidates))
+        message, change = f"No Location in {city} is ready.", f"Bring a node of {names} back to ready."
+    return Refusal(reasons.NO_CANDIDATE_LOCATIONS, message, city, "places", change)
+
+
+def _not_ready(place: Place) -> Refusal:
+    message = f"Location {place.name} is not ready."
+    return Refusal(
+        reasons.LOCATION_NOT_READY, message, place.name, "ready", f"Bring a node of {place.name} back to ready."
+    )
