@@ -169,15 +169,18 @@ def _request_problem(pem: bytes) -> str | None:
 
 
 def _certificate_problem(encoded: str) -> str | None:
-    from cryptography import x509  # noqa: PLC0415 (as above)
+    from cryptography import x509
 
-    if not encoded:
+    pem = base64.b64decode(encoded)
+    if not pem:
         return None
+    if b"-----BEGIN CERTIFICATE-----" not in pem:
+        return "must contain at least one CERTIFICATE PEM block"
     try:
-        pem = base64.b64decode(encoded)
-        return None if x509.load_pem_x509_certificates(pem) else "must contain at least one CERTIFICATE PEM block"
+        x509.load_pem_x509_certificates(pem)
     except ValueError as error:
-        return str(error) if b"-----BEGIN" in pem else "must contain at least one CERTIFICATE PEM block"
+        return str(error)
+    return None
 
 
 def _validate_signer(name: str, errors: FieldErrors) -> None:

@@ -67,6 +67,6 @@ def _merge_scheduling(attributes: Attributes, spec: JsonObject, scheduling: Json
     if selector:
         spec["nodeSelector"] = selector
     tolerations = spec.get("tolerations") or []
-    added = [toleration for toleration in scheduling.get("tolerations") or () if toleration not in tolerations]
+    added = [dict(toleration) for toleration in scheduling.get("tolerations") or () if toleration not in tolerations]
     if added:
         spec["tolerations"] = [*tolerations, *added]
