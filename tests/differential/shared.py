@@ -75,6 +75,20 @@ def workload(name: str = "a", replicas: int = 1, **metadata: Any) -> Json:
     }
 
 
+def deployment(name: str = "a", **metadata: Any) -> Json:
+    """A WorkloadDeployment, the part of a Workload in one city."""
+    whole = workload(name, **metadata)
+    placement = whole["spec"]["placements"][0]
+    spec = {
+        "cityCode": "AMS",
+        "placementName": "eu",
+        "workloadRef": {"name": name, "uid": "7b1e0f1c-0000-0000-0000-000000000000"},
+        "scaleSettings": placement["scaleSettings"],
+        "template": whole["spec"]["template"],
+    }
+    return {**whole, "kind": "WorkloadDeployment", "spec": spec}
+
+
 # What Workloads refer to: (collection, object).
 CLUSTER_OBJECTS: tuple[tuple[str, Json], ...] = (
     (

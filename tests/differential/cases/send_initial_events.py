@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.differential.shared import MAPS, PODS, ROLES, TABLE, PARTIAL, WORKLOADS, config_map, pod, role, workload
+from tests.differential.shared import MAPS, PARTIAL, PODS, ROLES, TABLE, WORKLOADS, config_map, pod, role, workload
 from tests.differential.steps import create, feature, get, watch
 
 _INITIAL = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

@@ -1,0 +1,73 @@
+"""Parts of large documents, where the servers serve different kinds and only those of both can be compared."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode
+from collections.abc import Callable
+
+from tests.differential.steps import Json
+
+View = Callable[[Json], Json]
+
+
+def resources(*names: str) -> View:
+    """Some entries of an APIResourceList."""
+    return lambda body: {
+        **body,
+        "resources": [each for each in body["resources"] if each["name"] in names],
+    }
+
+
+def groups(*names: str) -> View:
+    """Some groups of an APIGroupList."""
+    return lambda body: {**body, "groups": [each for each in body["groups"] if each["name"] in names]}
+
+
+def discovered(group: str, *names: str) -> View:
+    """Some resources of one group in aggregated discovery."""
+
+    def view(body: Json) -> Json:
+        item = next(each for each in body["items"] if each.get("metadata", {}).get("name", "") == group)
+        version = item["versions"][0]
+        chosen = [each for each in version["resources"] if each["resource"] in names]
+        return {**body, "items": [{**item, "versions": [{**version, "resources": chosen}]}]}
+
+    return view
+
+
+def keys(*path: str) -> View:
+    """The names of the fields at a path."""
+
+    def view(body: Json) -> Json:
+        for part in path:
+            body = body[part]
+        return sorted(body)
+
+    return view
+
+
+def at(*path: str) -> View:
+    """What is at a path."""
+
+    def view(body: Json) -> Json:
+        for part in path:
+            body = body[part]
+        return body
+
+    return view
+
+
+def nothing(_: Json) -> Json:
+    """Only the status code and the headers."""
+    return None
+
+
+def claims(body: Json) -> Json:
+    """A TokenRequest whose token is shown as the names of its claims, those of kubernetes.io with their values."""
+    payload = body["status"]["token"].split(".")[1]
+    said = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    told = {"names": sorted(said), "audience": said["aud"], "subject": said["sub"], "life": said["exp"] - said["iat"]}
+    inner = said["kubernetes.io"]
+    shown = {**told, "kubernetes.io": {key: sorted(inner[key]) if isinstance(inner[key], dict) else 0 for key in inner}}
+    return {**body, "status": {**body["status"], "token": shown}}
