@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 
 import msgspec
 
@@ -25,6 +26,8 @@ _REQUIRED_KEYS = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
 }
 _JSON_KEYS = (".dockercfg", ".dockerconfigjson")
+# keys that need no closer look; those that start with a dot have more rules
+_is_usual = re.compile(r"[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}").fullmatch
 _decode_object = msgspec.json.Decoder(dict).decode
 
 
@@ -84,11 +87,12 @@ def _validate_keys(data: dict[str, str], path: str, errors: FieldErrors, *, enco
     """Check every key; returns the size of the values, in bytes."""
     size = 0
     for key, value in data.items():
-        if messages := names.config_map_key(key):
-            checks.report(messages, key, f"{path}[{key}]", errors)
-        size += len(value) * 3 // 4 - value.count("=", -2) if encoded else len(value)
-        if not encoded and not value.isascii():
-            size += len(value.encode()) - len(value)
+        if not _is_usual(key):
+            checks.report(names.config_map_key(key), key, f"{path}[{key}]", errors)
+        if encoded:
+            size += len(value) * 3 // 4 - value.count("=", -2)
+        else:
+            size += len(value) if value.isascii() else len(value.encode())
     return size
 
 
