@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tarmac.client.events import Recorder
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tests.controllers.harness import Stage, playing
 
@@ -19,7 +20,8 @@ Json = dict[str, Any]
 @asynccontextmanager
 async def collecting(stage: Stage | None = None) -> AsyncGenerator[Stage]:
     stage = stage or Stage()
-    async with playing(stage, GarbageCollector(stage.client).run):
+    recorder = Recorder(stage.client, "garbage")
+    async with playing(stage, GarbageCollector(stage.client, recorder).run, recorder.run):
         yield stage
 
 
@@ -201,6 +203,10 @@ async def test_a_cluster_wide_object_with_a_namespaced_owner_is_left_alone(capsy
         await stage.settle()
         assert stage.server.find("persistentvolumes", "disk")
         assert "cannot be owned" in capsys.readouterr().err
+        events = [obj for place, obj in stage.server.objects.items() if place.kind.plural == "events"]
+        assert [(each["reason"], each["involvedObject"]["name"]) for each in events] == [
+            ("OwnerRefInvalidNamespace", "disk")
+        ]
 
 
 async def test_an_owner_of_an_unknown_kind_proves_nothing() -> None:

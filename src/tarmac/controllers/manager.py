@@ -38,7 +38,7 @@ Build = Callable[[Context], Runnable]
 
 
 def _garbage(context: Context) -> GarbageCollector:
-    collector = GarbageCollector(context.client)
+    collector = GarbageCollector(context.client, context.recorder)
     context.metrics.controllers.append(collector.controller)
     return collector
 

@@ -27,6 +27,7 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter, Terminal
 from tarmac.client.envelope import Metadata, OwnerReference, metadata_of
+from tarmac.client.events import Recorder, Reference
 from tarmac.client.reflector import METADATA_FORM
 from tarmac.client.resources import Propagation
 from tarmac.client.targets import Target
@@ -54,8 +55,9 @@ class UnknownKind(Exception):
 class GarbageCollector:
     """Runs over one server, for every resource of it."""
 
-    def __init__(self, client: Client, workers: int = 8) -> None:
+    def __init__(self, client: Client, recorder: Recorder, workers: int = 8) -> None:
         self._client = client
+        self._recorder = recorder
         self.graph = Graph()
         self.controller = Controller(
             "garbage", self.reconcile, clock=client.clock, randomness=client.randomness, workers=workers
@@ -128,7 +130,7 @@ class GarbageCollector:
         if target is None:
             raise UnknownKind(f"{reference.api_version} {reference.kind} is not served")
         if target.namespaced and not node.namespace:
-            raise Terminal(f"a cluster-wide object cannot be owned by the namespaced {reference.kind} {reference.name}")
+            raise self._unownable(node, reference)
         remembered = (node.namespace, reference)
         if remembered in self._absent:
             return None
@@ -138,6 +140,14 @@ class GarbageCollector:
             if len(self._absent) > REMEMBERED_ABSENT:
                 self._absent.popitem(last=False)
         return owner
+
+    def _unownable(self, node: Node, reference: OwnerReference) -> Terminal:
+        """Said once to whoever looks at the object, since nothing will ever happen to it."""
+        why = f"cannot be owned by {reference.kind} {reference.name}: that is namespaced, and this object is not"
+        if node.target is not None:
+            about = Reference(node.target.api_version, node.target.kind, node.name, uid=node.uid)
+            self._recorder.event(about, "Warning", "OwnerRefInvalidNamespace", why)
+        return Terminal(f"{node.name} {why}")
 
     async def _release_dependents(self, uid: str) -> None:
         for node in self.graph.dependents(uid):

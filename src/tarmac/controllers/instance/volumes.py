@@ -1,0 +1,126 @@
+"""The volumes of an instance's Pod, and the claims behind its disks.
+
+A disk's claim is named after the instance, which a replacement at the same ordinal shares; so it belongs to the
+deployment, not to the Instance, and lives on when the Instance is replaced. A disk to be retained belongs to nobody.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from tarmac.api.compute.instance import Instance, InstanceSpec
+from tarmac.api.compute.names import (
+    LABEL_CITY_CODE,
+    LABEL_DEPLOYMENT_NAME,
+    LABEL_DEPLOYMENT_UID,
+    LABEL_INSTANCE_INDEX,
+    LABEL_PLACEMENT_NAME,
+    LABEL_WORKLOAD_NAME,
+    LABEL_WORKLOAD_UID,
+    claim_name,
+)
+from tarmac.api.compute.validation.volumes import IMAGES
+from tarmac.api.compute.volumes import DiskSource, Volume, VolumeAttachment
+from tarmac.api.declare import encode
+from tarmac.api.schema import JsonObject
+from tarmac.api.shared import OwnerReference
+
+STORAGE_CLASS = "tarmac-local"
+_DEVICES = "/dev/disk/by-id/datumcloud-"
+_KEPT_LABELS = (
+    LABEL_WORKLOAD_UID,
+    LABEL_WORKLOAD_NAME,
+    LABEL_PLACEMENT_NAME,
+    LABEL_DEPLOYMENT_NAME,
+    LABEL_DEPLOYMENT_UID,
+    LABEL_CITY_CODE,
+    LABEL_INSTANCE_INDEX,
+)
+
+
+def pod_volumes(instance: Instance) -> list[JsonObject]:
+    """The Pod's `volumes`."""
+    return [{"name": volume.name, **_source(instance.metadata.name, volume)} for volume in instance.spec.volumes]
+
+
+def _source(instance: str, volume: Volume) -> JsonObject:
+    if volume.disk is not None:
+        return {"persistentVolumeClaim": {"claimName": claim_name(instance, volume.name)}}
+    if volume.config_map is not None:
+        return {"configMap": encode(volume.config_map)}
+    if volume.secret is not None:
+        return {"secret": encode(volume.secret)}
+    if volume.downward_api is not None:
+        return {"downwardAPI": encode(volume.downward_api)}
+    memory: JsonObject = {"medium": "Memory"}
+    if volume.memory is not None and volume.memory.size_limit is not None:
+        memory["sizeLimit"] = str(volume.memory.size_limit)
+    return {"emptyDir": memory}
+
+
+def attachments(attached: Iterable[VolumeAttachment], spec: InstanceSpec, *, machine: bool = False) -> JsonObject:
+    """A container's `volumeMounts` and `volumeDevices`. A machine gets its disks as devices, whatever it mounts."""
+    devices = device_names(spec)
+    mounts: list[JsonObject] = []
+    blocks: list[JsonObject] = []
+    for each in attached:
+        if each.name in devices and (machine or not each.mount_path):
+            blocks.append({"name": each.name, "devicePath": _DEVICES + devices[each.name]})
+        else:
+            mounts.append({"name": each.name, "mountPath": each.mount_path})
+    found = {"volumeMounts": mounts, "volumeDevices": blocks}
+    return {field: items for field, items in found.items() if items}
+
+
+def device_names(spec: InstanceSpec) -> dict[str, str]:
+    """The device name of each disk. Those that say none are numbered, past names that are taken."""
+    disks = {volume.name: volume.disk for volume in spec.volumes if volume.disk is not None}
+    taken = {disk.device_name for disk in disks.values()}
+    free = (name for name in (f"persistent-disk-{number}" for number in itertools.count()) if name not in taken)
+    return {name: disk.device_name or next(free) for name, disk in disks.items()}
+
+
+def claims(instance: Instance) -> list[JsonObject]:
+    """The claims the instance needs, as they are made when they do not exist."""
+    return [_claim(instance, volume.name, volume.disk) for volume in instance.spec.volumes if volume.disk is not None]
+
+
+def _claim(instance: Instance, volume: str, disk: DiskSource) -> JsonObject:
+    meta, own = disk.template.metadata, instance.metadata
+    labels = {name: own.labels[name] for name in _KEPT_LABELS if name in own.labels}
+    owner = next((each for each in own.owner_references if each.controller), None)
+    metadata: JsonObject = {
+        "name": claim_name(own.name, volume),
+        "namespace": own.namespace,
+        "labels": {**(meta.labels if meta else {}), **labels},
+        "annotations": meta.annotations if meta else {},
+        "ownerReferences": [] if owner is None or disk.template.spec.retain else [_belonging(owner)],
+    }
+    spec: JsonObject = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": STORAGE_CLASS,
+        "volumeMode": "Filesystem" if _mounted(instance.spec, volume) else "Block",
+        "resources": {"requests": {"storage": _size(disk)}},
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def _belonging(owner: OwnerReference) -> JsonObject:
+    """The deployment owns the claim, but it is the instance's controller that looks after it."""
+    return {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+
+
+def _mounted(spec: InstanceSpec, volume: str) -> bool:
+    sandbox = spec.runtime.sandbox
+    containers = [*sandbox.containers, *sandbox.init_containers] if sandbox else []
+    return any(each.name == volume and each.mount_path for user in containers for each in user.volume_attachments)
+
+
+def _size(disk: DiskSource) -> str:
+    stated = disk.template.spec.resources
+    if stated is not None and "storage" in stated.requests:
+        return str(stated.requests["storage"])
+    populator = disk.template.spec.populator
+    image = populator.image.name if populator and populator.image else ""
+    return str(IMAGES[image])
