@@ -140,3 +140,12 @@ async def test_our_own_kinds_are_never_updated_blindly(api: Client) -> None:
     assert relabelled.json["metadata"]["generation"] == 1
     strategic = await api.patch(f"{url}/l", {}, "strategic")
     assert strategic.status == 415
+
+
+async def test_a_deleted_object_is_not_brought_back_by_somebody_who_knew_it(api: Client) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    held = (await api.post(leases, {"metadata": {"name": "a"}})).json
+    await api.delete(f"{leases}/a")
+    refused = await api.put(f"{leases}/a", held)
+    assert refused.status == 409
+    assert "Precondition failed: UID in precondition:" in refused.message

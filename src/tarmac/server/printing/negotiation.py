@@ -70,7 +70,8 @@ def _negotiate(accept: str, of_list: bool) -> Shape:
         values = dict(part.split("=", 1) for part in parameters if "=" in part)
         form = _form(values, of_list)
         if form is not None:
-            return Shape(form, yaml=media == "application/yaml")
+            shape = Shape(form, yaml=media == "application/yaml")
+            return PLAIN if shape == PLAIN else shape
     raise NotAcceptable(_AVAILABLE, details={})
 
 

@@ -15,7 +15,7 @@ from tarmac.server.storage.served import Call, Served
 
 async def delete_collection(served: Served, request: Request) -> Response:
     """DELETE of a collection. Answers with the list of what was to be deleted."""
-    selected = list_options(request, watch=False)
+    selected = list_options(request, watch=False)._replace(limit=0, continue_token="")
     options = without_preconditions(delete_options(request))
     call = Call(served, request, WriteOptions(options.dry_run))
     namespace = call.info.namespace

@@ -122,10 +122,10 @@ async def _compress_aside(response: Response, then: Callable[[Response], Respons
 def find(served: Served, prefix: str, selection: Selection, options: ListOptions) -> Slice:
     """The entries a list is about. Raises Gone, Timeout (a version that is yet to come), BadRequest."""
     after, revision = _start(served, prefix, options)
-    if selection.name is not None and prefix:
-        return _find_one(served, prefix, selection, revision)
     limit = options.limit if selection.everything else 0
     try:
+        if selection.name is not None and prefix:
+            return _find_one(served, prefix, selection, revision)
         page = served.store.list(served.bucket, prefix, after=after, limit=limit, revision=revision)
     except Compacted:
         if options.continue_token:

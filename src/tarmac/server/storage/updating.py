@@ -68,7 +68,7 @@ async def update(served: Served, rules: Rules, request: Request) -> Response:
     def change(old: JsonObject, _: Entry) -> JsonObject:
         new = read_object(call)
         check_name(call, new)
-        _check_uid(call, new, old)
+        _check_uid(call, new, old["metadata"]["uid"])
         check_version(call, new, old)
         return new
 
@@ -76,6 +76,8 @@ async def update(served: Served, rules: Rules, request: Request) -> Response:
     if creates and served.head(call.key) is None:
         obj = read_object(call)
         check_name(call, obj)
+        _check_uid(call, obj, "")
+        obj["metadata"].pop("resourceVersion", None)
         return served.answer(request, await create_object(call, obj), 201, call.warnings)
     entry = await rewrite(call, change, rules)
     return served.answer(request, entry, 200, call.warnings)
@@ -121,8 +123,8 @@ def check_version(call: Call, new: JsonObject, old: JsonObject) -> None:
         raise invalid(served.resource.group, served.resource.plural, name, errors)
 
 
-def _check_uid(call: Call, new: JsonObject, old: JsonObject) -> None:
-    given, actual = new["metadata"].get("uid"), old["metadata"]["uid"]
+def _check_uid(call: Call, new: JsonObject, actual: str) -> None:
+    given = new["metadata"].get("uid")
     if given and given != actual:
         raise call.served.conflict(call.info.name, _wrong_uid(call, given, actual))
 

@@ -5,8 +5,8 @@ thousand watches of single ConfigMaps cost an event nothing but a look-up. Deadl
 beat over all watchers instead of timers of their own.
 
 Writing to many sockets is the dearest thing the server does, so it paces itself: after a fan-out that took long, the
-next one of that bucket waits as long again, and what happens meanwhile goes out as one write per watcher. A few watchers
-are never made to wait; hundreds get bursts in fewer system calls, and requests always get half of the loop's time.
+next one of that bucket waits as long again, and what happens meanwhile goes out as one write per watcher. A few
+watchers are never made to wait; hundreds get bursts in fewer system calls, and requests get half of the loop's time.
 """
 
 from __future__ import annotations
