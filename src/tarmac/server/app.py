@@ -17,19 +17,17 @@ from typing import Any, Protocol, cast
 from tarmac.api.status import (
     ApiError,
     InternalError,
-    MethodNotAllowed,
-    NotFound,
     ServiceUnavailable,
 )
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.server.endpoints.documents import NO_RESOURCE, Documents
+from tarmac.server.endpoints.documents import Documents
 from tarmac.server.http.messages import Answer, Request, Response, Stream, StreamResponse, UpgradeResponse
 from tarmac.server.metrics import Metrics
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.negotiation import PLAIN, shape_of
 from tarmac.server.requestinfo import RequestInfo, request_info
-from tarmac.server.routes import Routes, has_form_of, is_addressed
+from tarmac.server.routes import Routes
 from tarmac.server.security.authorize import refusal
 from tarmac.server.security.users import User
 from tarmac.server.storage.expiring import EventExpiry
@@ -177,16 +175,8 @@ class ApiServer:
             raise refusal(request.user, info, why)
         if not info.is_resource:
             return self._documents.answer(request)
-        found = self._routes.find(info)
-        if found is None:
-            return self._documents.unknown(info)
-        resource, route = found
-        if not is_addressed(resource, info):
-            raise NotFound(NO_RESOURCE, details={})
-        endpoint = route.get(info.verb)
-        if endpoint is None or not has_form_of(resource, info):
-            raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
-        return endpoint(request)
+        endpoint = self._routes.find(info)
+        return self._documents.unknown(info) if endpoint is None else endpoint(request)
 
     def _finished(self, request: Request, began: float, answer: Answer) -> Answer:
         code = 101 if isinstance(answer, UpgradeResponse) else answer.status

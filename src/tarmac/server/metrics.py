@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import resource as limits
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -196,9 +195,6 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-_STARTED = time.time()
-
-
 def process_metrics() -> Iterator[Family]:
     """What every Prometheus client says about its process."""
     usage = limits.getrusage(limits.RUSAGE_SELF)
@@ -206,10 +202,17 @@ def process_metrics() -> Iterator[Family]:
         "process_cpu_seconds_total": ("counter", usage.ru_utime + usage.ru_stime),
         "process_resident_memory_bytes": ("gauge", _resident()),
         "process_open_fds": ("gauge", len(os.listdir("/proc/self/fd"))),
-        "process_start_time_seconds": ("gauge", _STARTED),
+        "process_start_time_seconds": ("gauge", _started()),
     }
     for name, (kind, value) in values.items():
         yield name, kind, "As in every Prometheus client.", [(name, (), value)]
+
+
+def _started() -> float:
+    """When the process began: ticks since the machine did."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    return int(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _resident() -> int:

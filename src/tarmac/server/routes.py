@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from tarmac.api.resource import Resource
-from tarmac.api.status import NotFound
+from tarmac.api.status import MethodNotAllowed, NotFound
 from tarmac.server.http.messages import Answer, Request
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.storage.collecting import delete_collection
@@ -32,6 +32,8 @@ Answering = Callable[["Routes", Served], Route]
 """Makes the route of a subresource, or of a resource that is answered and never stored."""
 
 ANY_SCALE = ("", "", "scale")
+NO_RESOURCE = "the server could not find the requested resource"
+NO_METHOD = "the server does not allow this method on the requested resource"
 _ON_ONE = frozenset({"get", "update", "patch", "delete"})
 _VIEWS: dict[tuple[str, str], View] = {("events.k8s.io", "events"): EventView()}
 
@@ -46,19 +48,31 @@ class Routes:
         self._hub = hub
         self._cache = cache
         self._special = special
-        self._routes: dict[tuple[str, str, str, str], tuple[Resource, Route] | None] = {}
+        self._endpoints: dict[tuple[str, str, str, str, str, bool, bool], Endpoint] = {}
         self._served: dict[tuple[str, str, str], Served] = {}
 
-    def find(self, info: RequestInfo) -> tuple[Resource, Route] | None:
-        """The resource and its route; None when there is no such resource or subresource."""
-        key = (info.group, info.version, info.resource, info.subresource)
-        try:
-            return self._routes[key]
-        except KeyError:
-            route = self._make(info)
-            if route is not None:  # unknown paths are endless, known ones are not
-                self._routes[key] = route
-            return route
+    def find(self, info: RequestInfo) -> Endpoint | None:
+        """What answers the request; None when there is no such resource. Raises NotFound, MethodNotAllowed."""
+        place = (info.group, info.version, info.resource, info.subresource)
+        key = (info.verb, *place, not info.name, not info.namespace)
+        endpoint = self._endpoints.get(key)
+        if endpoint is None:
+            endpoint = self._find(info)
+            if endpoint is not None:  # unknown paths are endless, known ones are not
+                self._endpoints[key] = endpoint
+        return endpoint
+
+    def _find(self, info: RequestInfo) -> Endpoint | None:
+        found = self._make(info)
+        if found is None:
+            return None
+        resource, route = found
+        if not _is_addressed(resource, info):
+            raise NotFound(NO_RESOURCE, details={})
+        endpoint = route.get(info.verb)
+        if endpoint is None or not _has_form(resource, info):
+            raise MethodNotAllowed(NO_METHOD, details={})
+        return endpoint
 
     def served(self, resource: Resource) -> Served:
         """The resource, bound to the services."""
@@ -116,14 +130,14 @@ class Routes:
         }
 
 
-def is_addressed(resource: Resource, info: RequestInfo) -> bool:
+def _is_addressed(resource: Resource, info: RequestInfo) -> bool:
     """Whether the path can be one of this resource's: namespaced objects are in a namespace, others are not."""
     if resource.namespaced:
         return bool(info.namespace) or not info.name or info.verb in ("list", "watch", "deletecollection")
     return not info.namespace or resource.plural == "namespaces"
 
 
-def has_form_of(resource: Resource, info: RequestInfo) -> bool:
+def _has_form(resource: Resource, info: RequestInfo) -> bool:
     """Whether a verb comes with a name exactly when it needs one."""
     if info.verb == "create":
         return bool(info.subresource) or (not info.name and bool(info.namespace) >= resource.namespaced)

@@ -14,8 +14,8 @@ from tarmac.server.http.messages import Request, Response
 from tarmac.server.metrics import Metrics
 from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.routes import NO_METHOD, NO_RESOURCE
 
-NO_RESOURCE = "the server could not find the requested resource"
 _HEALTH = ("livez", "readyz", "healthz")
 
 Endpoint = Callable[[Request], Response]
@@ -53,7 +53,7 @@ class Documents:
         if response is None:
             return page_not_found()
         if request.method not in ("GET", "HEAD"):
-            raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+            raise MethodNotAllowed(NO_METHOD, details={})
         return response
 
     def unknown(self, info: RequestInfo) -> Response:
