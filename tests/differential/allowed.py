@@ -26,7 +26,7 @@ _ANY = ".*"
 
 ALLOWED: tuple[Allowed, ...] = (
     Allowed(
-        "networkInterfaces are a list keyed by a name that may be left out; a CRD cannot say that, so there it is atomic",
+        "networkInterfaces are keyed by a name that may be left out; a CRD cannot say that, and takes the list as a whole",
         _ANY,
         r".*f:spec\.f:template\.f:spec\.f:networkInterfaces\..*",
     ),

@@ -14,7 +14,11 @@ _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _SERVER = re.compile(r"\b127\.0\.0\.1:\d+\b")
 _VERSION = re.compile(r"(?<=\()\d+(?=\))")  # as conflicts tell it
-_QUOTED_OBJECT = re.compile(r'Invalid value: "\{.*\}": ', re.DOTALL)  # keys come in any order
+_QUOTED_OBJECT = re.compile(r'Invalid value: "(\{.*\}|map\[.*\])": ', re.DOTALL)  # keys come in any order
+_CURRENT = re.compile(r"(?<=current: )\d+")
+_ISSUER = re.compile(r"https://kubernetes\.default\.svc(\.cluster\.local)?")  # whatever the operator likes
+_LONGEST_PREFIX = 58
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _AGE = re.compile(r"^\d+s$")
 _ADDRESS = re.compile(r"^10\.\d+\.\d+\.\d+$")
 
@@ -24,25 +28,25 @@ class Normaliser:
 
     def __init__(self) -> None:
         self._ordinals: dict[str, dict[str, str]] = {}
-        self._generated: dict[str, str] = {}
+        self._generated: list[re.Pattern[str]] = []
 
-    def __call__(self, value: Any) -> Any:
+    def expect_names(self, prefix: str) -> None:
+        """Names with this prefix and a random suffix are going to be made up."""
+        self._generated.append(re.compile(rf"(?<={re.escape(prefix[:_LONGEST_PREFIX])})[{_SUFFIX_LETTERS}]{{5}}\b"))
+
+    def __call__(self, value: Any, key: str = "") -> Any:
         """The comparable form of a decoded body, or of text."""
-        self._find_generated_names(value)
-        return self._walk(value)
-
-    def _walk(self, value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list):
-            items = [self._walk(item, key) for item in value]
-            return sorted(items, key=_entry_order) if key == "managedFields" else items
+            items = [self(item, key) for item in value]
+            return sorted(items, key=_ORDERS[key]) if key in _ORDERS else items
         if isinstance(value, str):
             return self._text(key, value)
         return self._ordinal("port", str(value)) if key == "nodePort" and value else value
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
-        walked = {name: self._walk(item, name) for name, item in value.items()}
+        walked = {name: self(item, name) for name, item in value.items()}
         metadata = walked.get("metadata")
         if isinstance(metadata, dict) and metadata.get("resourceVersion"):
             raw = value["metadata"]["resourceVersion"]
@@ -54,26 +58,18 @@ class Normaliser:
         rule = _BY_KEY.get(key)
         if rule and text:
             return rule(self, text)
-        for name, stable in self._generated.items():
-            text = text.replace(name, stable)
+        for generated in self._generated:
+            text = generated.sub(lambda found: self._ordinal("suffix", found[0]), text)
         text = _UID.sub(lambda found: self._ordinal("uid", found[0]), text)
         text = _VERSION.sub(lambda found: self._ordinal("version", found[0]), text)
         text = _QUOTED_OBJECT.sub("Invalid value: <object>: ", text)
+        text = _ISSUER.sub("<issuer>", _CURRENT.sub("<version>", text))
         text = _TIME.sub(lambda found: "<microtime>" if found[1] else "<time>", text)
         return _SERVER.sub("<server>", text)
 
     def _ordinal(self, what: str, value: str) -> str:
         known = self._ordinals.setdefault(what, {})
         return known.setdefault(value, f"<{what} {len(known) + 1}>")
-
-    def _find_generated_names(self, value: Any) -> None:
-        if isinstance(value, dict):
-            prefix, name = value.get("generateName"), value.get("name")
-            if isinstance(prefix, str) and prefix and isinstance(name, str) and name.startswith(prefix):
-                random = "r" * (len(name) - len(prefix))
-                self._generated.setdefault(name, f"{prefix}<{random} {len(self._generated) + 1}>")
-        for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            self._find_generated_names(item)
 
     def _address(self, text: str) -> str:
         return self._ordinal("address", text) if _ADDRESS.match(text) else text
@@ -92,5 +88,12 @@ def _is_bookmark(value: dict[str, Any]) -> bool:
     return not value["metadata"].get("name")
 
 
-def _entry_order(entry: Any) -> tuple[str, ...]:
-    return tuple(str(entry.get(key, "")) for key in ("operation", "manager", "subresource", "apiVersion", "fieldsV1"))
+def _by(*keys: str) -> Callable[[Any], tuple[str, ...]]:
+    return lambda entry: tuple(str(entry.get(key, "")) for key in keys)
+
+
+# Lists that the real server fills in the order of a Go map, or of times.
+_ORDERS = {
+    "managedFields": _by("operation", "manager", "subresource", "apiVersion", "fieldsV1"),
+    "causes": _by("field", "reason", "message"),
+}

@@ -35,6 +35,9 @@ class Play:
             yield from self._watch(step)
             return
         path, headers, body = self._filled(step)
+        prefix = find(step.body, "metadata.generateName")
+        if prefix:
+            self._normalise.expect_names(prefix)
         answer = self._server.send(step.method, path, headers, body, step.as_admin)
         yield self._seen(step, answer)
 
@@ -114,7 +117,7 @@ def _is_text(body: bytes) -> bool:
 
 
 def _decoded(content_type: str, body: bytes) -> Any:
-    if content_type.startswith("application/json") and body:
+    if (content_type.startswith("application/json") and body) or body.startswith(b'{"'):
         return json.loads(body)
     if content_type.startswith("application/yaml"):
         return yaml.safe_load(body)

@@ -82,6 +82,7 @@ def deployment(name: str = "a", **metadata: Any) -> Json:
     spec = {
         "cityCode": "AMS",
         "placementName": "eu",
+        "replicas": 1,
         "workloadRef": {"name": name, "uid": "7b1e0f1c-0000-0000-0000-000000000000"},
         "scaleSettings": placement["scaleSettings"],
         "template": whole["spec"]["template"],

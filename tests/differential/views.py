@@ -12,11 +12,13 @@ View = Callable[[Json], Json]
 
 
 def resources(*names: str) -> View:
-    """Some entries of an APIResourceList."""
-    return lambda body: {
-        **body,
-        "resources": [each for each in body["resources"] if each["name"] in names],
-    }
+    """Some entries of an APIResourceList, or all of them; neither they nor their verbs have an order."""
+
+    def view(body: Json) -> Json:
+        chosen = [each for each in body["resources"] if not names or each["name"] in names]
+        return {**body, "resources": _in_order(chosen, "name")}
+
+    return view
 
 
 def groups(*names: str) -> View:
@@ -31,9 +33,23 @@ def discovered(group: str, *names: str) -> View:
         item = next(each for each in body["items"] if each.get("metadata", {}).get("name", "") == group)
         version = item["versions"][0]
         chosen = [each for each in version["resources"] if each["resource"] in names]
-        return {**body, "items": [{**item, "versions": [{**version, "resources": chosen}]}]}
+        return {**body, "items": [{**item, "versions": [{**version, "resources": _in_order(chosen, "resource")}]}]}
 
     return view
+
+
+def _in_order(entries: Json, key: str) -> Json:
+    if not entries or key not in entries[0]:
+        return entries
+    ordered = sorted(entries, key=lambda each: each[key])
+    return [
+        {
+            **each,
+            "verbs": sorted(each["verbs"]),
+            **({"subresources": _in_order(each["subresources"], "subresource")} if "subresources" in each else {}),
+        }
+        for each in ordered
+    ]
 
 
 def keys(*path: str) -> View:

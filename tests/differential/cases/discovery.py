@@ -42,13 +42,13 @@ CASES = feature(
             "services/status",
             "bindings",
             "endpoints",
-        )  # fmt: skip
+        )
     ),
     rbac_resources=get(f"/apis/{_RBAC}/v1"),
     policy_resources=get("/apis/policy/v1"),
     lease_resources=get("/apis/coordination.k8s.io/v1"),
-    our_resources=get(f"/apis/{_COMPUTE}/v1alpha"),
-    our_network_resources=get("/apis/networking.datumapis.com/v1alpha"),
+    our_resources=get(f"/apis/{_COMPUTE}/v1alpha").viewing(resources()),
+    our_network_resources=get("/apis/networking.datumapis.com/v1alpha").viewing(resources()),
     aggregated_core=get("/api")
     .accepting(_AGGREGATED)
     .viewing(discovered("", "pods", "configmaps", "services", "namespaces", "serviceaccounts")),

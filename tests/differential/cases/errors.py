@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.differential.shared import MAPS, PODS, ROLES, SERVICES, WORKLOADS, config_map, pod, role, service
+from tests.differential.shared import MAPS, PODS, ROLES, SERVICES, WORKLOADS, config_map, pod, role, service, workload
 from tests.differential.steps import JSON, MERGE_PATCH, YAML, Step, create, delete, feature, get, patch, put
 from tests.differential.views import nothing
 
@@ -22,9 +22,7 @@ CASES = feature(
         SERVICES,
         service("Bad_Name", {"type": "Sideways", "sessionAffinity": "Often", "ports": [{"port": 0}, {"port": 1}]}),
     ),
-    labels_and_annotations=create(
-        MAPS, config_map(labels={"bad key": "v", "k": "bad value"}, annotations={"b@d": "v"})
-    ),
+    labels_and_annotations=create(MAPS, config_map(labels={"k": "bad value"}, annotations={"b@d": "v"})),
     owner_references=create(
         MAPS, config_map(ownerReferences=[{"kind": "Pod", "name": "", "apiVersion": "", "uid": ""}])
     ),
@@ -58,7 +56,7 @@ CASES = feature(
     errors_in_yaml=get(f"{PODS}/nothing").accepting(YAML),
     a_path_nobody_serves=get("/nowhere"),
     a_subresource_nobody_serves=(create(PODS, pod()), get(f"{PODS}/a/unheard")),
-    a_workload_subresource_nobody_serves=get(f"{WORKLOADS}/a/unheard"),
+    a_workload_subresource_nobody_serves=(create(WORKLOADS, workload()), get(f"{WORKLOADS}/a/unheard")),
     too_large=create(MAPS, config_map(data={"k": "x" * (1 << 20)})),
     far_too_large=create(MAPS, b" " * (4 << 20)).viewing(nothing),
     too_deep=create(MAPS, _DEEP),

@@ -48,7 +48,7 @@ CASES = feature(
         create(PODS, pod()),
         patch(STRATEGIC_PATCH, f"{PODS}/a?fieldValidation=Strict", {"spec": {"imagined": True}}),
     ),
-    an_apply=apply(f"{MAPS}/a?fieldValidation=Strict", _ODD),
+    an_apply=apply(f"{MAPS}/a?fieldValidation=Strict", {**config_map(), "unheard": "of"}),
     metadata_nobody_knows=create(f"{MAPS}?fieldValidation=Strict", config_map(unheard="of")),
     the_wrong_case=create(f"{MAPS}?fieldValidation=Strict", {"Metadata": {"name": "a"}, "metadata": {"name": "a"}}),
 )

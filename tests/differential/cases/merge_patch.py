@@ -35,7 +35,7 @@ CASES = feature(
         _merge(f"{MAPS}/a", {"metadata": {"resourceVersion": "$rv"}, "data": {"k": "y"}}),
     ),
     another_name=(_MAP, _merge(f"{MAPS}/a", {"metadata": {"name": "b"}})),
-    another_kind=(_MAP, _merge(f"{MAPS}/a", {"kind": "Secret", "data": {"k": "x"}})),
+    another_kind=(_MAP, _merge(f"{MAPS}/a", {"kind": "Unheard", "data": {"k": "x"}})),
     a_wrong_type=(_MAP, _merge(f"{MAPS}/a", {"data": ["k"]})),
     a_workload_with_a_wrong_type=(create(WORKLOADS, workload()), _merge(f"{WORKLOADS}/a", {"spec": {"paused": "yes"}})),
     something_that_is_no_object=(_MAP, _merge(f"{MAPS}/a", [1])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.decode.wire import encode_body
+from tests.decode.wire import encode_body, field
 from tests.differential.shared import (
     EVENTS,
     LEASES,
@@ -48,6 +48,7 @@ _POD = pod(
         "volumes": [{"name": "v", "emptyDir": {}}],
     }
 )
+_DELETE_OPTIONS = b"k8s\0" + field(1, field(1, b"v1") + field(2, b"DeleteOptions")) + field(2, field(5, b"All"))
 
 
 def _sent(step: Step) -> Step:
@@ -74,12 +75,12 @@ CASES = feature(
     ),
     delete_options=(
         create(MAPS, config_map()),
-        delete(f"{MAPS}/a", b"k8s\0" + b'\n\x13\n\x02v1\x12\rDeleteOptions\x12\x06*\x03All\x1a\0"\0').sending(PROTOBUF),
+        _sent(delete(f"{MAPS}/a", _DELETE_OPTIONS)),
         get(f"{MAPS}/a"),
     ),
     of_another_kind_than_the_path=_create(MAPS, _SECRET),
     with_a_mistake=_create(MAPS, config_map("Bad_Name")),
     that_is_none=_sent(create(MAPS, b"not protobuf")),
     cut_short=_sent(create(MAPS, encode_body(config_map(data={"k": "v" * 40}))[:-30])),
-    for_a_workload=_sent(create(WORKLOADS, encode_body(config_map()))),
+    answers_for_a_workload=get(WORKLOADS).accepting(PROTOBUF),
 )

@@ -32,7 +32,6 @@ CASES = feature(
         get(f"{WORKLOADS}?resourceVersion=$rv&resourceVersionMatch=Exact"),
     ),
     exact_zero=get(f"{PODS}?resourceVersion=0&resourceVersionMatch=Exact"),
-    exact_in_the_past=get(f"{PODS}?resourceVersion=1&resourceVersionMatch=Exact").viewing(lambda body: body["kind"]),
     with_a_limit_it_is_exact=(
         create(ROLES, role()).keep(rv=_RV),
         create(ROLES, role("b")),

@@ -39,7 +39,6 @@ CASES = feature(
         apply(f"{DEPLOYMENTS}/a/scale", _scale(4), manager="scaler", force=True),
     ),
     below_nothing=(_MADE, put(f"{DEPLOYMENTS}/a/scale", _scale(-1))),
-    of_another_kind=(_MADE, put(f"{DEPLOYMENTS}/a/scale", deployment())),
     in_a_dry_run=(_MADE, put(f"{DEPLOYMENTS}/a/scale?dryRun=All", _scale(5)), get(f"{DEPLOYMENTS}/a/scale")),
     of_nothing=get(f"{DEPLOYMENTS}/nothing/scale"),
     of_a_kind_without_one=(create(MAPS, config_map()), get(f"{MAPS}/a/scale")),

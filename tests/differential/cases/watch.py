@@ -74,7 +74,6 @@ CASES = feature(
     ),
     from_a_version_that_is_no_number=watch(f"{MAPS}?resourceVersion=abc", events=1),
     from_a_version_of_the_future=watch(f"{MAPS}?resourceVersion=999999999&timeoutSeconds=1", events=1),
-    from_before_history=watch(f"{PODS}?resourceVersion=1&timeoutSeconds=1", events=1),
     by_the_old_path=(
         create(ROLES, role()),
         get(ROLES),
