@@ -114,6 +114,7 @@ NOT_READY = transient(12, "NotReady", "The instance runs, but says that it is no
 TERMINATING = transient(10, "Terminating", "The object is being deleted.")
 WAITING_FOR_INSTANCE = transient(10, "WaitingForInstance", "The rollout waits for an instance to become ready.")
 NAME_BEING_DELETED = transient(10, "NameBeingDeleted", "An older object of the same name is still being deleted.")
+REVISION_NOT_FOUND = user(13, "RevisionNotFound", "The history has no such revision.")
 PAUSED = user(13, "Paused", "Rollout and scaling are paused.")
 STALLED = _add(Actor.STALLED, 35, "Stalled", "It should have gone on by itself long ago.")
 
@@ -180,6 +181,7 @@ INSTANCE_TYPE_DEPRECATED = user(2, "InstanceTypeDeprecated", "The instance type 
 METRICS_UNAVAILABLE = platform(14, "MetricsUnavailable", "The metrics cannot be read; the number stays.")
 TOO_FEW_METRICS = transient(14, "TooFewMetrics", "Too few instances have reported; the number stays.")
 SCALE_DOWN_STABILIZED = transient(3, "ScaleDownStabilized", "A recent peak holds the number up for a while.")
+SCALE_UP_STABILIZED = transient(3, "ScaleUpStabilized", "A recent low holds the number down for a while.")
 SCALE_RATE_LIMITED = transient(3, "ScaleRateLimited", "A scaling policy limits how fast the number changes.")
 TOO_MANY_REPLICAS = user(3, "TooManyReplicas", "The metrics ask for more than maxReplicas.")
 TOO_FEW_REPLICAS = user(3, "TooFewReplicas", "The metrics ask for fewer than minReplicas.")

@@ -1,0 +1,55 @@
+"""Revisions of a template: numbered, the newest last, and the way back.
+
+Numbers only grow. Going back makes a new revision with an old template, so that history tells what happened and a
+second undo returns to where one came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tarmac.api.compute.instance import InstanceTemplate
+from tarmac.decide import reasons
+from tarmac.decide.rollout.template import template_hash
+from tarmac.decide.verdict import Refusal, Verdict
+
+KEPT_REVISIONS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One template that was rolled out, and when."""
+
+    number: int
+    template_hash: str
+    template: InstanceTemplate
+    created: float
+
+
+def record(history: Sequence[Revision], template: InstanceTemplate, now: float) -> tuple[Revision, ...]:
+    """The history with the template as its newest revision; the same history when it is that already."""
+    written = template_hash(template)
+    newest = history[-1] if history else None
+    if newest is not None and newest.template_hash == written:
+        return tuple(history)
+    number = newest.number + 1 if newest else 1
+    return (*history, Revision(number, written, template, now))[-KEPT_REVISIONS:]
+
+
+def undo(history: Sequence[Revision], to: int | None = None) -> Verdict[Revision]:
+    """The revision whose template should be written again: the one before the newest, or the one of that number."""
+    if to is None:
+        if len(history) > 1:
+            return Verdict(history[-2])
+        return Verdict(None, (_refusal("There is no earlier revision.", "Change the template; then there is one."),))
+    found = next((revision for revision in history if revision.number == to), None)
+    if found is not None:
+        return Verdict(found)
+    kept = f"Choose one of {history[0].number} to {history[-1].number}." if history else ""
+    return Verdict(None, (_refusal(f"Revision {to} is not in the history.", kept),))
+
+
+def _refusal(message: str, change: str) -> Refusal:
+    return Refusal(reasons.REVISION_NOT_FOUND, message, rule="rollout.history", change=change)

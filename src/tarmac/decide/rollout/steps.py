@@ -1,0 +1,105 @@
+"""The next steps of one city's instances, by its management policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from tarmac.decide import reasons
+from tarmac.decide.instances import InstanceView
+from tarmac.decide.rollout.fleet import Fleet, Goal
+from tarmac.decide.verdict import Refusal
+
+
+class Cause(Enum):
+    """Why an instance is removed."""
+
+    STRAY = "Stray"  # it has no ordinal, or another has the same
+    SCALE_DOWN = "ScaleDown"  # there are more than are wanted; its disks go too
+    OUTDATED = "Outdated"  # its ordinal comes back with the newest template
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """An instance to delete."""
+
+    instance: InstanceView
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now. `create` holds ordinals to make from the newest template, lowest first.
+
+    `waiting` says what the next step waits for, if anything. `complete` means that nothing is left to do.
+    """
+
+    create: tuple[int, ...] = ()
+    remove: tuple[Removal, ...] = ()
+    waiting: Refusal | None = None
+    complete: bool = False
+
+
+def plan(goal: Goal, instances: Iterable[InstanceView]) -> Plan:
+    """The next steps from what exists toward the goal. Asking again without a change in between gives the same."""
+    if goal.paused:
+        return Plan(waiting=Refusal(reasons.PAUSED, "Rollout and scaling are paused.", change="Set paused to false."))
+    fleet = Fleet(goal, instances)
+    if fleet.is_settled():
+        return Plan(complete=True)
+    steps = _ordered(goal, fleet) if goal.ordered else _parallel(goal, fleet)
+    strays = tuple(Removal(stray, Cause.STRAY) for stray in fleet.strays if not stray.deleting)
+    return Plan(steps.create, strays + steps.remove, steps.waiting)
+
+
+def _parallel(goal: Goal, fleet: Fleet) -> Plan:
+    """Everything that the limits allow, at once."""
+    removals: list[Removal] = []
+    for instance in fleet.removable():
+        if fleet.may_go(instance):
+            fleet.take(instance)
+            removals.append(_removal(goal, instance))
+    missing = [ordinal for ordinal in fleet.wanted() if ordinal not in fleet.at]
+    creations = tuple(missing[: max(fleet.room, 0)])
+    return Plan(creations, tuple(removals), None if removals or creations else _first_unready(fleet))
+
+
+def _ordered(goal: Goal, fleet: Fleet) -> Plan:
+    """One instance at a time; none is made before those below it are ready."""
+    if fleet.deleting:
+        return Plan(waiting=_gone_first(fleet.deleting[0]))
+    removable = [instance for instance in fleet.removable() if fleet.may_go(instance)]
+    urgent = [instance for instance in removable if instance.ordinal >= goal.desired or not instance.ready]
+    if urgent:
+        return Plan(remove=(_removal(goal, urgent[0]),))
+    for ordinal in fleet.wanted():
+        instance = fleet.at.get(ordinal)
+        if instance is None and fleet.room > 0:
+            return Plan(create=(ordinal,))
+        if instance is None:
+            return Plan(waiting=_first_unready(fleet))
+        if not instance.ready:
+            return Plan(waiting=_ready_first(instance))
+    return Plan(remove=tuple(_removal(goal, instance) for instance in removable[:1]))
+
+
+def _removal(goal: Goal, instance: InstanceView) -> Removal:
+    return Removal(instance, Cause.SCALE_DOWN if instance.ordinal >= goal.desired else Cause.OUTDATED)
+
+
+def _first_unready(fleet: Fleet) -> Refusal | None:
+    if fleet.deleting:
+        return _gone_first(fleet.deleting[0])
+    unready = [instance for instance in fleet.at.values() if not instance.ready]
+    return _ready_first(min(unready, key=lambda instance: instance.ordinal)) if unready else None
+
+
+def _gone_first(instance: InstanceView) -> Refusal:
+    return Refusal(reasons.NAME_BEING_DELETED, f"{instance.name} is still being deleted.", instance.name, "rollout")
+
+
+def _ready_first(instance: InstanceView) -> Refusal:
+    because = f": {instance.message}" if instance.message else "."
+    message = f"{instance.name} is not ready ({instance.reason}){because}"
+    return Refusal(reasons.WAITING_FOR_INSTANCE, message, instance.name, "rollout")

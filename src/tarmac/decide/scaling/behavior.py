@@ -1,0 +1,168 @@
+"""A recommendation held against its recent past, the `behavior` policies and the bounds.
+
+The past is what earlier calls recommended (stabilisation windows look at it) and what was really changed (policies
+count it). It is handed in and out, so that a restarted controller can begin with `History.begin`: the number as it is
+then counts as recommended, and the first look does not scale down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final
+
+from tarmac.api.compute.scaling import ScaleSettings, ScalingPolicy, ScalingRules
+from tarmac.api.compute.validation.scaling import MAX_REPLICAS
+from tarmac.decide import reasons
+from tarmac.decide.scaling.metrics import Reading
+from tarmac.decide.scaling.recommendation import recommend
+from tarmac.decide.verdict import Refusal
+
+_RULE: Final = "scaling.behavior"
+_UP: Final = ScalingRules(
+    stabilization_window_seconds=0,
+    select_policy="Max",
+    policies=[
+        ScalingPolicy(type="Pods", value=4, period_seconds=15),
+        ScalingPolicy(type="Percent", value=100, period_seconds=15),
+    ],
+)
+_DOWN: Final = ScalingRules(
+    stabilization_window_seconds=300,
+    select_policy="Max",
+    policies=[ScalingPolicy(type="Percent", value=100, period_seconds=15)],
+)
+_LONGEST_WINDOW: Final = 3600  # of a window; periods are shorter
+
+Entry = tuple[float, int]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """(time, recommended) and (time, change) pairs of the last hour."""
+
+    recommended: tuple[Entry, ...] = ()
+    changed: tuple[Entry, ...] = ()
+
+    @staticmethod
+    def begin(current: int, now: float) -> History:
+        """A past in which the current number was right."""
+        return History(recommended=((now, current),))
+
+    def with_recommendation(self, replicas: int, now: float) -> History:
+        """What was recommended, whether it was followed or not."""
+        return replace(self, recommended=(*_recent(self.recommended, now), (now, replicas)))
+
+    def with_change(self, before: int, after: int, now: float) -> History:
+        """What was really written."""
+        return replace(self, changed=(*_recent(self.changed, now), (now, after - before)))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How many instances there should be now. `refusals` say what held the number, or why metrics say nothing."""
+
+    replicas: int
+    history: History
+    metric: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+
+def scale(settings: ScaleSettings, readings: Sequence[Reading], current: int, history: History, now: float) -> Outcome:
+    """The whole decision: from readings to a number within the bounds. Record the write with `with_change`."""
+    low, high = _bounds(settings)
+    if not low <= current <= high:
+        return Outcome(max(low, min(current, high)), history)
+    verdict = recommend(settings, readings, current)
+    if verdict.value is None:
+        return Outcome(current, history, refusals=verdict.refusals)
+    outcome = stabilise(settings, verdict.value.replicas, current, history, now)
+    return replace(outcome, metric=verdict.value.metric, refusals=verdict.refusals + outcome.refusals)
+
+
+def stabilise(settings: ScaleSettings, recommended: int, current: int, history: History, now: float) -> Outcome:
+    """The part of a recommendation that may be followed now."""
+    up, down = _rules(settings)
+    steady = _steady(recommended, current, history, now, up, down)
+    if steady > current:
+        limit = max(_limit(up, current, history, now, sign=1), current)
+    else:
+        limit = min(_limit(down, current, history, now, sign=-1), current)
+    low, high = _bounds(settings)
+    replicas = min(steady, limit, high) if steady > current else max(steady, limit, low)
+    held = _held(recommended, steady, limit, replicas, current)
+    return Outcome(replicas, history.with_recommendation(recommended, now), refusals=held)
+
+
+def _bounds(settings: ScaleSettings) -> tuple[int, int]:
+    return settings.min_replicas, settings.max_replicas or MAX_REPLICAS
+
+
+def _rules(settings: ScaleSettings) -> tuple[ScalingRules, ScalingRules]:
+    behavior = settings.behavior
+    if behavior is None:
+        return _UP, _DOWN
+    return _filled(behavior.scale_up, _UP), _filled(behavior.scale_down, _DOWN)
+
+
+def _filled(rules: ScalingRules | None, default: ScalingRules) -> ScalingRules:
+    if rules is None:
+        return default
+    window = rules.stabilization_window_seconds
+    return ScalingRules(
+        stabilization_window_seconds=default.stabilization_window_seconds if window is None else window,
+        select_policy=rules.select_policy or default.select_policy,
+        policies=rules.policies or default.policies,
+    )
+
+
+def _steady(recommended: int, current: int, history: History, now: float, up: ScalingRules, down: ScalingRules) -> int:
+    """Up no further than the lowest, down no further than the highest recommendation of the window."""
+    lowest = min([recommended, *_since(history.recommended, now, up.stabilization_window_seconds or 0)])
+    highest = max([recommended, *_since(history.recommended, now, down.stabilization_window_seconds or 0)])
+    return min(max(current, lowest), highest)
+
+
+def _limit(rules: ScalingRules, current: int, history: History, now: float, *, sign: int) -> int:
+    """How far the policies let the number go, counted from where each period began."""
+    if rules.select_policy == "Disabled":
+        return current
+    farthest = rules.select_policy != "Min"
+    limits = (
+        _policy_limit(policy, current - sum(_since(history.changed, now, policy.period_seconds)), sign)
+        for policy in rules.policies
+    )
+    return max(limits) if farthest == (sign > 0) else min(limits)
+
+
+def _policy_limit(policy: ScalingPolicy, start: int, sign: int) -> int:
+    if policy.type == "Pods":
+        return start + sign * policy.value
+    changed = start * (1 + sign * policy.value / 100)
+    return ceil(changed) if sign > 0 else int(changed)
+
+
+def _held(recommended: int, steady: int, limit: int, replicas: int, current: int) -> tuple[Refusal, ...]:
+    """What kept the number from being the recommended one; the first that applies."""
+    asked = f"The metrics ask for {recommended} instances"
+    if replicas == recommended:
+        return ()
+    if steady != recommended and replicas == steady:
+        past = reasons.SCALE_UP_STABILIZED if recommended > current else reasons.SCALE_DOWN_STABILIZED
+        return (Refusal(past, f"{asked}; a recent recommendation holds {replicas}.", rule=_RULE),)
+    if replicas == limit:
+        return (Refusal(reasons.SCALE_RATE_LIMITED, f"{asked}; policies allow {replicas} now.", rule=_RULE),)
+    if replicas < recommended:
+        change = f"Raise maxReplicas to {recommended}."
+        return (Refusal(reasons.TOO_MANY_REPLICAS, f"{asked}; maxReplicas is {replicas}.", rule=_RULE, change=change),)
+    change = f"Lower minReplicas to {max(recommended, 1)}."
+    return (Refusal(reasons.TOO_FEW_REPLICAS, f"{asked}; minReplicas is {replicas}.", rule=_RULE, change=change),)
+
+
+def _since(entries: Iterable[Entry], now: float, seconds: int) -> list[int]:
+    return [value for moment, value in entries if moment > now - seconds]
+
+
+def _recent(entries: Iterable[Entry], now: float) -> tuple[Entry, ...]:
+    return tuple(entry for entry in entries if entry[0] > now - _LONGEST_WINDOW)

@@ -1,0 +1,160 @@
+"""One metric's readings as a number of instances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from math import ceil
+from typing import Final
+
+from tarmac.api.compute.scaling import MetricSpec, MetricTarget
+from tarmac.decide import reasons
+from tarmac.decide.scaling.tolerance import Tolerance
+from tarmac.decide.verdict import Refusal, Verdict
+
+_RULE: Final = "scaling.metrics"
+
+
+class Use(Enum):
+    """How an instance takes part in the average."""
+
+    COUNTED = auto()  # it serves; without a reading it counts as missing
+    STARTING = auto()  # not ready yet, or never reported: left out, but counted as idle when going up
+    GONE = auto()  # failed or being deleted: left out
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceUse:
+    """One instance's use of a resource and its request of it, in thousandths. `usage` is None without a fresh one."""
+
+    usage: int | None
+    request: int = 0
+    state: Use = Use.COUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceReading:
+    """A resource metric: what each instance uses."""
+
+    instances: Sequence[InstanceUse]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalReading:
+    """An external metric: the values of all its series, in thousandths, and how many instances serve now."""
+
+    values: Sequence[int]
+    ready: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A metric that could not be read."""
+
+    message: str
+
+
+Reading = ResourceReading | ExternalReading | Unreadable
+
+
+def metric_name(metric: MetricSpec) -> str:
+    """What the metric is called in messages."""
+    if metric.resource is not None:
+        return metric.resource.name
+    return metric.external.metric.name if metric.external else ""
+
+
+def propose(metric: MetricSpec, reading: Reading, current: int, tolerance: Tolerance) -> Verdict[int]:
+    """How many instances the metric asks for, or why that cannot be said."""
+    name = metric_name(metric)
+    if isinstance(reading, ResourceReading) and metric.resource is not None:
+        return _by_resource(name, metric.resource.target, reading.instances, current, tolerance)
+    if isinstance(reading, ExternalReading) and metric.external is not None:
+        return _by_external(name, metric.external.target, reading, current, tolerance)
+    message = reading.message if isinstance(reading, Unreadable) else "It was read as another kind of metric."
+    return _no(reasons.METRICS_UNAVAILABLE, name, message)
+
+
+def _no(reason: str, name: str, message: str) -> Verdict[int]:
+    return Verdict(None, (Refusal(reason, f"{name}: {message}", name, _RULE),))
+
+
+def _by_external(
+    name: str, target: MetricTarget, reading: ExternalReading, current: int, tolerance: Tolerance
+) -> Verdict[int]:
+    total = sum(reading.values)
+    if target.average_value is not None:
+        wanted = target.average_value.milli()
+        if current and tolerance.covers(total / (wanted * current)):
+            return Verdict(current)
+        return Verdict(_divide_up(total, wanted))
+    assert target.value is not None, "admission lets no external metric without a value through"
+    ratio = total / target.value.milli()
+    if not current:
+        return Verdict(ceil(ratio))
+    if tolerance.covers(ratio):
+        return Verdict(current)
+    if not reading.ready:
+        return _no(reasons.TOO_FEW_METRICS, name, "no instance is ready, so nothing is known of what one can bear")
+    return Verdict(_keep_direction(ratio, ceil(ratio * reading.ready), current))
+
+
+def _by_resource(
+    name: str, target: MetricTarget, instances: Sequence[InstanceUse], current: int, tolerance: Tolerance
+) -> Verdict[int]:
+    counted = [each for each in instances if each.state is Use.COUNTED]
+    known = [each for each in counted if each.usage is not None]
+    if not known or 2 * len(known) < len(counted):
+        return _no(reasons.TOO_FEW_METRICS, name, f"{len(known)} of {len(counted)} instances have reported lately")
+    ratio = _ratio(target, known)
+    if ratio is None:
+        return _no(reasons.METRICS_UNAVAILABLE, name, "the instances request none of it, so it has no utilization")
+    assumed = _with_assumptions(target, ratio, instances)
+    assumed_ratio = _ratio(target, assumed) or 0.0
+    if tolerance.covers(assumed_ratio) or (ratio - 1) * (assumed_ratio - 1) < 0:
+        return Verdict(current)
+    return Verdict(_keep_direction(assumed_ratio, ceil(assumed_ratio * len(assumed)), current))
+
+
+def _with_assumptions(target: MetricTarget, ratio: float, instances: Sequence[InstanceUse]) -> list[InstanceUse]:
+    """The readings, and a cautious guess for what is missing: busy when going down, idle when going up."""
+    found: list[InstanceUse] = []
+    for each in instances:
+        if each.state is Use.COUNTED and each.usage is not None:
+            found.append(each)
+        elif each.state is Use.COUNTED and ratio != 1:
+            found.append(InstanceUse(_busy(target, each) if ratio < 1 else 0, each.request))
+        elif each.state is Use.STARTING and ratio > 1:
+            found.append(InstanceUse(0, each.request))
+    return found
+
+
+def _busy(target: MetricTarget, instance: InstanceUse) -> int:
+    if target.average_utilization is not None:
+        return instance.request * max(100, target.average_utilization) // 100
+    return _plain_target(target)
+
+
+def _ratio(target: MetricTarget, instances: Sequence[InstanceUse]) -> float | None:
+    """Use relative to the target; None when a utilization is asked for of what requests nothing."""
+    total = sum(each.usage or 0 for each in instances)
+    if target.average_utilization is None:
+        return (total // len(instances)) / _plain_target(target)
+    requested = sum(each.request for each in instances)
+    return (total * 100 // requested) / target.average_utilization if requested else None
+
+
+def _plain_target(target: MetricTarget) -> int:
+    """Of the instances' own use only an average makes sense; `value` is read as one."""
+    amount = target.average_value or target.value
+    assert amount is not None, "admission lets no metric without a target through"
+    return amount.milli()
+
+
+def _keep_direction(ratio: float, proposed: int, current: int) -> int:
+    return max(proposed, current) if ratio > 1 else min(proposed, current)
+
+
+def _divide_up(amount: int, divisor: int) -> int:
+    return -(-amount // divisor)

@@ -1,0 +1,34 @@
+"""How far off its target a metric may be before anything changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tarmac.api.compute.scaling import ScalingBehavior, ScalingRules
+from tarmac.base.quantity import NANO
+
+_DEFAULT: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Shares of the target, below and above it."""
+
+    down: float = _DEFAULT
+    up: float = _DEFAULT
+
+    @staticmethod
+    def of(behavior: ScalingBehavior | None) -> Tolerance:
+        """What the behavior says, or a tenth."""
+        return Tolerance(
+            _written(behavior.scale_down if behavior else None), _written(behavior.scale_up if behavior else None)
+        )
+
+    def covers(self, ratio: float) -> bool:
+        """Whether that is on target."""
+        return 1 - self.down <= ratio <= 1 + self.up
+
+
+def _written(rules: ScalingRules | None) -> float:
+    return rules.tolerance.nanos / NANO if rules and rules.tolerance is not None else _DEFAULT

@@ -1,0 +1,150 @@
+"""Which instance comes and goes next."""
+
+from __future__ import annotations
+
+import pytest
+
+from tarmac.decide import reasons
+from tarmac.decide.instances import InstanceView
+from tarmac.decide.rollout import Cause, Goal, Limits, Plan, plan
+from tests.decide.rollout.world import instance
+
+ORDERED = Goal(3, "a")
+PARALLEL = Goal(3, "a", ordered=False)
+
+
+def removed(steps: Plan) -> list[tuple[int, Cause]]:
+    """Ordinals that go, and why."""
+    return [(removal.instance.ordinal, removal.cause) for removal in steps.remove]
+
+
+def test_ordered_makes_the_lowest_first_and_waits_until_it_is_ready() -> None:
+    """Nothing is made before everything below is ready."""
+    assert plan(ORDERED, []).create == (0,)
+    waiting = plan(ORDERED, [instance(0, ready=False)])
+    assert (waiting.create, waiting.remove) == ((), ())
+    assert waiting.waiting is not None
+    assert (waiting.waiting.reason, waiting.waiting.where) == (reasons.WAITING_FOR_INSTANCE, "web-0")
+    assert plan(ORDERED, [instance(0)]).create == (1,)
+
+
+def test_parallel_makes_all_at_once() -> None:
+    """Readiness of others does not matter."""
+    assert plan(PARALLEL, [instance(1, ready=False)]).create == (0, 2)
+
+
+@pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
+def test_a_gap_is_filled(goal: Goal) -> None:
+    """A lost ordinal comes back under its own number."""
+    assert plan(goal, [instance(0), instance(2)]).create == (1,)
+
+
+@pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
+def test_nothing_is_left_to_do_when_all_is_as_wanted(goal: Goal) -> None:
+    """Complete, and no step."""
+    assert plan(goal, [instance(0), instance(1), instance(2)]) == Plan(complete=True)
+
+
+@pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
+def test_a_name_is_not_used_while_its_old_holder_is_being_deleted(goal: Goal) -> None:
+    """The replacement waits until the name is free."""
+    steps = plan(goal, [instance(0), instance(1), instance(2, deleting=True)])
+    assert steps.create == ()
+    assert steps.waiting is not None
+    assert steps.waiting.reason == reasons.NAME_BEING_DELETED
+
+
+def test_scale_down_takes_the_highest_first() -> None:
+    """Ordered one by one, parallel all at once."""
+    five = [instance(ordinal) for ordinal in range(5)]
+    assert removed(plan(ORDERED, five)) == [(4, Cause.SCALE_DOWN)]
+    assert removed(plan(PARALLEL, five)) == [(4, Cause.SCALE_DOWN), (3, Cause.SCALE_DOWN)]
+
+
+@pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
+def test_scale_down_does_not_take_what_still_serves_in_place_of_others(goal: Goal) -> None:
+    """Two of three must serve; the two above are all that do."""
+    steps = plan(goal, [instance(0, ready=False), instance(1, ready=False), instance(3), instance(4)])
+    assert removed(steps) == []
+
+
+@pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
+def test_scale_down_takes_a_stuck_instance_away(goal: Goal) -> None:
+    """The one that never gets ready is above the new number."""
+    steps = plan(goal, [instance(0), instance(1), instance(2), instance(3, ready=False)])
+    assert removed(steps) == [(3, Cause.SCALE_DOWN)]
+
+
+@pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
+def test_a_new_template_replaces_the_highest_first_and_one_at_a_time(goal: Goal) -> None:
+    """The default limits."""
+    old = [instance(ordinal, "old") for ordinal in range(3)]
+    assert removed(plan(goal, old)) == [(2, Cause.OUTDATED)]
+    assert removed(plan(goal, [*old[:2], instance(2, ready=False)])) == []
+    assert removed(plan(goal, [*old[:2], instance(2)])) == [(1, Cause.OUTDATED)]
+
+
+def test_parallel_replaces_as_many_as_may_be_unavailable() -> None:
+    """Ordered never more than one."""
+    old = [instance(ordinal, "old") for ordinal in range(5)]
+    allowed = Limits(max_unavailable=2)
+    parallel = plan(Goal(5, "a", allowed, ordered=False), old)
+    assert removed(parallel) == [(4, Cause.OUTDATED), (3, Cause.OUTDATED)]
+    assert removed(plan(Goal(5, "a", allowed), old)) == [(4, Cause.OUTDATED)]
+
+
+@pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
+def test_a_newer_revision_supersedes_a_stuck_one(goal: Goal) -> None:
+    """Ordinal 2 got stuck at revision b; the newest revision replaces it without waiting for it."""
+    stuck = [instance(0, "old"), instance(1, "old"), instance(2, "b", ready=False)]
+    assert removed(plan(goal, stuck)) == [(2, Cause.OUTDATED)]
+
+
+def test_a_stuck_newest_revision_holds_the_rollout() -> None:
+    """One is unavailable already, so the old ones go on serving."""
+    stuck = [instance(0, "old"), instance(1, "old"), instance(2, "a", ready=False)]
+    for goal in (ORDERED, PARALLEL):
+        steps = plan(goal, stuck)
+        assert (steps.create, steps.remove) == ((), ())
+        assert steps.waiting is not None
+        assert steps.waiting.where == "web-2"
+
+
+def test_extra_instances_come_first_and_go_last() -> None:
+    """With surge, an ordinal above the highest is made at the new revision before an old one goes."""
+    goal = Goal(2, "a", Limits(0, 1), ordered=False)
+    old = [instance(0, "old"), instance(1, "old")]
+    assert (plan(goal, old).create, removed(plan(goal, old))) == ((2,), [])
+    assert plan(goal, [*old, instance(2, ready=False)]).remove == ()
+    assert removed(plan(goal, [*old, instance(2)])) == [(1, Cause.OUTDATED)]
+    assert removed(plan(goal, [instance(0, "old"), instance(1), instance(2)])) == [(0, Cause.OUTDATED)]
+    assert plan(goal, [instance(0, ready=False), instance(1), instance(2)]).remove == ()
+    assert removed(plan(goal, [instance(0), instance(1), instance(2)])) == [(2, Cause.SCALE_DOWN)]
+
+
+def test_no_more_extra_instances_than_there_are_to_replace() -> None:
+    """Three may be extra, one is outdated."""
+    goal = Goal(2, "a", Limits(0, 3), ordered=False)
+    assert plan(goal, [instance(0), instance(1, "old")]).create == (2,)
+
+
+@pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
+def test_strays_go(goal: Goal) -> None:
+    """Without an ordinal, or with one that another holds with more right."""
+    nameless = InstanceView("odd", -1, "a", ready=True)
+    twin = InstanceView("twin", 1, "old", ready=True)
+    steps = plan(goal, [instance(0), twin, instance(1), nameless, instance(2)])
+    assert {(removal.instance.name, removal.cause) for removal in steps.remove} == {
+        ("odd", Cause.STRAY),
+        ("twin", Cause.STRAY),
+    }
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_paused_does_nothing(ordered: bool) -> None:
+    """No rollout, no scaling, and it says so."""
+    goal = Goal(3, "a", ordered=ordered, paused=True)
+    steps = plan(goal, [instance(0, "old"), instance(7, ready=False)])
+    assert (steps.create, steps.remove, steps.complete) == ((), (), False)
+    assert steps.waiting is not None
+    assert steps.waiting.reason == reasons.PAUSED

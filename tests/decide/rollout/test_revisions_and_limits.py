@@ -1,0 +1,148 @@
+"""Template hashes, history and undo, numbers of instances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarmac.api.compute.instance import InstanceTemplate
+from tarmac.api.compute.scaling import ScaleSettings
+from tarmac.api.compute.workload import Rollout
+from tarmac.api.declare import decode
+from tarmac.api.networking.policy import InterfacePolicy
+from tarmac.decide import reasons
+from tarmac.decide.rollout import (
+    KEPT_REVISIONS,
+    Limits,
+    Revision,
+    desired_replicas,
+    limits,
+    record,
+    template_hash,
+    undo,
+)
+
+
+def template(image: str = "ghcr.io/acme/api:1", **metadata: Any) -> InstanceTemplate:
+    """A small template."""
+    containers = [{"name": "api", "image": image, "ports": [{"name": "http", "port": 80}]}]
+    spec = {
+        "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": containers}},
+        "networkInterfaces": [{"name": "eth0", "network": {"name": "default"}}],
+    }
+    return decode(InstanceTemplate, {"metadata": metadata, "spec": spec})
+
+
+def test_the_hash_does_not_depend_on_the_order_of_keys() -> None:
+    """Labels written in another order are the same labels."""
+    one = template(labels={"a": "1", "b": "2"})
+    other = template(labels={"b": "2", "a": "1"})
+    assert template_hash(one) == template_hash(other)
+
+
+def test_the_hash_does_not_depend_on_who_filled_in_defaults() -> None:
+    """An explicit default, an empty metadata and a shorthand are the same template."""
+    plain, explicit, short = template(), template(), template(labels={"a": "1"})
+    assert explicit.spec.runtime.sandbox is not None
+    explicit.spec.runtime.sandbox.containers[0].ports[0].protocol = "TCP"
+    explicit.metadata = None
+    assert template_hash(plain) == template_hash(explicit)
+    short.metadata, short.labels = None, {"a": "1"}
+    assert template_hash(short) == template_hash(template(labels={"a": "1"}))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        template("ghcr.io/acme/api:2"),
+        template(labels={"tier": "front"}),
+        template(annotations={"compute.datumapis.com/restartedAt": "2026-11-15T12:00:00Z"}),
+    ],
+)
+def test_every_change_changes_the_hash(changed: InstanceTemplate) -> None:
+    """Content, labels and annotations: that is how a restart is asked for."""
+    assert template_hash(changed) != template_hash(template())
+
+
+def test_an_empty_policy_is_not_no_policy() -> None:
+    """An empty policy denies, none allows."""
+    open_, closed = template(), template()
+    closed.spec.network_interfaces[0].network_policy = InterfacePolicy()
+    assert template_hash(open_) != template_hash(closed)
+
+
+def test_the_hash_stays_what_it_was() -> None:
+    """Stored instances carry it, so another version of the program must compute the same."""
+    assert template_hash(template(labels={"app": "web"})) == "deb77673aa"
+
+
+def history(*images: str) -> tuple[Revision, ...]:
+    """The images rolled out one after the other."""
+    revisions: tuple[Revision, ...] = ()
+    for moment, image in enumerate(images):
+        revisions = record(revisions, template(image), float(moment))
+    return revisions
+
+
+def test_a_new_template_is_a_new_revision_and_an_old_one_is_not() -> None:
+    """Writing the same again records nothing."""
+    assert [revision.number for revision in history("x/a", "x/b", "x/b")] == [1, 2]
+
+
+def test_undo_goes_back_to_the_one_before_and_again_forth() -> None:
+    """Each undo is a new revision equal to an old template."""
+    revisions = history("x/a", "x/b")
+    for number, back_to in ((3, 1), (4, 2), (5, 3)):
+        earlier = undo(revisions).value
+        assert earlier is not None
+        assert earlier.number == number - 2
+        assert earlier.template_hash == history("x/a", "x/b")[(back_to - 1) % 2].template_hash
+        revisions = record(revisions, earlier.template, 9.0)
+        assert revisions[-1].number == number
+
+
+def test_undo_to_a_revision_by_number() -> None:
+    """Any that is kept."""
+    found = undo(history("x/a", "x/b", "x/c"), to=1).value
+    assert found is not None
+    assert found.number == 1
+
+
+def test_undo_says_why_it_cannot() -> None:
+    """Nothing before, or not in the history."""
+    only = undo(history("x/a"))
+    assert not only.decided
+    assert only.refusals[0].reason == reasons.REVISION_NOT_FOUND
+    assert "1 to 2" in undo(history("x/a", "x/b"), to=7).refusals[0].change
+
+
+def test_twenty_revisions_are_kept_and_numbers_go_on() -> None:
+    """The oldest go."""
+    revisions = history(*(f"x/a:{number}" for number in range(25)))
+    assert len(revisions) == KEPT_REVISIONS == 20
+    assert (revisions[0].number, revisions[-1].number) == (6, 25)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "asked", "desired"),
+    [(2, None, None, 2), (2, None, 7, 7), (2, 5, 9, 5), (2, 5, 0, 2), (2, None, 1000, 1000), (3, 5, 1, 3)],
+)
+def test_the_number_wanted_is_kept_within_bounds(low: int, high: int | None, asked: int | None, desired: int) -> None:
+    """What scaling asks for, or the least."""
+    assert desired_replicas(ScaleSettings(min_replicas=low, max_replicas=high), asked) == desired
+
+
+@pytest.mark.parametrize(
+    ("rollout", "desired", "expected"),
+    [
+        (None, 5, Limits(1, 0)),
+        (Rollout(max_unavailable="30%", max_surge="30%"), 5, Limits(1, 2)),
+        (Rollout(max_unavailable="10%", max_surge=0), 5, Limits(1, 0)),
+        (Rollout(max_unavailable=0, max_surge=2), 5, Limits(0, 2)),
+        (Rollout(max_unavailable=9, max_surge="100%"), 5, Limits(5, 5)),
+    ],
+)
+def test_limits_in_instances(rollout: Rollout | None, desired: int, expected: Limits) -> None:
+    """Percentages round toward safety, and a rollout can always move."""
+    assert limits(rollout, desired) == expected

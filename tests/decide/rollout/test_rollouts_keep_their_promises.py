@@ -1,0 +1,109 @@
+"""Whatever happens meanwhile: never too many, never too few, unique ordinals, and an end."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tarmac.decide.instances import InstanceView
+from tarmac.decide.rollout import Goal, Limits, plan
+from tests.decide.rollout.world import World, instance
+
+limits = st.one_of(
+    st.builds(Limits, st.integers(1, 5), st.integers(0, 4)), st.builds(Limits, st.just(0), st.integers(1, 4))
+)
+goals = st.builds(Goal, st.integers(1, 8), st.sampled_from("abc"), limits, st.booleans())
+fleets = st.dictionaries(
+    st.integers(0, 12), st.tuples(st.sampled_from("abc"), st.booleans(), st.booleans()), max_size=12
+).map(lambda found: [instance(o, h, ready=r, deleting=d) for o, (h, r, d) in found.items()])
+strays = st.lists(
+    st.builds(InstanceView, st.uuids().map(str), st.integers(-1, 4), st.sampled_from("abc"), st.booleans()), max_size=3
+)
+
+
+def check_step(goal: Goal, before: list[InstanceView], world: World) -> None:
+    """The promises of one step."""
+    live = world.live()
+    ordinals = [view.ordinal for view in live if view.ordinal >= 0]
+    assert len(ordinals) == len(set(ordinals)), "two live instances share an ordinal"
+    was_live = sum(not view.deleting for view in before)
+    assert len(live) <= max(was_live, goal.desired + goal.limits.max_surge)
+    was_available = sum(view.ready and not view.deleting for view in before if view.ordinal >= 0)
+    scaled_down = any(view.ordinal >= goal.desired + goal.limits.max_surge for view in before)
+    allowed = max(goal.limits.max_unavailable, 1) if scaled_down else goal.limits.max_unavailable
+    assert world.available() >= min(was_available - shared(before), goal.desired - allowed)
+
+
+def shared(views: list[InstanceView]) -> int:
+    """Ready ones that go because another has their ordinal."""
+    ready = [view.ordinal for view in views if view.ready and not view.deleting and view.ordinal >= 0]
+    return len(ready) - len(set(ready))
+
+
+@given(goals, fleets, strays)
+def test_one_step_from_anywhere_keeps_the_limits(
+    goal: Goal, fleet: list[InstanceView], extra: list[InstanceView]
+) -> None:
+    """However odd the city is when the controller looks at it."""
+    world = World(*fleet, *extra)
+    before = world.views()
+    world.act(goal)
+    check_step(goal, before, world)
+
+
+@settings(max_examples=60)
+@given(goals, fleets, st.randoms(use_true_random=False), st.integers(1, 60))
+def test_every_step_under_constant_trouble_keeps_the_limits(
+    goal: Goal, fleet: list[InstanceView], dice: random.Random, steps: int
+) -> None:
+    """Instances come and go by chance between the steps."""
+    world = World(*fleet)
+    for _ in range(steps):
+        before = world.views()
+        world.act(goal)
+        check_step(goal, before, world)
+        world.jolt(dice)
+
+
+@given(goals, fleets, strays)
+def test_every_rollout_ends(goal: Goal, fleet: list[InstanceView], extra: list[InstanceView]) -> None:
+    """In a number of steps that grows with the number of instances only, and then nothing happens any more."""
+    world = World(*fleet, *extra)
+    world.run(goal, steps=4 * (len(fleet) + len(extra) + goal.desired + goal.limits.max_surge) + 4)
+    assert {view.ordinal: view.template_hash for view in world.views()} == dict.fromkeys(
+        range(goal.desired), goal.template_hash
+    )
+    assert world.act(goal).complete
+
+
+@given(st.integers(1, 6), limits, st.booleans(), st.integers(0, 30))
+def test_a_broken_revision_never_stops_the_next_one(
+    desired: int, allowed: Limits, ordered: bool, stuck_for: int
+) -> None:
+    """b never gets ready; c, which comes while b is stuck, rolls out to the end."""
+    world = World(*(instance(ordinal, "a") for ordinal in range(desired)), broken="b")
+    for _ in range(stuck_for):
+        before = world.views()
+        steps = world.act(Goal(desired, "b", allowed, ordered))
+        check_step(Goal(desired, "b", allowed, ordered), before, world)
+        assert not steps.complete
+        world.settle()
+    world.run(Goal(desired, "c", allowed, ordered), steps=8 * (desired + allowed.max_surge) + 8)
+
+
+@given(goals, fleets)
+def test_ordered_changes_one_instance_at_a_time(goal: Goal, fleet: list[InstanceView]) -> None:
+    """One creation or one removal, and none while something is being deleted."""
+    if not goal.ordered:
+        return
+    steps = plan(goal, fleet)
+    assert len(steps.create) + len(steps.remove) <= (0 if any(view.deleting for view in fleet) else 1)
+
+
+@given(goals, fleets)
+def test_a_plan_is_never_empty_without_a_reason(goal: Goal, fleet: list[InstanceView]) -> None:
+    """Steps, or complete, or what it waits for."""
+    steps = plan(goal, fleet)
+    assert steps.create or steps.remove or steps.complete or steps.waiting

@@ -1,0 +1,74 @@
+"""A tiny city: plans are carried out in steps, instances end and become ready when the test lets them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from tarmac.decide.instances import InstanceView
+from tarmac.decide.rollout import Goal, Plan, plan
+
+
+def instance(ordinal: int, template_hash: str = "a", *, ready: bool = True, deleting: bool = False) -> InstanceView:
+    """An instance under its usual name."""
+    return InstanceView(f"web-{ordinal}", ordinal, template_hash, ready=ready, deleting=deleting)
+
+
+class World:
+    """Instances by name. `broken` templates never become ready."""
+
+    def __init__(self, *instances: InstanceView, broken: str = "") -> None:
+        self.instances = {instance.name: instance for instance in instances}
+        self.broken = set(broken)
+
+    def views(self) -> list[InstanceView]:
+        """What a controller sees."""
+        return list(self.instances.values())
+
+    def live(self) -> list[InstanceView]:
+        """What is not being deleted."""
+        return [instance for instance in self.instances.values() if not instance.deleting]
+
+    def available(self) -> int:
+        """How many serve."""
+        return sum(instance.ready for instance in self.live())
+
+    def act(self, goal: Goal) -> Plan:
+        """One pass of the controller: removals begin, creations exist at once but are not ready."""
+        steps = plan(goal, self.views())
+        for removal in steps.remove:
+            self.instances[removal.instance.name] = replace(removal.instance, deleting=True)
+        for ordinal in steps.create:
+            made = instance(ordinal, goal.template_hash, ready=False)
+            assert made.name not in self.instances, "a name was used twice"
+            self.instances[made.name] = made
+        return steps
+
+    def settle(self) -> None:
+        """Time passes: what is being deleted is gone, what can become ready does."""
+        for name, view in list(self.instances.items()):
+            if view.deleting:
+                del self.instances[name]
+            elif view.template_hash not in self.broken:
+                self.instances[name] = replace(view, ready=True)
+
+    def jolt(self, dice: random.Random) -> None:
+        """One thing happens by chance: something is gone at last, gets ready, or loses its readiness or life."""
+        if not self.instances:
+            return
+        name = dice.choice(sorted(self.instances))
+        view = self.instances[name]
+        if view.deleting:
+            del self.instances[name]
+        elif view.template_hash in self.broken or dice.random() < 0.2:
+            self.instances[name] = replace(view, ready=False)
+        else:
+            self.instances[name] = replace(view, ready=True)
+
+    def run(self, goal: Goal, *, steps: int) -> int:
+        """Pass after pass until complete; how many that took."""
+        for step in range(steps):
+            if self.act(goal).complete:
+                return step
+            self.settle()
+        raise AssertionError(f"not complete after {steps} steps: {self.views()}")

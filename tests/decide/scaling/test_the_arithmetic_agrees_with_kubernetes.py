@@ -1,0 +1,174 @@
+"""Known results of Kubernetes' horizontal autoscaler, case by case.
+
+Instances are written as `used/requested` in thousandths; `-` is no reading, a trailing `!` an instance that is not
+ready yet, a trailing `x` one that failed or is being deleted.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tarmac.api.compute.scaling import (
+    ExternalMetric,
+    MetricIdentifier,
+    MetricSpec,
+    MetricTarget,
+    ResourceMetric,
+    ScaleSettings,
+)
+from tarmac.base.quantity import Quantity
+from tarmac.decide import reasons
+from tarmac.decide.scaling import ExternalReading, InstanceUse, Reading, ResourceReading, Unreadable, Use, recommend
+
+
+def by_utilization(percent: int) -> MetricSpec:
+    """cpu as a share of what is requested."""
+    return MetricSpec(resource=ResourceMetric("cpu", MetricTarget(average_utilization=percent)))
+
+
+def by_average(amount: str) -> MetricSpec:
+    """cpu per instance."""
+    return MetricSpec(resource=ResourceMetric("cpu", MetricTarget(average_value=Quantity.parse(amount))))
+
+
+def external(*, value: str | None = None, average: str | None = None) -> MetricSpec:
+    """Queue length, in all or per instance."""
+    target = MetricTarget(
+        value=Quantity.parse(value) if value else None, average_value=Quantity.parse(average) if average else None
+    )
+    return MetricSpec(external=ExternalMetric(MetricIdentifier("queue"), target))
+
+
+def instances(written: str) -> ResourceReading:
+    """The short form above."""
+    return ResourceReading([_instance(word) for word in written.split()])
+
+
+def _instance(word: str) -> InstanceUse:
+    state = {"!": Use.STARTING, "x": Use.GONE}.get(word[-1], Use.COUNTED)
+    used, _, requested = word.rstrip("!x").partition("/")
+    return InstanceUse(None if used == "-" else int(used), int(requested or 1000), state)
+
+
+def proposal(metric: MetricSpec, reading: Reading, current: int) -> int | None:
+    """What one metric asks for."""
+    settings = ScaleSettings(min_replicas=1, max_replicas=100, metrics=[metric])
+    verdict = recommend(settings, [reading], current)
+    return verdict.value.replicas if verdict.value else None
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "use", "expected"),
+    [
+        (3, 30, "300 500 700", 5),  # 50 % of 30 %
+        (3, 30, "300! 500 700", 4),  # the one that starts counts as idle when going up
+        (3, 40, "400! 500 700!", 3),  # ... and would turn the direction: stay
+        (3, 30, "300 500 700 700x", 5),  # what is gone does not count
+        (5, 50, "100 300 500 250 250", 3),
+        (5, 50, "100! 300 500 250 250", 3),  # 32 % of 50 % over the four that are ready
+        (3, 100, "1010/900 1030/1000 1020/1100", 3),  # 102 %: within the tenth
+        (2, 50, "550 550", 2),  # exactly a tenth above
+        (2, 50, "560 560", 3),  # beyond it
+        (10, 50, "450 450 450 450 450 450 450 450 450 450", 10),  # exactly a tenth below
+        (10, 50, "440 440 440 440 440 440 440 440 440 440", 9),
+        (4, 100, "400 95 - -", 3),  # silence counts as all that was requested when going down
+        (2, 100, "1000 -", 2),
+        (2, 100, "1900 -", 2),  # silence counts as idle when going up: 95 %
+        (2, 100, "600 -", 2),  # 80 % over two: two
+        (3, 50, "100! 450 -", 3),
+        (3, 50, "100! 2000 -", 4),
+        (4, 50, "100! 100 100 -", 3),
+        (4, 300, "200/1000! 100/1000 100/2000 -/2000", 2),  # silence is the target when that is above everything
+    ],
+)
+def test_by_utilization(current: int, target: int, use: str, expected: int) -> None:
+    """Percent of what the instances request."""
+    assert proposal(by_utilization(target), instances(use), current) == expected
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "use", "expected"),
+    [
+        (1, "100m", "200", 2),  # twice the target: twice the instances
+        (2, "100m", "50 50", 1),  # half of it: half
+        (3, "15", "20000 10000 30000", 4),
+        (5, "20", "10000 10000 10000 10000 10000", 3),
+        (3, "20", "20000 21000 21000", 3),
+        (4, "100m", "40 40 40 -", 3),  # silence counts as the target: 55 of 100
+        (3, "100m", "240 240 -", 5),  # silence counts as nothing: 160 of 100
+    ],
+)
+def test_by_average_value(current: int, target: str, use: str, expected: int) -> None:
+    """Thousandths per instance."""
+    assert proposal(by_average(target), instances(use), current) == expected
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "values", "expected"),
+    [
+        (1, "4400m", [8600], 2),
+        (5, "14334m", [8600], 3),
+        (3, "8888m", [8600], 3),  # within the tenth
+        (2, "10", [15000, 15000], 6),  # series are added up
+    ],
+)
+def test_by_external_value(current: int, target: str, values: list[int], expected: int) -> None:
+    """All of it against the target, times those that serve."""
+    assert proposal(external(value=target), ExternalReading(values, current), current) == expected
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "values", "expected"),
+    [
+        (3, "2150m", [8600], 4),
+        (5, "2867m", [8600], 3),
+        (3, "2867m", [8600], 3),
+        (1, "30", [1_000_000], 34),  # the total divided by the target, rounded up
+        (0, "30", [31_000], 2),
+        (4, "30", [0], 0),
+    ],
+)
+def test_by_external_average_value(current: int, target: str, values: list[int], expected: int) -> None:
+    """The total divided by the target."""
+    assert proposal(external(average=target), ExternalReading(values, current), current) == expected
+
+
+def two(first: Reading, second: Reading, current: int) -> tuple[int | None, list[str]]:
+    """Two metrics, both in external averages of 10."""
+    metrics = [external(average="10"), external(average="10")]
+    verdict = recommend(ScaleSettings(min_replicas=1, max_replicas=50, metrics=metrics), [first, second], current)
+    return verdict.value.replicas if verdict.value else None, [refusal.reason for refusal in verdict.refusals]
+
+
+def test_the_largest_answer_wins() -> None:
+    """Whichever metric gives it."""
+    assert two(ExternalReading([90_000], 3), ExternalReading([50_000], 3), 3) == (9, [])
+
+
+def test_a_metric_that_cannot_be_read_lets_the_others_raise_but_not_lower() -> None:
+    """What it would have said might be more."""
+    gone = Unreadable("connection refused")
+    assert two(gone, ExternalReading([90_000], 3), 3) == (9, [reasons.METRICS_UNAVAILABLE])
+    assert two(gone, ExternalReading([10_000], 3), 3) == (None, [reasons.METRICS_UNAVAILABLE])
+    assert two(gone, gone, 3) == (None, [reasons.METRICS_UNAVAILABLE] * 2)
+
+
+@pytest.mark.parametrize("use", ["- - -", "100 - -", "100! 100!", "", "100x"])
+def test_too_few_reports_say_nothing(use: str) -> None:
+    """Less than half of those that should have reported."""
+    assert proposal(by_utilization(50), instances(use), 3) is None
+
+
+def test_what_requests_nothing_has_no_utilization() -> None:
+    """It is said, and the number stays."""
+    assert proposal(by_utilization(50), instances("100/0 100/0"), 2) is None
+
+
+def test_an_external_value_needs_an_instance_that_serves() -> None:
+    """With none ready, nothing is known about what one can bear, and nobody is taken away."""
+    assert proposal(external(value="10"), ExternalReading([1000], 0), 5) is None
+
+
+def test_a_load_above_target_never_lowers_the_number() -> None:
+    """Ten are wanted, five exist so far and are at 120 %."""
+    assert proposal(by_average("100m"), instances("120 120 120 120 120"), 10) == 10
