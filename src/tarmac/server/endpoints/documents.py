@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from tarmac.api.catalog import Catalog
-from tarmac.api.status import MethodNotAllowed, NotFound
+from tarmac.api.status import MethodNotAllowed, NotFound, not_found
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.health import Health
 from tarmac.server.endpoints.openapi import OpenApiEndpoint
@@ -33,14 +33,17 @@ class Documents:
         metrics: Metrics,
         more: Mapping[str, Endpoint],
     ) -> None:
-        self._versions = {(resource.group, resource.version) for resource in catalog}
+        self._catalog = catalog
+        self._native = {resource.group for resource in catalog if resource.native}
         self._discovery = discovery
         self._openapi = openapi
         self._health = {part.name: part for part in health}
         self._exact: dict[str, Endpoint] = {
             "/": self._paths,
             "/version": lambda request: document(request, version()),
-            "/metrics": lambda _: Response(200, metrics.text(), "text/plain; version=0.0.4; charset=utf-8"),
+            "/metrics": lambda _: Response(
+                200, metrics.text(), "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+            ),
             "/openapi/v2": openapi.v2,
             **more,
         }
@@ -51,14 +54,21 @@ class Documents:
         endpoint = self._exact.get(path) or self._family(path)
         response = None if endpoint is None else endpoint(request)
         if response is None:
-            return page_not_found()
-        if request.method not in ("GET", "HEAD"):
+            return self._missing(_group_in(path))
+        if request.method not in ("GET", "HEAD") and path[1:].partition("/")[0] not in _HEALTH:
             raise MethodNotAllowed(NO_METHOD, details={})
         return response
 
     def unknown(self, info: RequestInfo) -> Response:
-        """A resource that does not exist: a Status in a group that does, else nothing is there at all."""
-        if (info.group, info.version) in self._versions:
+        """A resource or subresource that does not exist; for our own kinds the words of a custom resource."""
+        resource = self._catalog.find(info.group, info.version, info.resource)
+        if resource is not None and not resource.native:
+            raise not_found(info.group, info.resource, info.name)
+        return self._missing(info.group)
+
+    def _missing(self, group: str | None) -> Response:
+        """A Status within a group of Kubernetes' own, else nothing is there at all."""
+        if group in self._native:
             raise NotFound(NO_RESOURCE, details={})
         return page_not_found()
 
@@ -78,6 +88,12 @@ class Documents:
         paths += [f"/{name}" for name in _HEALTH]
         paths += [f"/{name}/{check}" for name, part in self._health.items() for check in part.names()]
         return document(request, {"paths": sorted(set(paths))})
+
+
+def _group_in(path: str) -> str | None:
+    """The group that a path below `/api` or `/apis` is about."""
+    first, _, rest = path[1:].partition("/")
+    return {"api": "", "apis": rest.partition("/")[0] or None}.get(first)
 
 
 def page_not_found() -> Response:

@@ -24,4 +24,4 @@ def partial_metadata_list(list_metadata: bytes, items: Iterable[bytes]) -> bytes
     """A list of them; `list_metadata` is encoded ListMeta."""
     body = b",".join(map(partial_metadata, items))
     head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":'
-    return b'%b%b,"items":[%b]}' % (head, list_metadata, body)
+    return b'%b%b,"items":%b}' % (head, list_metadata, b"[%b]" % body if body else b"null")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from tarmac.api.status import NotAcceptable
+from tarmac.api.status import BadRequest, NotAcceptable
 from tarmac.server.http.messages import Request
 
 Form = Literal["object", "table", "metadata"]
@@ -53,6 +53,8 @@ def shape_of(request: Request, *, of_list: bool = False) -> Shape:
     shape = PLAIN if accept in ("", "*/*", "application/json") else _negotiate(accept, of_list)
     if request.query:
         if shape.form == "table" and (include := request.param("includeObject")):
+            if include not in ("None", "Metadata", "Object"):
+                raise BadRequest(f'unrecognized includeObject value: "{include}"')
             shape = shape._replace(include_object=include)
         if "pretty" in request.query:
             return shape._replace(pretty=request.param("pretty") not in ("false", "0"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from tarmac.api.decode import check_object
 from tarmac.api.schema import JsonObject
 from tarmac.server.printing.metadata import partial_metadata
 from tarmac.server.printing.negotiation import Shape
@@ -99,6 +100,8 @@ def bookmark_line(served: Served, revision: int, shape: Shape, *, initial_end: b
     if shape.form != "object":
         kind, version = ("Table" if shape.form == "table" else "PartialObjectMetadata"), "meta.k8s.io/v1"
     obj: JsonObject = {"kind": kind, "apiVersion": version, "metadata": metadata}
+    if served.resource.native and shape.form == "object":
+        check_object(served.resource, obj, "Ignore")  # fills in what Go writes of an empty object
     if shape.form == "table":
         obj |= {"columnDefinitions": None, "rows": []}
     return b'{"type":"BOOKMARK","object":%b}\n' % encode_json(obj)

@@ -7,6 +7,7 @@ pod.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 from tarmac.api.decode import decode_kind
@@ -20,7 +21,7 @@ from tarmac.server.storage.deleting import delete_options_from, remove
 from tarmac.server.storage.options import WriteOptions, write_options
 from tarmac.server.storage.served import Call, Served
 from tarmac.server.subresources.binding import SUCCESS
-from tarmac.store.interface import Conflict
+from tarmac.store.interface import Conflict, Missing
 
 _MOST_DISRUPTED = 2000
 _ATTEMPTS = 20
@@ -42,6 +43,7 @@ async def _evict(served: Served, budgets: Served, request: Request) -> Response:
     deletion = delete_options_from(eviction.get("deleteOptions") or {}, options.dry_run)
     call = Call(served, request, WriteOptions(deletion.dry_run))
     await _spend_budget(call, budgets)
+    await _announce(call)
     await remove(call, name, call.key, deletion)
     return document(request, SUCCESS, 201, [*warnings, *call.warnings])
 
@@ -62,6 +64,22 @@ async def _spend_budget(call: Call, budgets: Served) -> None:
         )
     if found and not _ignores(found[0], pod):
         await _take_one(budgets, found[0], pod, call.options.dry_run)
+
+
+async def _announce(call: Call) -> None:
+    """Let the pod's owner see why it ends."""
+    served = call.served
+    entry = served.head(call.key)
+    if entry is None or call.options.dry_run:
+        return
+    pod = served.load(entry)
+    status = pod.setdefault("status", {})
+    others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
+    condition = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None}
+    condition |= {"lastTransitionTime": served.services.now(), "reason": "EvictionByEvictionAPI"}
+    status["conditions"] = [*others, condition | {"message": "Eviction API: evicting"}]
+    with suppress(Conflict, Missing):  # the deletion itself will find out what happened
+        await served.store.update(served.bucket, entry.name, served.encode(pod), entry.revision)
 
 
 def _needs_no_budget(pod: JsonObject) -> bool:

@@ -8,11 +8,12 @@ from typing import Protocol
 from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
 from tarmac.server.http.messages import Request, Response
+from tarmac.server.patch import managed
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.security.users import User
-from tarmac.server.storage.options import write_options
-from tarmac.server.storage.served import Served
+from tarmac.server.storage.options import WriteOptions, write_options
+from tarmac.server.storage.served import Call, Served
 
 REVIEWS = (
     ("authentication.k8s.io", "tokenreviews"),
@@ -53,6 +54,9 @@ def token_route(served: Served, issuer: TokenIssuer) -> Route:
 def _review(served: Served, reviews: Reviews, request: Request) -> Response:
     resource, info = served.resource, request.info
     review, warnings = _decode(request, resource.group, resource.version, resource.kind)
+    review.setdefault("metadata", {})
+    manager = Call(served, request, WriteOptions()).manager
+    managed.for_update(resource, None, review, manager, "", served.services.now())
     return document(request, reviews.answer(resource.plural, request.user, info.namespace, review), 201, warnings)
 
 
