@@ -1,8 +1,9 @@
 """The audit log: one JSON line per answered request, in the form of audit.k8s.io/v1 at level Metadata. Never a body.
 
-A line is pasted together from parts that are rendered once and remembered: the user, the client, the object. Lines
-gather in memory and are handed to the file's thread twice a second or when there are many. The line's id is told to the
-client in the `Audit-Id` header, so that both sides can talk about the same request.
+What a line says apart from its id and times is rendered once and remembered, since clients repeat themselves; the
+request path only notes which text, which id and when. Lines are put together in batches, twice a second or when there
+are many, and handed to the file's thread. The id is told to the client in the `Audit-Id` header, so that both sides can
+talk about the same request.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from tarmac.server.security.reviews import user_info
 from tarmac.server.security.users import User
 
 _INTERVAL = 0.5
-_BATCH = 512  # lines
-_BACKLOG = 64 * _BATCH
-_REMEMBERED = 10_000
+_BATCH = 4096  # lines; each hand-over to the thread makes both sides fight for the interpreter
+_BACKLOG = 8 * _BATCH
+_REMEMBERED = 4_000
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 K = TypeVar("K", bound=Hashable)
+Note = tuple[str, str, float, float]  # id, text, began, answered
+TextKey = tuple[User | None, str, str, str, str, int]
 
 
 class AuditLog:
@@ -42,33 +45,52 @@ class AuditLog:
         self._count = 0
         self._second = ""
         self._second_text = ""
-        self._lines: list[str] = []
+        self._notes: list[Note] = []
         self._timer: asyncio.TimerHandle | None = None
         self._users: dict[User, str] = {}
-        self._clients: dict[tuple[str, str], str] = {}
-        self._objects: dict[tuple[str, str], tuple[str, str]] = {}
+        self._texts: dict[TextKey, str] = {}
         self._dropped = 0
 
     def record(self, request: Request, answer: Answer) -> None:
         """Note one answered request, and give it its id."""
         self._count += 1
         audit_id = request.audit_id = f"{self._series}{self._count:012x}"
-        info: RequestInfo = request.info
         now = self._clock.now()
         began = now - max(0.0, self._clock.monotonic() - request.received) if request.received else now
-        what, target = self._object(info, request)
-        stage = "ResponseStarted" if type(answer) is StreamResponse else "ResponseComplete"
-        line = (
-            f'{{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"{audit_id}","stage":"{stage}",'
-            f'{what}{self._who(request)}{self._client(request)}{target}"responseStatus":{{"metadata":{{}},{_outcome(answer)}}},'
-            f'"requestReceivedTimestamp":"{self._time(began)}","stageTimestamp":"{self._time(now)}"}}\n'
-        )
-        lines = self._lines
-        lines.append(line)
-        if len(lines) % _BATCH == 0:
+        notes = self._notes
+        notes.append((audit_id, self._text_of(request, answer), began, now))
+        if len(notes) % _BATCH == 0:
             self._many()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
+
+    def _text_of(self, request: Request, answer: Answer) -> str:
+        if type(answer) is not Response or answer.status >= 300 or request.query or request.impersonator is not None:
+            return self._render(request, answer)
+        agent = request.headers.get("user-agent", "")
+        key = (request.user, request.info.verb, request.path, request.peer_address, agent, answer.status)
+        return self._texts.get(key) or _remember(self._texts, key, lambda: self._render(request, answer))
+
+    def _render(self, request: Request, answer: Answer) -> str:
+        """Everything between the id and the times."""
+        info: RequestInfo = request.info
+        stage = "ResponseStarted" if type(answer) is StreamResponse else "ResponseComplete"
+        uri = f"{request.path}?{request.query}" if request.query else request.path
+        client = _client(request.peer_address, request.headers.get("user-agent", ""))
+        return (
+            f'"stage":"{stage}",{_request(info, uri)}{self._who(request)}{client}{_target(info)}'
+            f'"responseStatus":{{"metadata":{{}},{_outcome(answer)}}}'
+        )
+
+    def _lines(self) -> str:
+        head = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"'
+        time = self._time
+        return "".join(
+            [
+                f'{head}{audit_id}",{text},"requestReceivedTimestamp":"{time(began)}","stageTimestamp":"{time(now)}"}}\n'
+                for audit_id, text, began, now in self._notes
+            ]
+        )
 
     def _time(self, seconds: float) -> str:
         """`rfc3339_micro`, with the part that changes once a second kept."""
@@ -82,21 +104,21 @@ class AuditLog:
         self._timer = None
         if not self._file.busy:
             self._flush()
-        elif self._lines:
+        elif self._notes:
             self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
 
     def _many(self) -> None:
         """A batch is full. While the disk is slow, batches pile up; past a bound they are dropped."""
         if not self._file.busy:
             self._flush()
-        elif len(self._lines) >= _BACKLOG:
-            self._dropped += len(self._lines)
-            self._lines.clear()
+        elif len(self._notes) >= _BACKLOG:
+            self._dropped += len(self._notes)
+            self._notes.clear()
 
     def _flush(self) -> None:
-        if self._lines:
-            self._file.write("".join(self._lines).encode())
-            self._lines = []
+        if self._notes:
+            self._file.write(self._lines().encode())
+            self._notes = []
 
     @property
     def dropped(self) -> int:
@@ -119,19 +141,6 @@ class AuditLog:
         if user is None:
             return "{}"
         return self._users.get(user) or _remember(self._users, user, lambda: _text(user_info(user)))
-
-    def _client(self, request: Request) -> str:
-        key = (request.peer_address, request.headers.get("user-agent", ""))
-        return self._clients.get(key) or _remember(self._clients, key, lambda: _client(*key))
-
-    def _object(self, info: RequestInfo, request: Request) -> tuple[str, str]:
-        """Two parts of a line: request URI with verb, and object reference."""
-        if request.query:
-            return _request(info, f"{request.path}?{request.query}"), _target(info)
-        key = (info.verb, request.path)
-        return self._objects.get(key) or _remember(
-            self._objects, key, lambda: (_request(info, request.path), _target(info))
-        )
 
 
 V = TypeVar("V")
