@@ -16,6 +16,7 @@ from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.routes import NO_METHOD, NO_RESOURCE
 
+_EXPOSITION = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _HEALTH = ("livez", "readyz", "healthz")
 
 Endpoint = Callable[[Request], Response]
@@ -41,9 +42,7 @@ class Documents:
         self._exact: dict[str, Endpoint] = {
             "/": self._paths,
             "/version": lambda request: document(request, version()),
-            "/metrics": lambda _: Response(
-                200, metrics.text(), "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
-            ),
+            "/metrics": lambda _: Response(200, metrics.text(), _EXPOSITION),
             "/openapi/v2": openapi.v2,
             **more,
         }

@@ -33,6 +33,7 @@ async def create_object(call: Call, obj: JsonObject, *, applied: bool = False) -
     """Store a new object. `applied`: server-side apply has recorded the managers already."""
     served, services = call.served, call.served.services
     place_new(call, obj)
+    meta.wipe(obj["metadata"])
     if not applied:
         managed.for_update(served.resource, None, obj, call.manager, call.info.subresource, services.now())
     attributes = admission_attributes(call, obj)
@@ -103,7 +104,11 @@ async def _store(call: Call, obj: JsonObject, generated: bool) -> Entry:
 
 
 def _taken(call: Call, name: str, generated: bool) -> AlreadyExists:
-    error = already_exists(call.served.resource.group, call.served.resource.plural, name)
+    served = call.served
+    error = already_exists(served.resource.group, served.resource.plural, name)
+    holder = served.head(served.key(call.info.namespace, name))
+    if holder is not None and "deletionTimestamp" in served.load(holder)["metadata"]:
+        error = AlreadyExists(f"object is being deleted: {error.message}", details=error.details)
     if generated:
         text = f"{error.message}, the server was not able to generate a unique name for the object"
         return AlreadyExists(text, details={**(error.details or {}), "retryAfterSeconds": 1})

@@ -178,7 +178,8 @@ def _plan(served: Served, obj: JsonObject, options: DeleteOptions) -> str:
     if graceful is None:
         return "pending"
     metadata = obj["metadata"]
-    finalizers = _finalizers(metadata.get("finalizers") or [], options)
+    present = metadata.get("finalizers") or []
+    finalizers = _finalizers(present, options)
     if finalizers:
         metadata["finalizers"] = finalizers
     else:
@@ -190,8 +191,7 @@ def _plan(served: Served, obj: JsonObject, options: DeleteOptions) -> str:
         served.strategy.mark_deleted(obj)
         return "marked"
     if finalizers and not graceful:
-        _mark(metadata, served.services.clock.now())
-        return "marked"
+        return "marked" if _mark(metadata, served.services.clock.now()) or finalizers != present else "pending"
     if finalizers or (graceful and metadata["deletionGracePeriodSeconds"] > 0):
         return "marked"
     return "ended" if graceful else "gone"
@@ -221,12 +221,17 @@ def _grace(served: Served, obj: JsonObject, options: DeleteOptions) -> bool | No
     return True
 
 
-def _mark(metadata: JsonObject, now: float) -> None:
+def _mark(metadata: JsonObject, now: float) -> bool:
+    """Say that the object is to go, now at the latest; whether that is news."""
     if "deletionTimestamp" not in metadata:
         _next_generation(metadata)
-    if "deletionTimestamp" not in metadata or parse_rfc3339(metadata["deletionTimestamp"]) > now:
-        metadata["deletionTimestamp"] = rfc3339(now)
+    elif parse_rfc3339(metadata["deletionTimestamp"]) <= now and metadata.get("deletionGracePeriodSeconds") == 0:
+        return False
+    else:
+        now = min(now, parse_rfc3339(metadata["deletionTimestamp"]))
+    metadata["deletionTimestamp"] = rfc3339(now)
     metadata["deletionGracePeriodSeconds"] = 0
+    return True
 
 
 def _next_generation(metadata: JsonObject) -> None:

@@ -75,6 +75,8 @@ async def _list_fresh(waiting: Awaitable[None], served: Served, query: Query, ca
 
 def _query(served: Served, request: Request) -> Query:
     options = list_options(request, watch=False)
+    if options.resource_version == "0" and not options.continue_token:  # whatever is at hand, and that is everything
+        options = options._replace(limit=0)
     namespace = request.info.namespace
     return Query(
         f"{namespace}/" if namespace and served.resource.namespaced else "",
@@ -188,7 +190,7 @@ def too_large(wanted: int, current: int) -> ApiError:
 
 def render(served: Served, shape: Shape, found: Slice) -> Response:
     """A list in the wanted shape."""
-    metadata = _list_metadata(found)
+    metadata = _list_metadata(found, always_continue=not served.resource.native and shape.form == "object")
     body: bytes | list[bytes]
     if shape.form == "table":
         raws = (entry.raw for entry in found.entries)
@@ -201,7 +203,10 @@ def render(served: Served, shape: Shape, found: Slice) -> Response:
     return finish(body, shape)
 
 
-def _list_metadata(found: Slice) -> bytes:
+def _list_metadata(found: Slice, always_continue: bool) -> bytes:
+    """Lists of custom resources, and so of our own kinds, say even that there is nothing to continue with."""
+    if not found.next_token and always_continue:
+        return b'{"continue":"","resourceVersion":"%d"}' % found.revision
     if not found.next_token:
         return b'{"resourceVersion":"%d"}' % found.revision
     metadata: dict[str, object] = {"resourceVersion": str(found.revision), "continue": found.next_token}

@@ -22,7 +22,7 @@ FOREGROUND = "foregroundDeletion"
 
 _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _ANNOTATIONS_LIMIT = 256 << 10
-_SYSTEM_FIELDS = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
+_TRACES = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 GENERATED_NAME_BASE = 63 - 5
@@ -44,10 +44,14 @@ def place(resource: Resource, metadata: JsonObject, namespace: str) -> None:
     raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def stamp(metadata: JsonObject, uid: str, now: str) -> None:
-    """Make new metadata the system's: identity and birth are ours, traces of another life are dropped."""
-    for field in _SYSTEM_FIELDS:
+def wipe(metadata: JsonObject) -> None:
+    """Drop the traces of another life, before anybody is said to own them."""
+    for field in _TRACES:
         metadata.pop(field, None)
+
+
+def stamp(metadata: JsonObject, uid: str, now: str) -> None:
+    """Make new metadata the system's: identity and birth are ours."""
     metadata["uid"] = uid
     metadata["creationTimestamp"] = now
 

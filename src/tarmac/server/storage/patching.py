@@ -68,7 +68,11 @@ async def _apply(call: Call, rules: Rules) -> Response:
         return new
 
     if served.head(call.key) is None and not call.info.subresource:
-        entry = await create_object(call, merged(None), applied=True)
+        new = merged(None)
+        if uid := new["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise served.conflict(call.info.name, why)
+        entry = await create_object(call, new, applied=True)
         return served.answer(call.request, entry, 201, call.warnings)
     entry = await rewrite(call, change, rules._replace(applied=True))
     return served.answer(call.request, entry, 200, call.warnings)

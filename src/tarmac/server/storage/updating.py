@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import BadRequest, invalid
+from tarmac.api.status import ApiError, BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.admission.chain import Attributes
 from tarmac.server.http.messages import Request, Response
@@ -126,16 +126,16 @@ def check_version(call: Call, new: JsonObject, old: JsonObject) -> None:
 def _check_uid(call: Call, new: JsonObject, actual: str) -> None:
     given = new["metadata"].get("uid")
     if given and given != actual:
-        raise call.served.conflict(call.info.name, _wrong_uid(call, given, actual))
+        raise precondition_failed(call.served, call.info.name, call.key, "UID", given, actual)
 
 
-def _wrong_uid(call: Call, given: str, actual: str) -> str:
-    resource = call.served.resource
+def precondition_failed(served: Served, name: str, key: str, what: str, given: str, actual: str) -> ApiError:
+    """The object is not the one the client means, in the words of Kubernetes' storage."""
+    resource = served.resource
     place = resource.plural if resource.native else f"{resource.group}/{resource.plural}"
-    return (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{call.key}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {actual}"
-    )
+    why = f"Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}"
+    storage = f"invalid object, Code: 4, Key: /registry/{place}/{key}, ResourceVersion: 0"
+    return served.conflict(name, f"StorageError: {storage}, AdditionalErrorMsg: {why}")
 
 
 async def _revise(call: Call, entry: Entry, old: JsonObject, new: JsonObject, rules: Rules) -> Entry:
@@ -185,9 +185,9 @@ async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject) -> 
     value = served.encode(new)
     if call.options.dry_run:
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
-    if gone:  # watchers see the last stored state go, the client what it made of it
-        last = await store.delete(served.bucket, entry.name, entry.revision)
-        return Entry(last.name, last.revision, last.created, splice(value, last.revision))
+    if gone:  # watchers see the last stored state go, the client what it made of it, at the version it changed
+        await store.delete(served.bucket, entry.name, entry.revision)
+        return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
     return await store.update(served.bucket, entry.name, value, entry.revision)
 
 

@@ -18,6 +18,7 @@ from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.updating import precondition_failed
 from tarmac.store.interface import Conflict, Entry
 
 SUCCESS: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -113,9 +114,8 @@ def _check_pod(call: Call, pod: JsonObject, wanted: JsonObject) -> None:
     name = metadata["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if wanted.get(field) and wanted[field] != metadata[field]:
-            given, actual = wanted[field], metadata[field]
-            why = f"Precondition failed: {label} in precondition: {given}, {label} in object meta: {actual}"
-            raise call.served.conflict(name, why)
+            key = call.served.key(metadata["namespace"], name)
+            raise precondition_failed(call.served, name, key, label, wanted[field], metadata[field])
     why = None
     if "deletionTimestamp" in metadata:
         why = f"pod {name} is being deleted, cannot be assigned to a host"
