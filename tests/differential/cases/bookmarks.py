@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.differential.shared import MAPS, PARTIAL, PODS, ROLES, SERVICES, TABLE, WORKLOADS, role, workload
-from tests.differential.steps import create, feature, get, watch
+from tests.differential.steps import create, delete, feature, get, watch
 
 _INITIAL = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 # A bookmark comes shortly before the time limit of a watch.
@@ -17,10 +17,13 @@ CASES = feature(
     of_a_role=watch(f"{ROLES}?{_INITIAL}", events=1),
     in_a_table=watch(f"{SERVICES}?{_INITIAL}", events=1).accepting(TABLE),
     as_metadata=watch(f"{SERVICES}?{_INITIAL}", events=1).accepting(PARTIAL),
-    before_the_end=(get(ROLES).keep(rv=_RV), watch(f"{ROLES}?{_ENDING}&resourceVersion=$rv", events=9)),
+    before_the_end=(
+        get(ROLES).keep(rv=_RV),
+        watch(f"{ROLES}?{_ENDING}&resourceVersion=$rv", create(ROLES, role()), events=9),
+    ),
     before_the_end_of_workloads=(
         create(WORKLOADS, workload()).keep(rv=_RV),
-        watch(f"{WORKLOADS}?{_ENDING}&resourceVersion=$rv", events=9),
+        watch(f"{WORKLOADS}?{_ENDING}&resourceVersion=$rv", delete(f"{WORKLOADS}/a"), events=9),
     ),
     not_unless_asked_for=(
         get(MAPS).keep(rv=_RV).viewing(lambda _: None),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.differential.steps import create, feature, get
+from tests.differential.steps import feature, get
 from tests.differential.views import keys, nothing
 
 CASES = feature(
@@ -19,6 +19,5 @@ CASES = feature(
     excluding_a_check=get("/livez?exclude=ping"),
     metrics=get("/metrics").viewing(nothing),
     metrics_without_credentials=get("/metrics").anonymous(),
-    post_to_health=create("/healthz", {}).viewing(nothing),
     root=get("/").viewing(keys()),
 )
