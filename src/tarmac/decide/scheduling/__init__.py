@@ -1,0 +1,36 @@
+"""Which node gets a pod.
+
+`Demands` reads pods and `node_of` nodes; a `Cluster` is kept current with them; a `Scheduler` on it chooses:
+
+    cluster, demands = Cluster(), Demands()
+    scheduler = Scheduler(cluster)
+    cluster.set_node(node_of(node))                # for each node, and whenever it changes
+    pod = demands.pod(obj)                         # for each pod
+    cluster.add_pod(pod, obj["spec"]["nodeName"])  # if it has a node
+    verdict = scheduler.choose(pod, turn)          # if it has none
+    cluster.add_pod(pod, verdict.value)            # assume that the binding succeeds
+    cluster.remove_pod(pod.uid)                    # when it did not, and when a pod ends or goes
+"""
+
+from __future__ import annotations
+
+from tarmac.decide.scheduling.cluster import Cluster
+from tarmac.decide.scheduling.demand import Demand, Demands, Disk, Pod, requests_of
+from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo, Taint, node_of
+from tarmac.decide.scheduling.nodeterms import any_of
+from tarmac.decide.scheduling.scheduler import Scheduler
+
+__all__ = [
+    "Cluster",
+    "Demand",
+    "Demands",
+    "Disk",
+    "Node",
+    "NodeInfo",
+    "Pod",
+    "Scheduler",
+    "Taint",
+    "any_of",
+    "node_of",
+    "requests_of",
+]

@@ -1,0 +1,40 @@
+"""Resources as whole numbers, quick to compare: processors in thousandths, everything else in units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.base.quantity import NANO, Format, Quantity
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+
+Amounts = dict[str, int]
+
+
+def whole(resource: str, quantity: Quantity) -> int:
+    """The number a node is charged, rounded up."""
+    return quantity.milli() if resource == CPU else quantity.value()
+
+
+def amounts_of(resources: Mapping[str, str | int | float] | None) -> Amounts:
+    """A resource list as numbers, without what is zero."""
+    if not resources:
+        return {}
+    numbers = {resource: whole(resource, Quantity.parse(amount)) for resource, amount in resources.items()}
+    return {resource: number for resource, number in numbers.items() if number}
+
+
+def add(total: Amounts, more: Mapping[str, int]) -> None:
+    """Add amounts in place."""
+    for resource, amount in more.items():
+        total[resource] = total.get(resource, 0) + amount
+
+
+def shown(resource: str, amount: int) -> str:
+    """The number as people write it: 1500m, 2Gi, 3."""
+    if resource == CPU:
+        return str(Quantity(amount * (NANO // 1000)))
+    binary = resource == MEMORY or resource.endswith("storage") or resource.startswith("hugepages-")
+    return str(Quantity.of(amount, Format.BINARY_SI if binary else Format.DECIMAL_SI))

@@ -1,0 +1,190 @@
+"""Counts of pods per topology domain, for spreading and for pod affinity.
+
+A `Tally` is made when the first pod needs it, by counting once, and is then kept current pod by pod. It knows the
+lowest count of any domain at any time, without looking at all of them. Tallies are found by one label that their pods
+must have, so a pod that nobody counts costs nothing.
+
+Pods that must not have others near them are counted too (`carriers`): the others have to respect them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from tarmac.decide.scheduling.demand import Pod
+from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo
+from tarmac.decide.scheduling.nodeterms import NodeChoice
+from tarmac.decide.scheduling.podterms import PodTerm
+
+_KEPT: Final = 512
+
+
+class Tally:
+    """Pods per value of a node label, over the nodes of a scope (None: all)."""
+
+    __slots__ = ("_frequency", "_nodes", "counts", "least", "scope", "term")
+
+    def __init__(self, term: PodTerm, scope: NodeChoice | None, location: str = "") -> None:
+        self.term = term
+        self.scope = _scope(scope, location)
+        self.counts: dict[str, int] = {}
+        self.least = 0
+        self._nodes: dict[str, int] = {}  # nodes per domain
+        self._frequency: dict[int, int] = {}  # domains per count
+
+    def domain(self, node: Node) -> str | None:
+        """The domain of a node, if it takes part."""
+        value = node.labels.get(self.term.topology_key)
+        return value if value is not None and self.scope(node) else None
+
+    def node_added(self, node: Node) -> None:
+        """A domain begins with its first node."""
+        domain = self.domain(node)
+        if domain is None:
+            return
+        self._nodes[domain] = self._nodes.get(domain, 0) + 1
+        if self._nodes[domain] == 1:
+            self.counts[domain] = 0
+            self._frequency[0] = self._frequency.get(0, 0) + 1
+            self.least = 0
+
+    def node_removed(self, node: Node) -> None:
+        """A domain ends with its last node. The node's pods have been taken off before."""
+        domain = self.domain(node)
+        if domain is None:
+            return
+        self._nodes[domain] -= 1
+        if not self._nodes[domain]:
+            del self._nodes[domain]
+            self._leave(self.counts.pop(domain))
+
+    def step(self, node: Node, change: int) -> None:
+        """A pod came to a node or left it."""
+        domain = self.domain(node)
+        if domain is None:
+            return
+        count = self.counts[domain]
+        self.counts[domain] = count + change
+        self._frequency[count + change] = self._frequency.get(count + change, 0) + 1
+        self.least = min(self.least, count + change)
+        self._leave(count)
+
+    def _leave(self, count: int) -> None:
+        """One domain fewer has this count; the lowest count may rise."""
+        self._frequency[count] -= 1
+        if not self._frequency[count]:
+            del self._frequency[count]
+            if count == self.least:
+                self.least = min(self._frequency, default=0)
+
+
+def _scope(choice: NodeChoice | None, location: str) -> Callable[[Node], bool]:
+    def within(node: Node) -> bool:
+        return (not location or node.location == location) and (
+            choice is None or choice.matches(node.name, node.labels)
+        )
+
+    return within
+
+
+class Census:
+    """All tallies of a cluster."""
+
+    def __init__(self, nodes: dict[str, NodeInfo]) -> None:
+        self._cluster = nodes
+        self._tallies: dict[tuple[PodTerm, str, str], Tally] = {}
+        self._found_by = _ByLabel()
+        self._carriers: dict[PodTerm, Tally] = {}
+        self._avoided_by = _ByLabel()
+
+    def tally(self, term: PodTerm, scope: NodeChoice | None = None, location: str = "") -> Tally:
+        """The count of the term's pods; made on first use. Rarely used ones are forgotten."""
+        key = (term, "" if scope is None else scope.text, location)
+        tally = self._tallies.get(key)
+        if tally is None:
+            if len(self._tallies) >= _KEPT:
+                oldest = next(iter(self._tallies))
+                self._found_by.remove(self._tallies.pop(oldest))
+            tally = self._tallies[key] = self._counted(Tally(term, scope, location))
+            self._found_by.add(tally)
+        return tally
+
+    def avoiding(self, pod: Pod) -> list[Tally]:
+        """Counts of pods that must not have this one near them."""
+        if not self._carriers:
+            return []
+        return [tally for tally in self._avoided_by.of(pod) if tally.term.matches(pod.namespace, pod.labels)]
+
+    def node_added(self, info: NodeInfo) -> None:
+        """A node without pods joined."""
+        for tally in self._all():
+            tally.node_added(info.node)
+
+    def node_removed(self, info: NodeInfo) -> None:
+        """A node whose pods are gone left."""
+        for tally in self._all():
+            tally.node_removed(info.node)
+
+    def pod_added(self, pod: Pod, node: Node) -> None:
+        """A pod came to a node."""
+        self._step(pod, node, 1)
+        for term in pod.demand.apart:
+            self._carrier(term).step(node, 1)
+
+    def pod_removed(self, pod: Pod, node: Node) -> None:
+        """A pod left a node."""
+        self._step(pod, node, -1)
+        for term in pod.demand.apart:
+            self._carrier(term).step(node, -1)
+
+    def _step(self, pod: Pod, node: Node, change: int) -> None:
+        if self._tallies:
+            for tally in self._found_by.of(pod):
+                if tally.term.matches(pod.namespace, pod.labels):
+                    tally.step(node, change)
+
+    def _all(self) -> Iterable[Tally]:
+        return (*self._tallies.values(), *self._carriers.values())
+
+    def _carrier(self, term: PodTerm) -> Tally:
+        tally = self._carriers.get(term)
+        if tally is None:
+            tally = self._carriers[term] = Tally(term, None)
+            for info in self._cluster.values():
+                tally.node_added(info.node)
+            self._avoided_by.add(tally)
+        return tally
+
+    def _counted(self, tally: Tally) -> Tally:
+        for info in self._cluster.values():
+            tally.node_added(info.node)
+            for pod in info.pods.values():
+                if tally.term.matches(pod.namespace, pod.labels):
+                    tally.step(info.node, 1)
+        return tally
+
+
+class _ByLabel:
+    """Tallies by a label that their pods must have; those without such a label are always looked at."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], list[Tally]] = {}
+        self._others: list[Tally] = []
+
+    def add(self, tally: Tally) -> None:
+        self._list(tally).append(tally)
+
+    def remove(self, tally: Tally) -> None:
+        self._list(tally).remove(tally)
+
+    def of(self, pod: Pod) -> Iterator[Tally]:
+        for label in pod.labels.items():
+            yield from self._by_label.get(label, ())
+        yield from self._others
+
+    def _list(self, tally: Tally) -> list[Tally]:
+        for requirement in tally.term.selector.requirements:
+            if requirement.operator in {"=", "==", "in"} and len(requirement.values) == 1:
+                return self._by_label.setdefault((requirement.key, requirement.values[0]), [])
+        return self._others

@@ -1,0 +1,174 @@
+"""The nodes and what is on them: the snapshot that scheduling decides on, kept current event by event.
+
+A caller adds a pod as soon as it has decided (assuming that the binding succeeds) and removes it if that fails; the
+event that confirms the binding then changes nothing. Pods may become known before their node, and stay known when it
+goes. Every call costs the same however many nodes there are, but for the first use of a label in a pod's selector,
+which sorts all nodes into pools anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from tarmac.decide.scheduling.census import Census
+from tarmac.decide.scheduling.demand import Pod
+from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo
+from tarmac.decide.scheduling.nodeterms import HOSTNAME
+from tarmac.decide.scheduling.pool import Pool
+
+# A label with more values than this tells nodes apart one by one, and pools of one node help nobody.
+_MOST_VALUES: Final = 64
+_MANY_POOLS: Final = 512
+
+
+class Cluster:
+    """`shape` counts changes of nodes, `gains` whatever may have made room."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeInfo] = {}
+        self.pools: dict[tuple[object, ...], Pool] = {}
+        self.images: dict[str, int] = {}  # on how many nodes
+        self.census = Census(self.nodes)
+        self.shape = self.gains = 0
+        self._hosts: dict[str, dict[str, NodeInfo]] = {}  # by hostname label
+        self._keys: tuple[str, ...] = ()  # labels that pools are made by
+        self._single: set[str] = {HOSTNAME}  # labels with too many values
+        self._many = _MANY_POOLS  # more pools than this are looked into
+        self._where: dict[str, tuple[Pod, str]] = {}
+        self._homeless: dict[str, dict[str, Pod]] = {}
+
+    def set_node(self, node: Node) -> None:
+        """A node is new or has changed."""
+        info = self.nodes.get(node.name)
+        if info is None:
+            info = NodeInfo(node)
+        elif info.node == node:
+            return
+        else:
+            self._leave(info)
+            info.replace(node)
+        self._changed()
+        self._join(info)
+        for pod in self._homeless.pop(node.name, {}).values():
+            self._attach(pod, info)
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone. Its pods are remembered until they are removed."""
+        info = self.nodes.get(name)
+        if info is None:
+            return
+        self._changed()
+        pods = dict(info.pods)
+        self._leave(info)
+        if pods:
+            self._homeless[name] = pods
+
+    def add_pod(self, pod: Pod, node_name: str) -> None:
+        """A pod is on a node, or is assumed to be. Saying so again changes nothing."""
+        known = self._where.get(pod.uid)
+        if known is not None:
+            if known[1] == node_name:
+                return
+            self.remove_pod(pod.uid)
+        self._where[pod.uid] = pod, node_name
+        info = self.nodes.get(node_name)
+        if info is None:
+            self._homeless.setdefault(node_name, {})[pod.uid] = pod
+        else:
+            self._attach(pod, info)
+
+    def remove_pod(self, uid: str) -> None:
+        """A pod has ended, is gone, or could not be bound after all."""
+        known = self._where.pop(uid, None)
+        if known is None:
+            return
+        pod, node_name = known
+        info = self.nodes.get(node_name)
+        if info is None:
+            self._homeless[node_name].pop(uid)
+            return
+        self.gains += 1
+        info.discharge(pod)
+        self.census.pod_removed(pod, info.node)
+        if info.pool is not None:
+            info.pool.refresh(info)
+
+    def node_of(self, uid: str) -> str | None:
+        """The node a pod is on, as far as known."""
+        known = self._where.get(uid)
+        return known[1] if known else None
+
+    def named(self, name: str) -> list[NodeInfo]:
+        """The nodes that have this name, or this hostname."""
+        found = dict(self._hosts.get(name, {}))
+        if name in self.nodes:
+            found[name] = self.nodes[name]
+        return list(found.values())
+
+    def tells_apart(self, keys: Collection[str]) -> bool:
+        """Whether nodes of one pool agree on these labels; makes it so if that is sensible."""
+        new = [key for key in keys if key not in self._keys and key not in self._single]
+        if new:
+            self._sort_anew((*self._keys, *new))
+        return self._single.isdisjoint(keys)
+
+    def _attach(self, pod: Pod, info: NodeInfo) -> None:
+        info.charge(pod)
+        self.census.pod_added(pod, info.node)
+        if info.pool is not None:
+            info.pool.refresh(info)
+
+    def _join(self, info: NodeInfo) -> None:
+        """Make a node, with whatever is on it, part of everything."""
+        node = info.node
+        self.nodes[node.name] = info
+        self._hosts.setdefault(node.labels.get(HOSTNAME, node.name), {})[node.name] = info
+        for image in node.images or ():
+            self.images[image] = self.images.get(image, 0) + 1
+        self.census.node_added(info)
+        for pod in info.pods.values():
+            self.census.pod_added(pod, node)
+        self._pool(info)
+        if len(self.pools) > self._many:
+            self._sort_anew(self._keys)
+            self._many = max(_MANY_POOLS, 2 * len(self.pools))
+
+    def _leave(self, info: NodeInfo) -> None:
+        node = info.node
+        for pod in info.pods.values():
+            self.census.pod_removed(pod, node)
+        self.census.node_removed(info)
+        for image in node.images or ():
+            self.images[image] -= 1
+        del self._hosts[node.labels.get(HOSTNAME, node.name)][node.name]
+        del self.nodes[node.name]
+        pool = info.pool
+        if pool is not None:
+            pool.remove(info)
+            if not pool.size:
+                del self.pools[pool.key]
+
+    def _pool(self, info: NodeInfo) -> None:
+        node = info.node
+        labels = node.labels
+        values = tuple(labels.get(key) for key in self._keys)
+        key = (node.location, node.taints, node.unschedulable, node.handlers, values)
+        pool = self.pools.get(key)
+        if pool is None:
+            pool = self.pools[key] = Pool(key)
+        pool.add(info)
+
+    def _sort_anew(self, keys: tuple[str, ...]) -> None:
+        """Make pools by these labels, less those that have too many values."""
+        values = {key: {info.node.labels.get(key) for info in self.nodes.values()} for key in keys}
+        self._single.update(key for key in keys if len(values[key]) > _MOST_VALUES)
+        self._keys = tuple(key for key in keys if key not in self._single)
+        self.shape += 1
+        self.pools.clear()
+        for info in self.nodes.values():
+            self._pool(info)
+
+    def _changed(self) -> None:
+        self.shape += 1
+        self.gains += 1

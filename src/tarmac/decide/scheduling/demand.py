@@ -1,0 +1,217 @@
+"""What a pod asks of a node, compiled once for all pods of a template.
+
+Thousands of pods differ only in name. `Demands` reads the parts of a pod that scheduling looks at, and gives pods with
+equal parts the same `Demand` object; whatever is worked out about it (which nodes can never take it, why nothing fits)
+is worked out once. A pod's own labels are no part of it, since they often carry an ordinal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from tarmac.api.compute.names import GROUP
+from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.api.schema import JsonObject
+from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, add, amounts_of
+from tarmac.decide.scheduling.nodeterms import NodeChoice, any_of, choice_of
+from tarmac.decide.scheduling.podterms import PodTerm, Spread, pod_term, spread_of
+
+# A pod that asks for nothing still weighs something when nodes are compared, as in Kubernetes.
+_ASSUMED_CPU: Final = 100
+_ASSUMED_MEMORY: Final = 200 * 1024 * 1024
+_CACHED: Final = 4096
+_DEPLOYMENT_LABEL: Final = f"{GROUP}/workload-deployment-name"
+
+Port = tuple[str, str, int]
+"""Address, protocol, number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A taint the pod does not mind. Empty key, value or effect: any."""
+
+    key: str
+    exists: bool
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that is somewhere already: the claim's name and the nodes that can reach it."""
+
+    claim: str
+    nodes: NodeChoice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """What a pod asks for. Compared by identity: equal pods share one."""
+
+    requests: tuple[tuple[str, int], ...]  # what the node is charged, one of `pods` included
+    cpu: int
+    memory: int
+    location: str
+    nodes: NodeChoice | None
+    preferred_nodes: tuple[tuple[int, NodeChoice], ...]
+    tolerations: tuple[Toleration, ...]
+    ports: tuple[Port, ...]
+    spread: tuple[Spread, ...]
+    near: tuple[PodTerm, ...]
+    apart: tuple[PodTerm, ...]
+    preferred_pods: tuple[PodTerm, ...]
+    images: tuple[str, ...]
+    handler: str
+    disks: tuple[Disk, ...]
+
+    @property
+    def compared_cpu(self) -> int:
+        """Processors as scorers see them."""
+        return self.cpu or _ASSUMED_CPU
+
+    @property
+    def compared_memory(self) -> int:
+        """Memory as scorers see it."""
+        return self.memory or _ASSUMED_MEMORY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pod:
+    """A pod as scheduling sees it. Pods of one `group` are kept apart where that costs nothing."""
+
+    uid: str
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    group: str
+    demand: Demand
+
+
+class Demands:
+    """Reads pods, and remembers the demands of the templates it has seen."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Demand] = {}
+        self._encode = msgspec.json.Encoder().encode
+
+    def pod(self, obj: JsonObject, handler: str = "", disks: Sequence[Disk] = ()) -> Pod:
+        """The pod behind an object. The caller looks up the handler of its RuntimeClass and where its disks are."""
+        metadata: JsonObject = obj["metadata"]
+        spec: JsonObject = obj["spec"]
+        namespace = metadata["namespace"]
+        key = self._encode((namespace, handler, [disk.nodes.text for disk in disks], _looked_at(spec)))
+        demand = self._known.get(key)
+        if demand is None or demand.disks != tuple(disks):
+            demand = demand_of(spec, namespace, handler, disks)
+            if len(self._known) >= _CACHED:
+                self._known.clear()
+            self._known[key] = demand
+        labels: Mapping[str, str] = metadata.get("labels") or {}
+        return Pod(metadata["uid"], namespace, metadata["name"], labels, _group(metadata, labels), demand)
+
+
+def demand_of(spec: JsonObject, namespace: str, handler: str = "", disks: Sequence[Disk] = ()) -> Demand:
+    """What a pod with this spec asks for."""
+    requests = requests_of(spec)
+    affinity: Mapping[str, Any] = spec.get("affinity") or {}
+    pods, not_pods = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
+    labels = dict(spec.get("nodeSelector") or {})
+    location = labels.pop(LABEL_LOCATION, "")
+    on_nodes: Mapping[str, Any] = affinity.get("nodeAffinity") or {}
+    required = on_nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return Demand(
+        requests=(*requests.items(), (PODS, 1)),
+        cpu=requests.get(CPU, 0),
+        memory=requests.get(MEMORY, 0),
+        location=location,
+        nodes=choice_of(labels, required["nodeSelectorTerms"] if required else None),
+        preferred_nodes=tuple((item["weight"], any_of([item["preference"]])) for item in _preferred(on_nodes)),
+        tolerations=tuple(_toleration(item) for item in spec.get("tolerations") or ()),
+        ports=_host_ports(spec),
+        spread=tuple(spread_of(item, namespace) for item in spec.get("topologySpreadConstraints") or ()),
+        near=tuple(pod_term(term, namespace) for term in _required(pods)),
+        apart=tuple(pod_term(term, namespace) for term in _required(not_pods)),
+        preferred_pods=(*_weighted(pods, namespace, 1), *_weighted(not_pods, namespace, -1)),
+        images=tuple(container["image"] for container in spec["containers"] if container.get("image")),
+        handler=handler,
+        disks=tuple(disks),
+    )
+
+
+def requests_of(spec: JsonObject) -> Amounts:
+    """What the node is charged: containers side by side, or the largest step of the init containers, and overhead."""
+    running: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        asked = _requests(container)
+        if container.get("restartPolicy") == "Always":  # a sidecar: stays while the others run
+            add(running, asked)
+            step = running
+        else:
+            step = dict(running)
+            add(step, asked)
+        peak = {name: max(peak.get(name, 0), step.get(name, 0)) for name in {**peak, **step}}
+    for container in spec["containers"]:
+        add(running, _requests(container))
+    total = {name: max(peak.get(name, 0), running.get(name, 0)) for name in {**peak, **running}}
+    total.update(_requests(spec))  # amounts of the pod as a whole replace the sums
+    add(total, amounts_of(spec.get("overhead")))
+    return total
+
+
+def _requests(holder: JsonObject) -> Amounts:
+    resources = holder.get("resources")
+    return amounts_of(resources.get("requests")) if resources else {}
+
+
+def _looked_at(spec: JsonObject) -> tuple[Any, ...]:
+    """The parts of a pod's spec that a demand is made of."""
+    get = spec.get
+    containers = [(item.get("resources"), item.get("ports"), item.get("image")) for item in spec["containers"]]
+    first = [
+        (item.get("resources"), item.get("restartPolicy"), item.get("ports")) for item in get("initContainers") or ()
+    ]
+    relations = (get("nodeSelector"), get("affinity"), get("tolerations"), get("topologySpreadConstraints"))
+    return containers, first, relations, get("overhead"), get("resources"), get("hostNetwork")
+
+
+def _group(metadata: JsonObject, labels: Mapping[str, str]) -> str:
+    """Pods that serve the same purpose: those of a deployment, else those of one owner."""
+    deployment = labels.get(_DEPLOYMENT_LABEL)
+    if deployment is not None:
+        return f"{metadata['namespace']}/{deployment}"
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return owner["uid"]
+    return ""
+
+
+def _toleration(item: Mapping[str, Any]) -> Toleration:
+    exists = item.get("operator") == "Exists"
+    return Toleration(item.get("key") or "", exists, item.get("value") or "", item.get("effect") or "")
+
+
+def _host_ports(spec: JsonObject) -> tuple[Port, ...]:
+    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
+    return tuple(
+        (port.get("hostIP") or "0.0.0.0", port.get("protocol", "TCP"), port["hostPort"])
+        for container in containers
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    )
+
+
+def _required(relation: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    return relation.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+
+
+def _preferred(relation: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    return relation.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+
+
+def _weighted(relation: Mapping[str, Any], namespace: str, sign: int) -> Iterable[PodTerm]:
+    return [pod_term(item["podAffinityTerm"], namespace, sign * item["weight"]) for item in _preferred(relation)]

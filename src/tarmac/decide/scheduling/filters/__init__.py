@@ -1,0 +1,27 @@
+"""Rules that a node must satisfy, one small file each.
+
+`POOL_FILTERS` look only at what the nodes of a pool have in common, and are asked once per pool. `NODE_FILTERS` look at
+one node and the pod's demand. `POD_FILTERS` look at other pods too, and are prepared anew for every pod. A further rule
+(a quality-of-service class, exclusive processors) is one more file and one more entry here.
+"""
+
+from __future__ import annotations
+
+from tarmac.decide.scheduling.filters.disks import Disks
+from tarmac.decide.scheduling.filters.labels import NodeLabels
+from tarmac.decide.scheduling.filters.location import InLocation
+from tarmac.decide.scheduling.filters.podaffinity import NearAndApart
+from tarmac.decide.scheduling.filters.ports import Ports
+from tarmac.decide.scheduling.filters.resources import Resources
+from tarmac.decide.scheduling.filters.rule import Check, Filter, Why
+from tarmac.decide.scheduling.filters.runtime import RuntimeHandler
+from tarmac.decide.scheduling.filters.spread import TopologySpread
+from tarmac.decide.scheduling.filters.taints import Taints
+from tarmac.decide.scheduling.filters.unschedulable import Unschedulable
+
+LABELS: Filter = NodeLabels()
+POOL_FILTERS: tuple[Filter, ...] = (InLocation(), Unschedulable(), Taints(), RuntimeHandler())
+NODE_FILTERS: tuple[Filter, ...] = (Resources(), Ports(), Disks())
+POD_FILTERS: tuple[Filter, ...] = (TopologySpread(), NearAndApart())
+
+__all__ = ["LABELS", "NODE_FILTERS", "POD_FILTERS", "POOL_FILTERS", "Check", "Filter", "Why"]

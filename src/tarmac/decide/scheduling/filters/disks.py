@@ -1,0 +1,52 @@
+"""A pod runs where its disks are. When that node is lost, the pod waits for it: its data is there."""
+
+from __future__ import annotations
+
+from tarmac.decide import reasons
+from tarmac.decide.scheduling.cluster import Cluster
+from tarmac.decide.scheduling.demand import Disk, Pod
+from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.taints import NOT_READY
+from tarmac.decide.scheduling.nodeinfo import NodeInfo
+
+
+def is_lost(disk: Disk, cluster: Cluster) -> bool:
+    """Whether every node that can reach the disk is gone or not ready."""
+    if disk.nodes.pinned is None:
+        return False
+    return not any(_is_ready(info) for name in disk.nodes.pinned for info in cluster.named(name))
+
+
+def _is_ready(info: NodeInfo) -> bool:
+    return not any(taint.key in NOT_READY for taint in info.node.taints)
+
+
+class Disks:
+    """Node affinity of the volumes behind the pod's claims."""
+
+    rule = "disks"
+
+    def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
+        """Match each disk's nodes."""
+        disks = pod.demand.disks
+        if not disks:
+            return None
+        lost = any(is_lost(disk, cluster) for disk in disks)
+        code = reasons.DISK_ON_LOST_NODE if lost else reasons.DISK_ELSEWHERE
+
+        def check(info: NodeInfo) -> str | None:
+            node = info.node
+            return None if all(disk.nodes.matches(node.name, node.labels) for disk in disks) else code
+
+        return check
+
+    def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
+        """Where the disk is."""
+        node = info.node
+        disk = next(disk for disk in pod.demand.disks if not disk.nodes.matches(node.name, node.labels))
+        where = ", ".join(sorted(disk.nodes.pinned)) if disk.nodes.pinned else disk.nodes.text
+        if is_lost(disk, cluster):
+            change = f"bring {where} back, or delete claim {disk.claim} to start with an empty disk"
+            return Why("disk on a lost node", f"disk {disk.claim} is on {where}, which is lost", change)
+        change = f"make room on {where}, or delete claim {disk.claim} to start with an empty disk"
+        return Why(f"disk on {where}", f"disk {disk.claim} is on {where}, not on {node.name}", change, 8.0)

@@ -1,0 +1,79 @@
+"""The pod must be near the pods it asks for, apart from those it avoids, and apart from those that avoid it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.decide import reasons
+from tarmac.decide.scheduling.cluster import Cluster
+from tarmac.decide.scheduling.demand import Pod
+from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.nodeinfo import NodeInfo
+from tarmac.decide.scheduling.podterms import PodTerm
+
+Counts = tuple[PodTerm, Mapping[str, int]]
+
+
+def wanted(pod: Pod, cluster: Cluster) -> list[Counts]:
+    """Terms of affinity with the counts per domain. The first of pods that want each other's company is free."""
+    tallies = [cluster.census.tally(term) for term in pod.demand.near]
+    alone = all(not any(tally.counts.values()) for tally in tallies)
+    if alone and all(term.matches(pod.namespace, pod.labels) for term in pod.demand.near):
+        return []
+    return [(tally.term, tally.counts) for tally in tallies]
+
+
+def avoided(pod: Pod, cluster: Cluster) -> list[Counts]:
+    """Terms of anti-affinity, the pod's own and those of others that are about it, with the counts per domain."""
+    tallies = [cluster.census.tally(term) for term in pod.demand.apart]
+    return [(tally.term, tally.counts) for tally in (*tallies, *cluster.census.avoiding(pod))]
+
+
+class NearAndApart:
+    """Required pod affinity and anti-affinity."""
+
+    rule = "podaffinity"
+
+    def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
+        """Look up the node's domain in each count."""
+        demand = pod.demand
+        near = wanted(pod, cluster) if demand.near else []
+        apart = avoided(pod, cluster)
+        if not near and not apart and not demand.near:
+            return None
+        needed = {term.topology_key for term in demand.near}
+
+        def check(info: NodeInfo) -> str | None:
+            labels = info.node.labels
+            if not needed <= labels.keys():
+                return reasons.POD_AFFINITY_UNSATISFIED
+            for term, counts in near:
+                if not counts.get(labels[term.topology_key]):
+                    return reasons.POD_AFFINITY_UNSATISFIED
+            for term, counts in apart:
+                domain = labels.get(term.topology_key)
+                if domain is not None and counts.get(domain):
+                    return reasons.POD_ANTI_AFFINITY_UNSATISFIED
+            return None
+
+        return check
+
+    def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
+        """Which term."""
+        name, labels = info.node.name, info.node.labels
+        for term in pod.demand.near:
+            if term.topology_key not in labels:
+                key = term.topology_key
+                return Why(f"no label {key}", f"{name} has no label {key}", f"label {name} with {key}")
+        for term, counts in wanted(pod, cluster):
+            domain = labels[term.topology_key]
+            if not counts.get(domain):
+                message = f"no pod matching {term.text} is in {term.topology_key}={domain}"
+                return Why(f"no pod matching {term.text} near", message, f"start a pod matching {term.text} there", 3.0)
+        for term, counts in avoided(pod, cluster):
+            domain = labels.get(term.topology_key)
+            if domain is not None and counts.get(domain):
+                message = f"{term.topology_key}={domain} has a pod that must be apart from this one ({term.text})"
+                change = f"add a node in another {term.topology_key} with room for the pod"
+                return Why(f"a pod apart by {term.text} is there", message, change, 3.0)
+        raise AssertionError(f"{name} satisfies every term")

@@ -1,0 +1,43 @@
+"""Ports that the pod wants on the node itself must be free there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tarmac.decide import reasons
+from tarmac.decide.scheduling.cluster import Cluster
+from tarmac.decide.scheduling.demand import Pod, Port
+from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.nodeinfo import NodeInfo
+
+_ANY: Final = frozenset({"0.0.0.0", "::"})
+
+
+def taken(wanted: tuple[Port, ...], info: NodeInfo) -> list[Port]:
+    """The wanted ports that clash with one in use: same protocol and number, same address or either one any address."""
+    if not info.ports:
+        return []
+    return [port for port in wanted if any(_clash(port, used) for used in info.ports)]
+
+
+def _clash(one: Port, other: Port) -> bool:
+    return one[1:] == other[1:] and (one[0] == other[0] or one[0] in _ANY or other[0] in _ANY)
+
+
+class Ports:
+    """hostPort."""
+
+    rule = "ports"
+
+    def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
+        """Compare with the ports in use."""
+        wanted = pod.demand.ports
+        if not wanted:
+            return None
+        return lambda info: reasons.PORT_IN_USE if taken(wanted, info) else None
+
+    def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
+        """Which port."""
+        listed = ", ".join(f"{number}/{protocol}" for _, protocol, number in taken(pod.demand.ports, info))
+        message = f"host port {listed} is in use on {info.node.name}"
+        return Why(f"host port {listed} in use", message, f"use another hostPort than {listed}")

@@ -1,0 +1,30 @@
+"""A cordoned node takes no pods, unless they tolerate the taint that stands for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tarmac.decide import reasons
+from tarmac.decide.scheduling.cluster import Cluster
+from tarmac.decide.scheduling.demand import Pod
+from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.taints import tolerates
+from tarmac.decide.scheduling.nodeinfo import NodeInfo, Taint
+
+_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+class Unschedulable:
+    """`kubectl cordon`."""
+
+    rule = "cordon"
+
+    def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
+        """Look at the field."""
+        if tolerates(pod.demand.tolerations, _TAINT):
+            return None
+        return lambda info: reasons.NODE_UNSCHEDULABLE if info.node.unschedulable else None
+
+    def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
+        """Uncordon."""
+        return Why("cordoned", f"{info.node.name} is cordoned", f"uncordon {info.node.name}", 1.5)

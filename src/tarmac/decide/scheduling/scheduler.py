@@ -1,0 +1,177 @@
+"""Which node gets a pod.
+
+For each template the scheduler works out once which pools its pods can use at all. A pod is then offered a few nodes
+of those pools, the emptiest first, from a place in the bucket that moves on with every turn; the best of the first few
+that pass all filters wins. So the cost per pod does not depend on the number of nodes, and pods that come one after
+the other go to different nodes. Only when no node passes is every node looked at, to say why; that answer holds until
+something changes that could alter it.
+
+The choice is a function of the cluster, the pod and the turn. The scheduler itself only remembers what it worked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tarmac.decide.scheduling.cluster import Cluster
+from tarmac.decide.scheduling.demand import Demand, Pod
+from tarmac.decide.scheduling.explain import explain
+from tarmac.decide.scheduling.filters import LABELS, NODE_FILTERS, POD_FILTERS, POOL_FILTERS, Check, Filter
+from tarmac.decide.scheduling.nodeinfo import NodeInfo, level_of, memory_level
+from tarmac.decide.scheduling.pool import Pool
+from tarmac.decide.scheduling.scorers import DEMAND_SCORERS, POD_SCORERS, Score, Scorer
+from tarmac.decide.verdict import Refusal, Verdict
+
+SAMPLE: Final = 8
+WIDE_SAMPLE: Final = 64  # when some nodes are preferred for more than being empty
+_PLANS: Final = 4096
+
+
+class Plan:
+    """What is known about a template: where its pods can go, and how to tell."""
+
+    __slots__ = ("checks", "memory", "named", "pools", "refused", "refused_at", "sample", "scores", "shape", "smallest")
+
+    def __init__(self, demand: Demand, shape: int) -> None:
+        self.shape = shape
+        self.smallest = level_of(demand.cpu, demand.memory) & ~63  # buckets below have too few processors
+        self.memory = memory_level(level_of(demand.cpu, demand.memory))
+        self.pools: list[Pool] = []
+        self.named: list[NodeInfo] | None = None  # the only nodes that can match, when the pod names them
+        self.checks: tuple[Check, ...] = ()
+        self.scores: tuple[Score, ...] = ()
+        self.sample = SAMPLE
+        self.refused: Verdict[str] | None = None
+        self.refused_at = -1
+
+
+class Scheduler:
+    """Chooses nodes on a cluster that the caller keeps current. Further filters and scorers may be given."""
+
+    def __init__(self, cluster: Cluster, filters: Sequence[Filter] = (), scorers: Sequence[Scorer] = ()) -> None:
+        self.cluster = cluster
+        self._node_filters = (*NODE_FILTERS, *filters)
+        self._scorers = (*DEMAND_SCORERS, *scorers)
+        self._plans: dict[Demand, Plan] = {}
+
+    def choose(self, pod: Pod, turn: int = 0) -> Verdict[str]:
+        """The node for a pod, or why there is none. `turn` is a number that the caller counts up."""
+        plan = self._plan(pod)
+        cluster = self.cluster
+        if plan.refused is not None and plan.refused_at == cluster.gains:
+            return plan.refused
+        checks = plan.checks
+        for rule in POD_FILTERS:
+            check = rule.prepare(pod, cluster)
+            if check is not None:
+                checks = (*checks, check)
+        found = _offered(plan, checks, turn)
+        if found:
+            return Verdict((found[0] if len(found) == 1 else self._best(plan, pod, found)).node.name)
+        refused: Verdict[str] = Verdict(None, self.explain(pod))
+        if checks is plan.checks:  # other pods had no say in it: it holds for the whole template
+            plan.refused, plan.refused_at = refused, cluster.gains
+        return refused
+
+    def explain(self, pod: Pod) -> tuple[Refusal, ...]:
+        """Why no node takes the pod: the sum of it first, then each kind of refusal with an example."""
+        return explain(pod, self.cluster, self._filters())
+
+    def _best(self, plan: Plan, pod: Pod, found: list[NodeInfo]) -> NodeInfo:
+        """The node with the highest sum of scores; the first of equals."""
+        scores = plan.scores
+        for scorer in POD_SCORERS:
+            score = scorer.prepare(pod, self.cluster)
+            if score is not None:
+                scores = (*scores, score)
+        best, most = found[0], float("-inf")
+        for info in found:
+            total = 0.0
+            for score in scores:
+                total += score(info)
+            if total > most:
+                best, most = info, total
+        return best
+
+    def _plan(self, pod: Pod) -> Plan:
+        plan = self._plans.get(pod.demand)
+        if plan is None or plan.shape != self.cluster.shape:
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[pod.demand] = self._planned(pod)
+        return plan
+
+    def _planned(self, pod: Pod) -> Plan:
+        cluster, demand = self.cluster, pod.demand
+        chosen = demand.nodes
+        by_pool = chosen is None or cluster.tells_apart(chosen.keys)
+        plan = Plan(demand, cluster.shape)
+        common = _prepared((*POOL_FILTERS, LABELS) if by_pool else POOL_FILTERS, pod, cluster)
+        plan.checks = _prepared(self._node_filters if by_pool else (LABELS, *self._node_filters), pod, cluster)
+        plan.pools = [pool for pool in cluster.pools.values() if not _refuses(common, pool.example)]
+        plan.named = _named(demand, cluster)
+        if plan.named is not None:
+            plan.checks = (*common, *plan.checks)
+        prepared = [(scorer, scorer.prepare(pod, cluster)) for scorer in self._scorers]
+        plan.scores = tuple(score for _, score in prepared if score is not None)
+        picky = demand.preferred_pods or any(scorer.picky for scorer, score in prepared if score is not None)
+        plan.sample = WIDE_SAMPLE if picky else SAMPLE
+        return plan
+
+    def _filters(self) -> tuple[Filter, ...]:
+        return (*POOL_FILTERS, LABELS, *self._node_filters, *POD_FILTERS)
+
+
+def _prepared(filters: Iterable[Filter], pod: Pod, cluster: Cluster) -> tuple[Check, ...]:
+    checks = (rule.prepare(pod, cluster) for rule in filters)
+    return tuple(check for check in checks if check is not None)
+
+
+def _refuses(checks: Iterable[Check], info: NodeInfo) -> bool:
+    return any(check(info) is not None for check in checks)
+
+
+def _named(demand: Demand, cluster: Cluster) -> list[NodeInfo] | None:
+    """The nodes that the pod or one of its disks names, in order of name; None if nothing does."""
+    choices = [demand.nodes, *(disk.nodes for disk in demand.disks)]
+    pins = [choice.pinned for choice in choices if choice is not None and choice.pinned is not None]
+    if not pins:
+        return None
+    return [info for name in sorted(min(pins, key=len)) for info in cluster.named(name)]
+
+
+def _offered(plan: Plan, checks: Sequence[Check], turn: int) -> list[NodeInfo]:
+    """The first few nodes that pass."""
+    if plan.named is not None:
+        return [info for info in plan.named if not _refuses(checks, info)]
+    pools, found = plan.pools, list[NodeInfo]()
+    count = len(pools)
+    for step in range(count):
+        # Every pool that is looked at gets its share of the sample, so that several are compared.
+        wanted = min(plan.sample, len(found) + max(1, plan.sample // count))
+        _offered_by(pools[(turn + step) % count], plan, checks, turn, wanted, found)
+        if len(found) >= plan.sample:
+            break
+    return found
+
+
+def _offered_by(pool: Pool, plan: Plan, checks: Sequence[Check], turn: int, wanted: int, found: list[NodeInfo]) -> None:
+    """Add nodes of one pool to those found until there are as many as wanted."""
+    for level in pool.order:
+        if level < plan.smallest:
+            return
+        if level & 63 < plan.memory:
+            continue
+        bucket = pool.buckets[level]
+        size = len(bucket)
+        start = turn * SAMPLE % size
+        for position in range(start, start + size):
+            info = bucket[position - size]  # wraps round: the first half is counted from the end
+            for check in checks:
+                if check(info) is not None:
+                    break
+            else:
+                found.append(info)
+                if len(found) >= wanted:
+                    return
