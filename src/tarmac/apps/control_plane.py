@@ -49,8 +49,8 @@ from tarmac.store.open import open_store
 _YEAR = 365 * 24 * 3600
 
 # The identities under which this process talks to its own server.
-_STARTING = User("system:tarmac:bootstrap", groups=("system:masters", "system:authenticated"))
-_CONTROLLING = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
+STARTING = User("system:tarmac:bootstrap", groups=("system:masters", "system:authenticated"))
+CONTROLLING = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Runn
         server = _server(layout, pki, store, metrics, stack)
         await server.start()
         stack.push_async_callback(server.stop)
-        await ensure_initial_objects(Client(local_transport(server, store, _STARTING), clock, randomness))
+        await ensure_initial_objects(Client(local_transport(server, store, STARTING), clock, randomness))
         names = [address.host, *address.names]
         context = server_context(*pki.server_files(names), pki.ca_file)
         renewing = asyncio.create_task(keep_renewed(pki, names, context, clock))
@@ -128,7 +128,7 @@ async def _controllers(server: ApiServer, store: Store, pki: Pki, metrics: Metri
         return pki.sign_request(request.encode(), usages, expiration or _YEAR).decode()
 
     manager = Manager(
-        Client(local_transport(server, store, _CONTROLLING), SystemClock(), Randomness()),
+        Client(local_transport(server, store, CONTROLLING), SystemClock(), Randomness()),
         root_ca=pki.ca_file.read_text(),
         sign=sign,
     )

@@ -177,9 +177,9 @@ class Cache(Generic[T]):
 
     def replaced(self, state: Iterable[Change]) -> None:
         """Take a whole new state, telling handlers only of what differs."""
-        gone = set(self._raw)
+        gone = dict.fromkeys(self._raw)
         for change in state:
-            gone.discard(change.metadata.key)
+            gone.pop(change.metadata.key, None)
             self._put(change, trust=True)
         for key in gone:
             self._drop(key, Item(self, self._raw[key]))

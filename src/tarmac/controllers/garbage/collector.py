@@ -73,7 +73,7 @@ class GarbageCollector:
             group.create_task(self.controller.run())
 
     def _look(self, uids: Iterable[str]) -> None:
-        for uid in uids:
+        for uid in sorted(uids):
             self.controller.queue.add(uid)
 
     async def reconcile(self, uid: str) -> RetryAfter | None:

@@ -102,7 +102,7 @@ class Monitors:
         wanted = {
             (each.target.group, each.target.plural): each.target for each in found.with_verbs("delete", "list", "watch")
         }
-        for identity in wanted.keys() - self._reflectors.keys() - IGNORED:
+        for identity in sorted(wanted.keys() - self._reflectors.keys() - IGNORED):
             target = wanted[identity]
             reflector = Reflector(
                 self._client, target, _Monitor(target, self._graph, self._look), metadata_only=True, keep=_nothing
@@ -111,7 +111,7 @@ class Monitors:
             self._reflectors[identity] = (reflector, group.create_task(reflector.run()))
         # A group that cannot be asked right now is not gone.
         if not found.failures:
-            for identity in self._reflectors.keys() - wanted.keys():
+            for identity in sorted(self._reflectors.keys() - wanted.keys()):
                 reflector, task = self._reflectors.pop(identity)
                 task.cancel()
                 reflector.synced.set()

@@ -149,7 +149,7 @@ class Hub:
         self._store = store
         self._clock = clock
         self._scopes: dict[str, _Scope] = {}
-        self._behind: set[Watcher] = set()
+        self._behind: dict[Watcher, None] = {}
         self.sent: dict[str, int] = {}  # events by bucket, for metrics
         self.count = 0
 
@@ -166,7 +166,7 @@ class Hub:
         watcher.deadline = now + watcher.lifetime
         watcher.next_bookmark = _next_bookmark(watcher, now)
         if watcher.backlog is not None:
-            self._behind.add(watcher)
+            self._behind[watcher] = None
         self.count += 1
         return partial(self._leave, bucket, group, watcher)
 
@@ -174,7 +174,7 @@ class Hub:
         if watcher not in group.watchers:
             return
         del group.watchers[watcher]
-        self._behind.discard(watcher)
+        self._behind.pop(watcher, None)
         self.count -= 1
         if group.watchers:
             return
@@ -263,7 +263,7 @@ class Hub:
 
     def beat(self) -> None:
         """End what is over, send bookmarks that are due and what waited for slow beginners."""
-        self._behind = {watcher for watcher in self._behind if not watcher.catch_up()}
+        self._behind = {watcher: None for watcher in self._behind if not watcher.catch_up()}
         now = self._clock.monotonic()
         for bucket, scope in tuple(self._scopes.items()):
             self._flush(bucket, scope)  # a bookmark must not overtake an event

@@ -1,0 +1,1 @@
+"""Everything that can go wrong, drawn from one seed and counted."""

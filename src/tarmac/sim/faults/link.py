@@ -1,0 +1,153 @@
+"""The connection of one process to the server: it takes time, loses things, breaks, and can be cut for good.
+
+A `Link` wraps the in-process transport, so every request of a simulated controller or node crosses it. A write may be
+refused with a conflict that never was, be lost on the way, take effect although its answer is lost, or come so late
+that its sender has given up. A watch breaks after a while. `sever` is the end of the process behind the link: nothing
+it still tries has any effect, which is how a crash differs from a cancelled task. `mute` is a cable pulled for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from math import inf, log
+
+from tarmac.api.status import conflict
+from tarmac.client.errors import Disconnected, RequestTimeout
+from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
+from tarmac.sim.faults.luck import CONFLICT, LOST_ANSWER, LOST_REQUEST, SLOW_WRITE, WATCH_DROP, Luck
+
+_READS = frozenset(("GET", "HEAD", "OPTIONS"))
+_LATENCY = (0.0002, 0.004)
+
+
+class Link:
+    """One process's way to the server."""
+
+    def __init__(self, inner: Transport, luck: Luck) -> None:
+        self.shared = inner.shared
+        self.requests = 0
+        self._inner = inner
+        self._luck = luck
+        self._severed = False
+        self._muted = False
+        self._trap: tuple[int, bool, Callable[[], None]] | None = None
+        self._open: dict[int, asyncio.Timeout] = {}
+        self._streams = 0
+
+    def sever(self) -> None:
+        """The process behind the link has died."""
+        self._severed = True
+        self._break_streams()
+
+    def mute(self, muted: bool) -> None:
+        """Pull the cable, or plug it in again."""
+        self._muted = muted
+        if muted:
+            self._break_streams()
+
+    def crash_at(self, request: int, answered: bool, crash: Callable[[], None]) -> None:
+        """Call `crash` at the request of this number, before it is sent or after it has taken effect."""
+        self._trap = (request, answered, crash)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> Reply:
+        """Send, if nothing goes wrong."""
+        self.requests += 1
+        self._spring(False)
+        self._check()
+        await asyncio.sleep(self._luck.randomness.uniform(*_LATENCY))
+        self._check()
+        if method in _READS:
+            reply = await self._inner.request(method, path, query, headers, body, timeout)
+        else:
+            reply = await self._write(method, path, query, headers, body, timeout)
+        self._spring(True)
+        self._check()
+        return reply
+
+    async def _write(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes, timeout: float | None
+    ) -> Reply:
+        luck, odds = self._luck, self._luck.odds
+        if method != "POST" and luck.strikes(CONFLICT, odds.conflict):
+            refusal = conflict("", "objects", path.rpartition("/")[2], "the object has been modified")
+            return Reply(409, NO_HEADERS, refusal.encoded())
+        if luck.strikes(LOST_REQUEST, odds.lost_request):
+            raise Disconnected(f"{method} {path}: lost on the way")
+        if luck.strikes(SLOW_WRITE, odds.slow):
+            await self._dawdle(timeout, f"{method} {path}")
+        reply = await self._inner.request(method, path, query, headers, body, timeout)
+        if luck.strikes(LOST_ANSWER, odds.lost_answer):
+            raise Disconnected(f"{method} {path}: the answer was lost")
+        return reply
+
+    async def _dawdle(self, timeout: float | None, what: str) -> None:
+        """Take long; a sender that gives up first has not written anything."""
+        delay = self._luck.randomness.uniform(*self._luck.odds.delay)
+        await asyncio.sleep(min(delay, timeout or inf))
+        if timeout is not None and delay >= timeout:
+            raise RequestTimeout(f"{what}: no answer in {timeout} s")
+        self._check()
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
+    ) -> AsyncGenerator[StreamReply]:
+        """Open, and break after a while."""
+        self._check()
+        await asyncio.sleep(self._luck.randomness.uniform(*_LATENCY))
+        self._check()
+        async with self._inner.stream(method, path, query, headers) as reply:
+            yield StreamReply(reply.status, reply.headers, self._until_it_breaks(reply.chunks))
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    async def _until_it_breaks(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._streams += 1
+        number, end = self._streams, self._lifetime()
+        while True:
+            try:
+                async with asyncio.timeout_at(end) as deadline:
+                    self._open[number] = deadline
+                    chunk = await anext(chunks, None)
+            except TimeoutError:
+                if self._luck.on and not (self._severed or self._muted):
+                    self._luck.hits[WATCH_DROP] += 1
+                raise Disconnected("the watch broke") from None
+            finally:
+                self._open.pop(number, None)
+            if chunk is None:
+                return
+            yield chunk
+
+    def _lifetime(self) -> float | None:
+        """When a stream that begins now breaks: exponentially distributed, or never."""
+        if not self._luck.on:
+            return None
+        draw = self._luck.randomness.uniform(1e-9, 1)
+        return asyncio.get_running_loop().time() - self._luck.odds.watch_seconds * log(draw)
+
+    def _break_streams(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for deadline in self._open.values():
+            deadline.reschedule(now)
+
+    def _check(self) -> None:
+        if self._severed or self._muted:
+            raise Disconnected("no connection")
+
+    def _spring(self, answered: bool) -> None:
+        if self._trap is not None and self.requests >= self._trap[0] and self._trap[1] is answered:
+            crash = self._trap[2]
+            self._trap = None
+            crash()

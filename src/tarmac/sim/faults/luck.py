@@ -1,0 +1,66 @@
+"""Whether something goes wrong now: one seeded stream of draws, and a count of every hit.
+
+Names of faults are what reports print; `KINDS` is all of them, so a run can tell which never happened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tarmac.base.randomness import Randomness
+
+WATCH_DROP = "watch-drop"
+HISTORY_LOST = "history-lost"
+CONFLICT = "conflict"
+LOST_REQUEST = "lost-request"
+LOST_ANSWER = "lost-answer"
+SLOW_WRITE = "slow-write"
+CONTROLLER_CRASH = "controller-crash"
+LEADER_CHANGE = "leader-change"
+NODE_DEATH = "node-death"
+CITY_PARTITION = "city-partition"
+CLOCK_JUMP = "clock-jump"
+
+KINDS = (
+    WATCH_DROP, HISTORY_LOST, CONFLICT, LOST_REQUEST, LOST_ANSWER, SLOW_WRITE, CONTROLLER_CRASH, LEADER_CHANGE,
+    NODE_DEATH, CITY_PARTITION, CLOCK_JUMP,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """Probability of each fault of the connection, per request (or, for watches, mean seconds until one breaks)."""
+
+    conflict: float = 0.02
+    lost_request: float = 0.01
+    lost_answer: float = 0.01
+    slow: float = 0.02
+    delay: tuple[float, float] = (1.0, 40.0)  # seconds of a slow write
+    watch_seconds: float = 60.0
+
+
+class Luck:
+    """Bad luck, while it lasts. After `stop` nothing goes wrong any more."""
+
+    def __init__(self, randomness: Randomness, odds: Odds | None = None) -> None:
+        self.hits: Counter[str] = Counter()
+        self.randomness = randomness
+        self.odds = odds or Odds()
+        self._on = True
+
+    @property
+    def on(self) -> bool:
+        """Whether things may still go wrong."""
+        return self._on
+
+    def stop(self) -> None:
+        """From now on all goes well."""
+        self._on = False
+
+    def strikes(self, kind: str, probability: float) -> bool:
+        """Whether this fault happens here and now; if so it is counted."""
+        if not self._on or self.randomness.uniform(0, 1) >= probability:
+            return False
+        self.hits[kind] += 1
+        return True

@@ -1,0 +1,1 @@
+"""Nodes that exist only in this process, and pods that only pretend to run."""

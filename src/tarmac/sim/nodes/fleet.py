@@ -1,0 +1,285 @@
+"""All simulated nodes of a process: they see what is bound to them and do as nodes do, without running anything.
+
+One watch over pods serves every node, and the loop's own timers move pods along, so a node costs nothing while nothing
+happens on it. What a pod really does is in `SimulatedPod`; a queue of pods whose status has to be told works through
+the API, each pod by one worker at a time and with back-off.
+
+A node may be *dead* (its pods are gone with it) or *cut off* (its pods run on, it hears and tells nothing). Either way
+it misses changes, so a node that comes back lists its pods anew, as after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from tarmac.api.status import Conflict, NotFound
+from tarmac.base.clock import rfc3339
+from tarmac.base.duration import parse_duration
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.controller import Controller
+from tarmac.client.reflector import Reflector
+from tarmac.client.targets import PODS, encode
+from tarmac.client.watch import Change
+from tarmac.sim.nodes.heartbeat import Keeper
+from tarmac.sim.nodes.pod import PodView, SimulatedPod, Stage, view_of
+from tarmac.sim.nodes.settings import CRASH_AFTER, Behaviour, Heartbeat, Place, Shape, drawn
+from tarmac.sim.nodes.simulatednode import SimulatedNode
+
+REPORTERS = 32
+_KILLED = 137
+_LOOPS = 4  # crashes of a pod that loops for a while
+
+
+class Fleet:
+    """The nodes. `run` makes them live; `die`, `revive`, `cut` and `heal` are for faults and drills."""
+
+    def __init__(
+        self,
+        client: Client,
+        places: Iterable[Place],
+        *,
+        shape: Shape | None = None,
+        behaviour: Behaviour | None = None,
+        heartbeat: Heartbeat | None = None,
+    ) -> None:
+        self.places = tuple(places)
+        self.behaviour = behaviour or Behaviour()
+        self.happened: Counter[str] = Counter()  # started, crashed, killed, stopped, unpullable
+        self.nodes = {
+            name: SimulatedNode(name, place, number)
+            for number, (place, name) in enumerate(
+                (place, name) for place in self.places for name in place.node_names()
+            )
+        }
+        self._client = client
+        self._clock = client.clock
+        self._randomness: Randomness = client.randomness
+        self._pods: dict[str, SimulatedPod] = {}  # by uid
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._resource = client.resource(PODS)
+        self._reports = Controller(
+            "simulated-pods", self._report, clock=client.clock, randomness=client.randomness, workers=REPORTERS
+        )
+        beat = heartbeat or Heartbeat.for_fleet(len(self.nodes))
+        self._keeper = Keeper(client, self.nodes, shape or Shape(), beat, returned=self._returned)
+
+    async def run(self) -> None:
+        """Live until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keeper.run())
+            group.create_task(Reflector(self._client, PODS, self).run())
+            group.create_task(self._reports.run())
+
+    async def registered(self) -> None:
+        """Wait until every node is known to the API."""
+        await self._keeper.registered.wait()
+
+    def pods(self) -> Iterator[SimulatedPod]:
+        """Every pod that some node has, by what it really does."""
+        return iter(tuple(self._pods.values()))
+
+    # What faults and drills do.
+
+    def die(self, name: str) -> None:
+        """The node loses power: nothing on it runs any more."""
+        node = self.nodes[name]
+        node.alive = False
+        for pod in node.pods():
+            self._forget(pod)
+
+    def revive(self, name: str) -> None:
+        """The node boots; what is still bound to it starts again."""
+        self.nodes[name].alive = True
+        self._keeper.look_at(name)
+
+    def cut(self, name: str) -> None:
+        """Nothing reaches the node or comes from it; its pods run on."""
+        self.nodes[name].reachable = False
+
+    def heal(self, name: str) -> None:
+        """The node is connected again."""
+        self.nodes[name].reachable = True
+        self._keeper.look_at(name)
+
+    # What the shared watch tells.
+
+    def replaced(self, state: Iterable[Change]) -> None:
+        """Everything that exists; pods that do not are ended."""
+        unseen = dict(self._pods)
+        for change in state:
+            unseen.pop(change.metadata.uid, None)
+            self.changed(change)
+        for pod in unseen.values():
+            self._vanished(pod)
+
+    def changed(self, change: Change) -> None:
+        """One change of a pod."""
+        if change.type == "DELETED":
+            pod = self._pods.get(change.metadata.uid)
+            if pod is not None:
+                self._vanished(pod)
+            return
+        view = view_of(change.raw)
+        node = self.nodes.get(view.spec.node_name)
+        if node is not None and node.hears:
+            self._see(node, view)
+
+    def _see(self, node: SimulatedNode, view: PodView) -> None:
+        pod = self._pods.get(view.metadata.uid)
+        if pod is None:
+            pod = self._take(node, view)
+        if view.metadata.deletion_timestamp and pod is not None:
+            self._stop(pod)
+
+    def _take(self, node: SimulatedNode, view: PodView) -> SimulatedPod | None:
+        """A pod that this node has not seen: a new one, or one it had before it went away."""
+        pod = SimulatedPod(view, self._now())
+        if view.status.phase in ("Succeeded", "Failed"):
+            if not view.metadata.deletion_timestamp:
+                return None
+            pod.stage = Stage.FAILED
+        self._pods[pod.uid] = pod
+        node.add(pod)
+        if view.status.phase != "Running":
+            self._after(drawn(self._randomness, self.behaviour.start), pod, self._start)
+            return pod
+        if node.booted:
+            pod.restarts += 1
+        pod.begin(self._now())
+        self._plan_end(pod)
+        if node.booted or not view.ready:
+            self._reports.queue.add(pod.uid)
+        return pod
+
+    def _vanished(self, pod: SimulatedPod) -> None:
+        """Its object is gone: whatever runs is killed."""
+        if self.nodes[pod.node].hears:
+            self._forget(pod)
+
+    def _forget(self, pod: SimulatedPod) -> None:
+        self._cancel(pod)
+        self._pods.pop(pod.uid, None)
+        self.nodes[pod.node].remove(pod)
+
+    async def _returned(self, node: SimulatedNode) -> None:
+        """A node that was away catches up. What it had and nobody knows any more ends; the rest is told again."""
+        had = node.pods()
+        page = await self._resource.list(fields=f"spec.nodeName={node.name}")
+        present = {obj["metadata"]["uid"] for obj in page.items}
+        for pod in had:
+            if pod.uid not in present:
+                self._forget(pod)
+            else:
+                self._reports.queue.add(pod.uid)
+        for obj in page.items:
+            self._see(node, view_of(encode(obj)))
+        node.booted = False
+
+    # What pods do.
+
+    def _start(self, pod: SimulatedPod) -> None:
+        if not pod.pullable:
+            self.happened["unpullable"] += 1
+            pod.stage = Stage.UNPULLABLE
+        else:
+            self.happened["started"] += 1
+            pod.begin(self._now())
+            self._plan_end(pod)
+        self._reports.queue.add(pod.uid)
+
+    def _plan_end(self, pod: SimulatedPod) -> None:
+        """Whether and when this start goes wrong."""
+        behaviour, randomness = self.behaviour, self._randomness
+        if CRASH_AFTER in pod.annotations:
+            self._after(_seconds(pod.annotations[CRASH_AFTER]), pod, partial(self._end, code=1, reason="Error"))
+            return
+        if pod.doomed == 0 and pod.restarts == 0:
+            luck = randomness.uniform(0, 1)
+            if luck < behaviour.out_of_memory:
+                delay = drawn(randomness, behaviour.lifetime)
+                self._after(delay, pod, partial(self._end, code=_KILLED, reason="OOMKilled"))
+                return
+            luck -= behaviour.out_of_memory
+            pod.doomed = (
+                1 if luck < behaviour.fails else _LOOPS if luck < behaviour.fails + behaviour.crash_loops else 0
+            )
+        if pod.doomed:
+            pod.doomed -= 1
+            self._after(drawn(randomness, behaviour.lifetime), pod, partial(self._end, code=1, reason="Error"))
+
+    def _end(self, pod: SimulatedPod, code: int, reason: str) -> None:
+        self.happened["killed" if code == _KILLED else "crashed"] += 1
+        if pod.end(code, reason, self._now()):
+            first, longest = self.behaviour.backoff
+            self._after(min(longest, first * 2.0 ** min(pod.restarts, 30)), pod, self._restart)
+        self._reports.queue.add(pod.uid)
+
+    def _restart(self, pod: SimulatedPod) -> None:
+        pod.restarts += 1
+        self._start(pod)
+
+    def _stop(self, pod: SimulatedPod) -> None:
+        if pod.stage not in (Stage.STOPPING, Stage.STOPPED):
+            pod.stage = Stage.STOPPING if pod.runs else Stage.STOPPED
+            self._after(drawn(self._randomness, self.behaviour.stop), pod, self._stopped)
+
+    def _stopped(self, pod: SimulatedPod) -> None:
+        self.happened["stopped"] += 1
+        pod.stage = Stage.STOPPED
+        self._reports.queue.add(pod.uid)
+
+    # What is told to the API.
+
+    async def _report(self, uid: str) -> None:
+        pod = self._pods.get(uid)
+        if pod is None or not self.nodes[pod.node].hears:
+            return
+        try:
+            if pod.stage is Stage.STOPPED:
+                await self._resource.delete(pod.name, pod.namespace, grace=0, uid=pod.uid)
+            elif pod.stage is not Stage.STOPPING:
+                status = pod.status(self.nodes[pod.node].address)
+                await self._resource.patch(pod.name, status, pod.namespace, type="strategic", subresource="status")
+        except (NotFound, Conflict):
+            # Gone, or another of the same name. The watch tells in time; a conflict may also be a race, so look again.
+            await self._check(pod)
+
+    async def _check(self, pod: SimulatedPod) -> None:
+        try:
+            current = await self._resource.get(pod.name, pod.namespace)
+        except NotFound:
+            current = None
+        if current is None or current["metadata"]["uid"] != pod.uid:
+            self._vanished(pod)
+        else:
+            self._reports.queue.add_rate_limited(pod.uid)
+
+    # Time.
+
+    def _after(self, delay: float, pod: SimulatedPod, act: Callable[[SimulatedPod], None]) -> None:
+        self._cancel(pod)
+        self._timers[pod.uid] = asyncio.get_running_loop().call_later(delay, self._act, pod, act)
+
+    def _act(self, pod: SimulatedPod, act: Callable[[SimulatedPod], None]) -> None:
+        del self._timers[pod.uid]
+        act(pod)
+
+    def _cancel(self, pod: SimulatedPod) -> None:
+        timer = self._timers.pop(pod.uid, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _now(self) -> str:
+        return rfc3339(self._clock.now())
+
+
+def _seconds(text: str) -> float:
+    """The annotation's duration; one that cannot be read is a second."""
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return 1.0

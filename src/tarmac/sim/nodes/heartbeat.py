@@ -1,0 +1,172 @@
+"""Registers nodes, renews their leases, and sets right what the API says about a node that is well.
+
+Each node is a key in one queue that comes back after the heartbeat interval, so thousands of nodes need one timer and a
+few workers, and a slow answer for one does not hold up the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tarmac.api.status import AlreadyExists, ApiError, NotFound
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.controller import Controller, RetryAfter
+from tarmac.client.errors import ClientError
+from tarmac.client.reflector import Reflector
+from tarmac.client.targets import LEASES, NODES
+from tarmac.client.watch import Change
+from tarmac.sim.nodes import objects
+from tarmac.sim.nodes.settings import Heartbeat, Shape
+from tarmac.sim.nodes.simulatednode import SimulatedNode
+
+WORKERS = 32
+_SOON = 4  # a failed renewal is repeated this many times within an interval
+
+_log = log("simulated-nodes")
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] | None = None
+
+
+class _NodeView(msgspec.Struct):
+    status: _Status | None = None
+
+
+_view_of = msgspec.json.Decoder(_NodeView).decode
+
+
+class Keeper:
+    """Looks after the Node and Lease objects of all nodes."""
+
+    def __init__(
+        self,
+        client: Client,
+        nodes: Mapping[str, SimulatedNode],
+        shape: Shape,
+        heartbeat: Heartbeat,
+        *,
+        returned: Callable[[SimulatedNode], Awaitable[None]],
+    ) -> None:
+        self.registered = asyncio.Event()  # every node is
+        self._client = client
+        self._clock = client.clock
+        self._nodes = nodes
+        self._shape = shape
+        self._heartbeat = heartbeat
+        self._returned = returned
+        self._unregistered = len(nodes)
+        self._node_objects = client.resource(NODES)
+        self._leases = client.resource(LEASES)
+        self._controller = Controller(
+            "simulated-heartbeats", self._beat, clock=client.clock, randomness=client.randomness, workers=WORKERS
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for name in self._nodes:
+            self._controller.queue.add(name)
+        if not self._nodes:
+            self.registered.set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run())
+            group.create_task(Reflector(self._client, NODES, self).run())
+
+    def look_at(self, name: str) -> None:
+        """Something about the node has changed."""
+        self._controller.queue.add(name)
+
+    def replaced(self, state: Iterable[Change]) -> None:
+        """All nodes as the API knows them."""
+        for change in state:
+            self.changed(change)
+
+    def changed(self, change: Change) -> None:
+        """The API says something about a node."""
+        node = self._nodes.get(change.metadata.name)
+        if node is None:
+            return
+        if change.type == "DELETED":
+            node.registered = False
+        elif _is_ready(_view_of(change.raw)):
+            return
+        node.wrong = True
+        self.look_at(node.name)
+
+    async def _beat(self, name: str) -> RetryAfter:
+        node, interval = self._nodes[name], self._heartbeat.interval
+        if not node.hears:
+            return RetryAfter(interval)
+        try:
+            await self._renew(node)
+        except (ApiError, ClientError) as error:
+            _log.debug("heartbeat failed", node=name, why=str(error))
+            return RetryAfter(interval / _SOON)
+        return RetryAfter(interval * self._client.randomness.uniform(0.9, 1.0))
+
+    async def _renew(self, node: SimulatedNode) -> None:
+        if not node.registered:
+            await self._register(node)
+        try:
+            await self._leases.patch(node.name, objects.renewal(self._clock.now()), objects.LEASE_NAMESPACE)
+        except NotFound:
+            await self._create(self._leases, objects.lease(node.name, self._heartbeat, self._clock.now()))
+        if node.away and node.hears:
+            node.away = False
+            await self._catch_up(node)
+        if node.wrong and node.hears:
+            await self._set_right(node)
+
+    async def _register(self, node: SimulatedNode) -> None:
+        made = objects.node(node.name, node.place, self._shape, node.address, self._clock.now())
+        if not await self._create(self._node_objects, made):
+            await self._node_objects.patch(node.name, {"metadata": {"labels": made["metadata"]["labels"]}})
+            await self._node_objects.patch(
+                node.name, {"status": made["status"]}, type="strategic", subresource="status"
+            )
+        node.registered = True
+        self._unregistered -= 1
+        if self._unregistered <= 0:
+            self.registered.set()
+
+    async def _catch_up(self, node: SimulatedNode) -> None:
+        try:
+            await self._returned(node)
+        except BaseException:
+            node.away = True
+            raise
+
+    async def _set_right(self, node: SimulatedNode) -> None:
+        """The node controller thought it dead, or somebody deleted it; it says that it lives."""
+        node.wrong = False
+        patch = {"status": {"conditions": objects.conditions(self._clock.now())}}
+        try:
+            await self._node_objects.patch(node.name, patch, type="strategic", subresource="status")
+        except NotFound:
+            node.registered = False
+            raise
+        except (ApiError, ClientError):
+            node.wrong = True
+            raise
+
+    async def _create(self, resource: Any, obj: Any) -> bool:
+        try:
+            await resource.create(obj)
+        except AlreadyExists:
+            return False
+        return True
+
+
+def _is_ready(view: _NodeView) -> bool:
+    found = view.status.conditions if view.status is not None else None
+    return any(condition.type == "Ready" and condition.status == "True" for condition in found or ())

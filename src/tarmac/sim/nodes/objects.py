@@ -1,0 +1,117 @@
+"""The API objects of a simulated place: its Location, its nodes, their leases."""
+
+from __future__ import annotations
+
+from tarmac.api.networking.names import API_VERSION, LABEL_LOCATION, TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import rfc3339, rfc3339_micro
+from tarmac.client.targets import dynamic
+from tarmac.sim.nodes.settings import Heartbeat, Place, Shape
+
+LOCATIONS = dynamic(API_VERSION, "locations", "Location", namespaced=False)
+LEASE_NAMESPACE = "kube-node-lease"
+VERSION = "v1.35.0-sim"
+
+_HEALTHY = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "the simulated node is ready"),
+)
+
+
+def location(place: Place) -> JsonObject:
+    """The Location of a simulated place."""
+    topology = {TOPOLOGY_CITY_CODE: place.city}
+    if place.region:
+        topology[TOPOLOGY_REGION] = place.region
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Location",
+        "metadata": {"name": place.name},
+        "spec": {"locationClassName": "self-managed", "topology": topology, "provider": {"simulated": {}}},
+    }
+
+
+def node(name: str, place: Place, shape: Shape, address: str, now: float) -> JsonObject:
+    """A node that is up."""
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        LABEL_LOCATION: place.name,
+        TOPOLOGY_CITY_CODE: place.city,
+        "topology.kubernetes.io/zone": place.name,
+    }
+    if place.region:
+        labels |= {TOPOLOGY_REGION: place.region, "topology.kubernetes.io/region": place.region}
+    amounts = {
+        "cpu": str(shape.cpu),
+        "memory": shape.memory,
+        "pods": str(shape.pods),
+        "ephemeral-storage": "1Ti",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": conditions(now),
+            "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+            "nodeInfo": _node_info(name),
+            "runtimeHandlers": [{"name": handler} for handler in ("", "runc", "gvisor", "vm")],
+        },
+    }
+
+
+def conditions(now: float) -> list[JsonObject]:
+    """What a healthy node says about itself."""
+    when = rfc3339(now)
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": when,
+            "lastTransitionTime": when,
+        }
+        for kind, status, reason, message in _HEALTHY
+    ]
+
+
+def _node_info(name: str) -> JsonObject:
+    return {
+        "machineID": name,
+        "systemUUID": name,
+        "bootID": name,
+        "kernelVersion": "simulated",
+        "osImage": "simulated",
+        "containerRuntimeVersion": "sim://1",
+        "kubeletVersion": VERSION,
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    }
+
+
+def lease(name: str, heartbeat: Heartbeat, now: float) -> JsonObject:
+    """A node's first sign of life."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": LEASE_NAMESPACE},
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": int(heartbeat.duration),
+            "renewTime": rfc3339_micro(now),
+        },
+    }
+
+
+def renewal(now: float) -> JsonObject:
+    """Every later one, as a patch."""
+    return {"spec": {"renewTime": rfc3339_micro(now)}}

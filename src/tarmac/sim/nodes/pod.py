@@ -1,0 +1,264 @@
+"""One pod on a simulated node: a state machine without a clock, and the status that each state shows.
+
+    WAITING ──► RUNNING ──► (crash) BACKOFF ──► RUNNING …
+       │           └──────► FAILED             (restartPolicy says no)
+       └──► UNPULLABLE                         (stays until deleted)
+    any ──► STOPPING ──► STOPPED               (its object is to be removed)
+
+The fleet decides when a pod moves; the pod knows what that means.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.sim.nodes.settings import HOST_THAT_NEVER_ANSWERS
+
+INTERFACES = "networking.datumapis.com/interfaces"
+
+
+class Stage(Enum):
+    """Where a pod is in its life."""
+
+    WAITING = "waiting"
+    UNPULLABLE = "unpullable"
+    RUNNING = "running"
+    BACKOFF = "backoff"
+    FAILED = "failed"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+class _Fields(msgspec.Struct, rename="camel"):
+    """Decoded in part: what is not named here is skipped."""
+
+
+class _Container(_Fields):
+    name: str
+    image: str = ""
+
+
+class _Spec(_Fields):
+    containers: list[_Container]
+    node_name: str = ""
+    restart_policy: str = "Always"
+    init_containers: list[_Container] | None = None
+
+
+class _ContainerStatus(_Fields):
+    restart_count: int = 0
+
+
+class _Condition(_Fields):
+    type: str
+    status: str
+
+
+class _Status(_Fields):
+    phase: str = "Pending"
+    conditions: list[_Condition] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    start_time: str = ""
+
+
+class _Metadata(_Fields):
+    name: str
+    namespace: str
+    uid: str
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: str = ""
+
+
+class PodView(_Fields):
+    """What a node reads of a pod."""
+
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status
+
+    @property
+    def ready(self) -> bool:
+        """Whether the API shows it as ready."""
+        return any(
+            condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions or ()
+        )
+
+
+view_of = msgspec.json.Decoder(PodView).decode
+
+
+class Termination:
+    """How a container last ended."""
+
+    __slots__ = ("code", "finished", "reason", "started")
+
+    def __init__(self, code: int, reason: str, started: str, finished: str) -> None:
+        self.code = code
+        self.reason = reason
+        self.started = started
+        self.finished = finished
+
+    def document(self) -> JsonObject:
+        """As Kubernetes writes it."""
+        return {
+            "terminated": {
+                "exitCode": self.code,
+                "reason": self.reason,
+                "startedAt": self.started,
+                "finishedAt": self.finished,
+            }
+        }
+
+
+class SimulatedPod:
+    """The pod. `stage`, `restarts` and `last` are the truth about it, whatever the API says."""
+
+    __slots__ = (
+        "addresses", "annotations", "changed", "containers", "doomed", "initial", "last", "name", "namespace", "node",
+        "restart_policy", "restarts", "stage", "start_time", "started", "uid",
+    )  # fmt: skip
+
+    def __init__(self, view: PodView, now: str) -> None:
+        metadata, spec = view.metadata, view.spec
+        self.annotations = metadata.annotations or {}
+        self.name = metadata.name
+        self.namespace = metadata.namespace
+        self.uid = metadata.uid
+        self.node = spec.node_name
+        self.containers = [(container.name, container.image) for container in spec.containers]
+        self.initial = [(container.name, container.image) for container in spec.init_containers or ()]
+        self.restart_policy = spec.restart_policy
+        self.addresses = _addresses(self.annotations.get(INTERFACES, ""))
+        self.doomed = 0  # starts that are yet to go wrong
+        self.restarts = sum(status.restart_count for status in view.status.container_statuses or ())
+        self.stage = Stage.WAITING
+        self.start_time = view.status.start_time or now
+        self.started = now
+        self.changed = now  # when it last became ready, or ceased to be
+        self.last: Termination | None = None
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def runs(self) -> bool:
+        """Whether its processes exist."""
+        return self.stage in (Stage.RUNNING, Stage.STOPPING)
+
+    @property
+    def pullable(self) -> bool:
+        """Whether every image can be had."""
+        return not any(
+            image.partition("/")[0].partition(":")[0].endswith(HOST_THAT_NEVER_ANSWERS)
+            for _, image in (*self.initial, *self.containers)
+        )
+
+    def begin(self, now: str) -> None:
+        """Its containers start, for the first time or again."""
+        self.stage = Stage.RUNNING
+        self.started = self.changed = now
+
+    def end(self, code: int, reason: str, now: str) -> bool:
+        """Its containers end; whether they are to start again."""
+        self.last = Termination(code, reason, self.started, now)
+        self.changed = now
+        restarts = self.restart_policy == "Always" or (self.restart_policy == "OnFailure" and code != 0)
+        self.stage = Stage.BACKOFF if restarts else Stage.FAILED
+        return restarts
+
+    def status(self, host: str) -> JsonObject:
+        """What the node reports, as a strategic merge patch of the pod's status."""
+        ready = self.stage is Stage.RUNNING
+        status: JsonObject = {
+            "phase": self._phase(),
+            "startTime": self.start_time,
+            "hostIP": host,
+            "hostIPs": [{"ip": host}],
+            "conditions": self._conditions(ready),
+            "containerStatuses": [self._container(name, image, ready) for name, image in self.containers],
+        }
+        if self.initial:
+            status["initContainerStatuses"] = [_done(name, image, self.start_time) for name, image in self.initial]
+        if self.addresses and self.stage is not Stage.UNPULLABLE:
+            status |= {"podIP": self.addresses[0], "podIPs": [{"ip": address} for address in self.addresses]}
+        return {"metadata": {"uid": self.uid}, "status": status}
+
+    def _phase(self) -> str:
+        if self.stage is Stage.FAILED:
+            return "Failed"
+        return "Pending" if self.stage in (Stage.WAITING, Stage.UNPULLABLE) else "Running"
+
+    def _conditions(self, ready: bool) -> list[JsonObject]:
+        reason: JsonObject = {} if ready else {"reason": "ContainersNotReady", "message": self._unready()}
+        made = "False" if self.stage in (Stage.WAITING, Stage.UNPULLABLE) else "True"
+        return [
+            _condition("PodReadyToStartContainers", made, self.start_time),
+            _condition("Initialized", "True", self.start_time),
+            _condition("ContainersReady", str(ready), self.changed) | reason,
+            _condition("Ready", str(ready), self.changed) | reason,
+        ]
+
+    def _unready(self) -> str:
+        return f"containers with unready status: [{' '.join(name for name, _ in self.containers)}]"
+
+    def _container(self, name: str, image: str, ready: bool) -> JsonObject:
+        state: JsonObject = {"running": {"startedAt": self.started}}
+        if self.stage is Stage.UNPULLABLE:
+            state = _waiting("ImagePullBackOff", f'Back-off pulling image "{image}"')
+        elif self.stage is Stage.BACKOFF:
+            state = _waiting("CrashLoopBackOff", f"back-off restarting failed container={name} pod={self.name}")
+        elif self.stage is Stage.WAITING:
+            state = _waiting("ContainerCreating", "")
+        elif self.stage is Stage.FAILED and self.last is not None:
+            state = self.last.document()
+        made: JsonObject = {
+            "name": name,
+            "image": image,
+            "imageID": "",
+            "ready": ready,
+            "started": ready,
+            "restartCount": self.restarts,
+            "state": state,
+        }
+        if self.runs or self.stage is Stage.BACKOFF:
+            made |= {"imageID": f"sim://{image}", "containerID": f"sim://{self.uid}-{name}-{self.restarts}"}
+        if self.last is not None and self.stage is not Stage.FAILED:
+            made["lastState"] = self.last.document()
+        return made
+
+
+def _condition(kind: str, status: str, since: str) -> JsonObject:
+    return {"type": kind, "status": status, "lastTransitionTime": since, "reason": None, "message": None}
+
+
+def _waiting(reason: str, message: str) -> JsonObject:
+    return {"waiting": {"reason": reason, "message": message} if message else {"reason": reason}}
+
+
+def _done(name: str, image: str, when: str) -> JsonObject:
+    return {
+        "name": name,
+        "image": image,
+        "imageID": f"sim://{image}",
+        "ready": True,
+        "started": False,
+        "restartCount": 0,
+        "state": Termination(0, "Completed", when, when).document(),
+    }
+
+
+def _addresses(interfaces: str) -> list[str]:
+    """The first address of each family that the control plane gave to the pod."""
+    if not interfaces:
+        return []
+    found: dict[bool, str] = {}
+    for interface in msgspec.json.decode(interfaces):
+        for address in interface.get("addresses") or ():
+            text: str = address if isinstance(address, str) else address.get("address", "")
+            found.setdefault(":" in text, text.partition("/")[0])
+    return list(found.values())

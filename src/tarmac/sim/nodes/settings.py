@@ -1,0 +1,70 @@
+"""What simulated nodes look like, and how the pods on them behave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tarmac.base.randomness import Randomness
+
+Range = tuple[float, float]
+
+CRASH_AFTER = "sim.tarmac/crash-after"
+"""Annotation of a pod: how long after each start it crashes, such as 5s."""
+
+HOST_THAT_NEVER_ANSWERS = ".invalid"
+"""Images of registries below this domain cannot be pulled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of a node."""
+
+    cpu: int = 32
+    memory: str = "128Gi"
+    pods: int = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How long things take (seconds, drawn from a range) and how often they go wrong (probability of each start)."""
+
+    start: Range = (0.2, 1.5)  # from bound to running and ready
+    stop: Range = (0.05, 0.4)  # from asked to end until gone
+    lifetime: Range = (5.0, 60.0)  # of a start that goes wrong
+    fails: float = 0.0  # the container ends with an error, once
+    crash_loops: float = 0.0  # it ends again after every start, a few times
+    out_of_memory: float = 0.0  # it is killed for using too much memory
+    backoff: Range = (10.0, 300.0)  # first and longest wait before a restart
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """How often a node renews its lease, and for how long each renewal holds. Seconds."""
+
+    interval: float = 10.0
+    duration: float = 40.0
+
+    @classmethod
+    def for_fleet(cls, nodes: int) -> Heartbeat:
+        """As kubelet does, but no more than a hundred renewals a second for all nodes together."""
+        interval = max(10.0, nodes / 100)
+        return cls(interval, 4 * interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Location and how many nodes it has."""
+
+    name: str  # of the Location
+    city: str
+    region: str
+    nodes: int
+
+    def node_names(self) -> list[str]:
+        """`dfw-0`, `dfw-1`, …"""
+        return [f"{self.name}-{number}" for number in range(self.nodes)]
+
+
+def drawn(randomness: Randomness, between: Range) -> float:
+    """A number out of a range."""
+    return randomness.uniform(*between)
