@@ -6,13 +6,15 @@ from functools import partial
 from typing import Protocol
 
 from tarmac.api.decode import decode_kind
+from tarmac.api.kubernetes.tables import load_schema
+from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.http.messages import Request, Response
 from tarmac.server.patch import managed
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.security.users import User
-from tarmac.server.storage.options import WriteOptions, write_options
+from tarmac.server.storage.options import write_options
 from tarmac.server.storage.served import Call, Served
 
 REVIEWS = (
@@ -22,6 +24,17 @@ REVIEWS = (
     ("authorization.k8s.io", "localsubjectaccessreviews"),
     ("authorization.k8s.io", "selfsubjectaccessreviews"),
     ("authorization.k8s.io", "selfsubjectrulesreviews"),
+)
+_TOKEN_REQUEST = Resource(
+    group="authentication.k8s.io",
+    version="v1",
+    kind="TokenRequest",
+    plural="tokenrequests",
+    singular="tokenrequest",
+    namespaced=True,
+    load_schema=partial(load_schema, "authentication.k8s.io", "v1", "TokenRequest"),
+    native=True,
+    stored=False,
 )
 
 
@@ -48,24 +61,27 @@ def review_route(served: Served, reviews: Reviews) -> Route:
 
 def token_route(served: Served, issuer: TokenIssuer) -> Route:
     """POST of `serviceaccounts/NAME/token`."""
-    return {"create": partial(_token, issuer)}
+    return {"create": partial(_token, served, issuer)}
 
 
 def _review(served: Served, reviews: Reviews, request: Request) -> Response:
-    resource, info = served.resource, request.info
-    review, warnings = _decode(request, resource.group, resource.version, resource.kind)
-    review.setdefault("metadata", {})
-    manager = Call(served, request, WriteOptions()).manager
-    managed.for_update(resource, None, review, manager, "", served.services.now())
-    return document(request, reviews.answer(resource.plural, request.user, info.namespace, review), 201, warnings)
+    review, warnings = _read(served, served.resource, request)
+    answer = reviews.answer(served.resource.plural, request.user, request.info.namespace, review)
+    return document(request, answer, 201, warnings)
 
 
-def _token(issuer: TokenIssuer, request: Request) -> Response:
+def _token(served: Served, issuer: TokenIssuer, request: Request) -> Response:
     info = request.info
-    wanted, warnings = _decode(request, "authentication.k8s.io", "v1", "TokenRequest")
+    wanted, warnings = _read(served, _TOKEN_REQUEST, request)
     return document(request, issuer.issue(info.namespace, info.name, wanted), 201, warnings)
 
 
-def _decode(request: Request, group: str, version: str, kind: str) -> tuple[JsonObject, list[str]]:
-    validation = write_options("CreateOptions", request).field_validation
-    return decode_kind(group, version, kind, request.body, request.headers.get("content-type", ""), validation)
+def _read(served: Served, resource: Resource, request: Request) -> tuple[JsonObject, list[str]]:
+    """The question, with its asker as manager of what it says."""
+    call = Call(served, request, write_options("CreateOptions", request))
+    content_type = request.headers.get("content-type", "")
+    kind = (resource.group, resource.version, resource.kind)
+    obj, warnings = decode_kind(*kind, request.body, content_type, call.options.field_validation)
+    obj.setdefault("metadata", {})
+    managed.for_update(resource, None, obj, call.manager, call.info.subresource, served.services.now())
+    return obj, warnings
