@@ -64,7 +64,7 @@ class _Connection(asyncio.Protocol):
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0:
                 return
-            self._expected = end + 4 + _content_length(self._buffer[:end])
+            self._expected = end + 4 + content_length(self._buffer[:end])
         if len(self._buffer) >= self._expected:
             self._take_answer()
 
@@ -88,7 +88,8 @@ class _Connection(asyncio.Protocol):
             self._done.set_exception(exc or ConnectionError("the server closed the connection"))
 
 
-def _content_length(head: bytearray) -> int:
+def content_length(head: bytes | bytearray) -> int:
+    """How many bytes follow the head."""
     lowered = bytes(head).lower()
     start = lowered.find(b"content-length:")
     if start < 0:

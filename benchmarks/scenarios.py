@@ -14,7 +14,7 @@ from time import perf_counter
 import aiohttp
 import msgspec
 
-from benchmarks.load import Outcome, drive, encode
+from benchmarks.load import Outcome, content_length, drive, encode
 from benchmarks.processes import cpu_seconds, resident_bytes
 from benchmarks.subjects import Subject
 
@@ -98,21 +98,33 @@ async def list_all(subject: Subject, namespace: str, times: int, gzip: bool) -> 
 
 
 async def watch_latency(subject: Subject, namespace: str, prefix: str, count: int = 200) -> tuple[float, float]:
-    """(p50, p99) in milliseconds from sending a create to holding its event."""
+    """(p50, p99) in milliseconds from sending a create to holding its event, over two bare TLS connections."""
     path = CONFIG_MAPS.format(namespace)
+    async with session(subject) as http, http.get(f"{subject.url}{path}?limit=1") as answer:
+        version = (await answer.json())["metadata"]["resourceVersion"]
+    events, watch = await asyncio.open_connection(subject.host, subject.port, ssl=subject.context)
+    answers, post = await asyncio.open_connection(subject.host, subject.port, ssl=subject.context)
+    watch.write(encode("GET", f"{path}?watch=1&resourceVersion={version}", subject.host))
+    await events.readuntil(b"\r\n\r\n")
     latencies: list[float] = []
-    async with session(subject) as http:
-        async with http.get(f"{subject.url}{path}?limit=1") as answer:
-            version = (await answer.json())["metadata"]["resourceVersion"]
-        async with http.get(f"{subject.url}{path}?watch=1&resourceVersion={version}") as watch:
-            for number in range(count):
-                begin = perf_counter()
-                post = asyncio.create_task(http.post(subject.url + path, data=config_map(f"{prefix}-{number}")))
-                await watch.content.readline()
-                latencies.append(perf_counter() - begin)
-                (await post).close()
+    for number in range(count):
+        name = f"{prefix}-{number}"
+        request = encode("POST", path, subject.host, config_map(name))
+        begin = perf_counter()
+        post.write(request)
+        while f'"{name}"'.encode() not in await events.readline():
+            pass
+        latencies.append(perf_counter() - begin)
+        await _skip_answer(answers)
+    watch.close()
+    post.close()
     latencies.sort()
     return latencies[len(latencies) // 2] * 1e3, latencies[int(len(latencies) * 0.99)] * 1e3
+
+
+async def _skip_answer(answers: asyncio.StreamReader) -> None:
+    head = await answers.readuntil(b"\r\n\r\n")
+    await answers.readexactly(content_length(head))
 
 
 async def fan_out(
