@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from tarmac.api.declare import Field, Struct
-from tarmac.api.shared import Conditions, Kind, Labels, ObservedGeneration, Summary
+from tarmac.api.shared import Conditions, Kind, Labels, ObservedGeneration, ResourceList, Summary
 
 
 class NodesProvider(Struct):
@@ -57,6 +57,7 @@ class LocationStatus(Struct):
     conditions: Conditions = []
     nodes: Annotated[int, Field("Nodes that belong to it.", minimum=0)] = 0
     ready_nodes: Annotated[int, Field("Nodes that are ready.", minimum=0)] = 0
+    allocatable: Annotated[ResourceList, Field("What the nodes that are ready offer together.")] = {}
     summary: Annotated[Summary | None, Field("The place in a few words.")] = None
 
 

@@ -1,0 +1,1 @@
+"""Location → its health and size, from its nodes; and its stay while it is in use."""

@@ -1,0 +1,97 @@
+"""Tells each Location how it is, from its nodes, and keeps one that is deleted for as long as it is used.
+
+A deployment uses the Location that the scheduler gave it. The finalizer is put on at first sight and taken off when the
+Location is being deleted and nothing uses it any more.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.networking.location import Location, LocationStatus
+from tarmac.api.networking.names import LOCATION_FINALIZER
+from tarmac.api.shared import Condition, Summary
+from tarmac.client.cache import Item
+from tarmac.client.targets import NODES
+from tarmac.controllers.conditions import with_condition
+from tarmac.controllers.context import Context
+from tarmac.controllers.location.roster import Roster, location_of
+from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS
+from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.decide.health import Health, place_health
+
+MANAGER = "tarmac-location"
+BY_LOCATION = "location"
+_WORDS = {"True": "Available", "False": "Degraded", "Unknown": "Degraded"}
+
+
+def assigned_location(item: Item[WorkloadDeployment]) -> tuple[str, ...]:
+    """The Location that a deployment was given."""
+    status = item.object.status
+    return (status.location.name,) if status is not None and status.location is not None else ()
+
+
+class LocationController:
+    """Reconciles by the Location's name."""
+
+    def __init__(self, context: Context) -> None:
+        informers = context.informers
+        self._clock = context.client.clock
+        self._locations = context.client.resource(LOCATIONS)
+        self._known = informers.informer(LOCATIONS)
+        self._deployments = informers.informer(DEPLOYMENTS)
+        self._deployments.add_index(BY_LOCATION, assigned_location)
+        nodes = informers.informer(NODES)
+        self._roster = Roster(nodes)
+        self._controller = context.controller("location", self.reconcile)
+        self._controller.watches(self._known)
+        self._controller.watches(nodes, location_of)
+        self._controller.watches(self._deployments, assigned_location)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    async def reconcile(self, name: str) -> None:
+        """Bring one Location's finalizer and status in line."""
+        location = self._known.get(name)
+        if location is None or await self._hold(location):
+            return
+        status = self._observed(location)
+        await write_status(self._locations, location.metadata, location.status, status, MANAGER)
+
+    async def _hold(self, location: Location) -> bool:
+        """Put the finalizer on, or take it off; whether that was due."""
+        metadata = location.metadata
+        held = LOCATION_FINALIZER in metadata.finalizers
+        if metadata.deletion_timestamp is None:
+            if not held:
+                await set_finalizers(self._locations, metadata, [*metadata.finalizers, LOCATION_FINALIZER])
+            return not held
+        if not held or self._deployments.indexed(BY_LOCATION, metadata.name):
+            return False
+        kept = [each for each in metadata.finalizers if each != LOCATION_FINALIZER]
+        await set_finalizers(self._locations, metadata, kept)
+        return True
+
+    def _observed(self, location: Location) -> LocationStatus:
+        nodes, known = self._roster.of(location.metadata.name), location.status or LocationStatus()
+        ready = nodes.count("True")
+        health = place_health(ready, nodes.count("False"), nodes.count("Unknown"))
+        total = ready + nodes.count("False") + nodes.count("Unknown")
+        return LocationStatus(
+            observed_generation=location.metadata.generation,
+            conditions=with_condition(known.conditions, _condition(location, health), self._clock.now()),
+            nodes=total,
+            ready_nodes=ready,
+            allocatable=nodes.offered(),
+            summary=_summary(health, ready, total),
+        )
+
+
+def _condition(location: Location, health: Health) -> Condition:
+    return Condition("Ready", health.status, health.reason, health.message, None, location.metadata.generation)
+
+
+def _summary(health: Health, ready: int, total: int) -> Summary:
+    reason = "" if health.status == "True" else health.reason
+    return Summary(ready=f"{ready}/{total}", status=_WORDS[health.status], reason=reason)
