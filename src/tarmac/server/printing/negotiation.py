@@ -19,6 +19,7 @@ _AVAILABLE = (
     "406: Not Acceptable\n\n"
     "Available representations: application/json, application/yaml, application/json;stream=watch"
 )
+_NO_SUCH_FORM = "only the following media types are accepted: application/json, application/yaml"
 _JSON = frozenset({"application/json", "application/*", "*/*"})
 _FORMS: dict[str, Form] = {
     "Table": "table",
@@ -54,7 +55,8 @@ def shape_of(request: Request, *, of_list: bool = False) -> Shape:
     if request.query:
         if shape.form == "table" and (include := request.param("includeObject")):
             if include not in ("None", "Metadata", "Object"):
-                raise BadRequest(f'unrecognized includeObject value: "{include}"')
+                why = f"""includeObject: Invalid value: "{include}": must be 'Metadata', 'Object', 'None', or empty"""
+                raise BadRequest(f"Unable to convert to Table as requested: {why}")
             shape = shape._replace(include_object=include)
         if "pretty" in request.query:
             return shape._replace(pretty=request.param("pretty") not in ("false", "0"))
@@ -65,6 +67,7 @@ def shape_of(request: Request, *, of_list: bool = False) -> Shape:
 
 @lru_cache(maxsize=512)
 def _negotiate(accept: str, of_list: bool) -> Shape:
+    refusal = NotAcceptable(_AVAILABLE, details={})
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
         if media not in _JSON and media != "application/yaml":
@@ -74,7 +77,8 @@ def _negotiate(accept: str, of_list: bool) -> Shape:
         if form is not None:
             shape = Shape(form, yaml=media == "application/yaml")
             return PLAIN if shape == PLAIN else shape
-    raise NotAcceptable(_AVAILABLE, details={})
+        refusal = NotAcceptable(_NO_SUCH_FORM)
+    raise refusal
 
 
 def _form(values: dict[str, str], of_list: bool) -> Form | None:

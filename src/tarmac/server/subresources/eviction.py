@@ -15,6 +15,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, TooManyRequests, forbidden
 from tarmac.base.selectors import LabelSelector
 from tarmac.server.http.messages import Request, Response
+from tarmac.server.patch import managed
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.deleting import delete_options_from, remove
@@ -119,15 +120,28 @@ async def _take_one(budgets: Served, budget: JsonObject, pod: JsonObject, dry_ru
         _check(budget)
         status = budget["status"]
         status["disruptionsAllowed"] -= 1
-        status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = budgets.services.now()
+        now = budgets.services.now()
+        status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = now
+        if not status["disruptionsAllowed"]:
+            _exhaust(budget, now)
         if dry_run:
             return
+        managed.for_update(budgets.resource, budgets.load(entry), budget, "kube-apiserver", "status", now)
         try:
             await budgets.store.update(budgets.bucket, key, budgets.encode(budget), entry.revision)
         except Conflict:
             continue
         return
     raise _refused(f"The disruption budget {budget['metadata']['name']} is still being processed by the server.", 10)
+
+
+def _exhaust(budget: JsonObject, now: str) -> None:
+    """Say in the budget that there is nothing left to spend."""
+    status = budget["status"]
+    others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionAllowed"]
+    condition = {"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": ""}
+    condition |= {"observedGeneration": status.get("observedGeneration", 0), "lastTransitionTime": now}
+    status["conditions"] = [*others, condition]
 
 
 def _check(budget: JsonObject) -> None:

@@ -25,6 +25,7 @@ REVIEWS = (
     ("authorization.k8s.io", "selfsubjectaccessreviews"),
     ("authorization.k8s.io", "selfsubjectrulesreviews"),
 )
+_AN_HOUR = 3600
 _TOKEN_REQUEST = Resource(
     group="authentication.k8s.io",
     version="v1",
@@ -83,5 +84,7 @@ def _read(served: Served, resource: Resource, request: Request) -> tuple[JsonObj
     kind = (resource.group, resource.version, resource.kind)
     obj, warnings = decode_kind(*kind, request.body, content_type, call.options.field_validation)
     obj.setdefault("metadata", {})
+    if resource is _TOKEN_REQUEST:
+        obj.setdefault("spec", {}).setdefault("expirationSeconds", _AN_HOUR)
     managed.for_update(resource, None, obj, call.manager, call.info.subresource, served.services.now())
     return obj, warnings

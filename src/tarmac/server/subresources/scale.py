@@ -11,7 +11,7 @@ from typing import Any
 
 from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import BadRequest, invalid
+from tarmac.api.status import BadRequest
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.http.messages import Request, Response
 from tarmac.server.patch.engine import APPLY_PATCH, MERGE_PATCH, apply_patch, check_type
@@ -102,8 +102,8 @@ def _checked(call: Call, scale: JsonObject) -> int:
         raise BadRequest("json: cannot unmarshal the value into Go struct field ScaleSpec.spec.replicas of type int32")
     if replicas < 0:
         errors = FieldErrors()
-        errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise invalid("autoscaling", "Scale", call.info.name, errors)
+        errors.invalid(".spec.replicas", replicas, "should be a non-negative integer")
+        raise call.served.invalid(call.info.name, errors)
     return replicas
 
 
