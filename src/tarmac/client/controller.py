@@ -94,8 +94,12 @@ class Controller:
                     for key in keys_of(item):
                         self.queue.add(key)
 
-        self._awaited.append(informer)
+        self.awaits(informer)
         informer.on_change(changed)
+
+    def awaits(self, informer: Informer[Any]) -> None:
+        """Reconcile nothing before this cache is complete, without being called for its changes."""
+        self._awaited.append(informer)
 
     async def run(self) -> None:
         """Work until cancelled. Nothing is reconciled before every watched cache is complete."""

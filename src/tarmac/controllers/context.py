@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, Reconcile
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.metrics import ClientMetrics
+from tarmac.controllers.addressbook import AddressBook
 
 Sign = Callable[[str, list[str], int | None], str]
 """sign(request PEM, usages, expiration in seconds or None) -> certificate PEM.
@@ -18,7 +20,7 @@ Raises ValueError for a request it cannot sign.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
     """The way to the server, the shared caches, and the few things that only the composition root knows."""
 
@@ -28,6 +30,11 @@ class Context:
     metrics: ClientMetrics
     root_ca: str = ""  # PEM of the authority that signs the server's certificate
     sign: Sign | None = None  # None: certificates are approved but not signed here
+
+    @cached_property
+    def addresses(self) -> AddressBook:
+        """Where every controller of this process gets addresses from."""
+        return AddressBook(self.informers)
 
     def controller(self, name: str, reconcile: Reconcile, workers: int = 4) -> Controller:
         """A controller on this context's clock, visible in its metrics."""

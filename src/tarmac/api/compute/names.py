@@ -5,6 +5,7 @@ A name is only a name: children are found by labels and owner, never by taking a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 
 GROUP = "compute.datumapis.com"
@@ -16,15 +17,29 @@ LABEL_WORKLOAD_NAME = f"{GROUP}/workload-name"
 LABEL_PLACEMENT_NAME = f"{GROUP}/placement-name"
 LABEL_DEPLOYMENT_NAME = f"{GROUP}/workload-deployment-name"
 LABEL_CITY_CODE = f"{GROUP}/city-code"
+LABEL_MOVED_FROM = f"{GROUP}/moved-from"  # only on what stands in for a lost city
 # On Instances and Pods.
 LABEL_DEPLOYMENT_UID = f"{GROUP}/workload-deployment-uid"
 LABEL_INSTANCE_INDEX = f"{GROUP}/instance-index"
+
+IDENTITY_LABELS = (
+    LABEL_WORKLOAD_UID,
+    LABEL_WORKLOAD_NAME,
+    LABEL_PLACEMENT_NAME,
+    LABEL_DEPLOYMENT_NAME,
+    LABEL_CITY_CODE,
+    LABEL_MOVED_FROM,
+    LABEL_DEPLOYMENT_UID,
+    LABEL_INSTANCE_INDEX,
+)
+"""What children inherit from the object that they are made for; other labels stay where they are."""
 
 ANNOTATION_SSH_KEYS = f"{GROUP}/ssh-keys"
 ANNOTATION_ANYCAST = f"{GROUP}/enable-anycast"
 ANNOTATION_RUNTIME_CLASS = f"{GROUP}/runtime-class"
 
 FINALIZER = f"{GROUP}/workload-controller"
+INSTANCE_FINALIZER = f"{GROUP}/instance-controller"
 
 GATE_NETWORK = "Network"
 GATE_QUOTA = "Quota"
@@ -33,9 +48,13 @@ _WORKLOAD_PART = 30
 _HASH_PART = 8
 
 
-def deployment_name(workload: str, placement: str, city: str) -> str:
-    """The WorkloadDeployment of a placement in a city: readable, bounded, and different for each of the three."""
-    identity = "\0".join((workload, placement, city.upper()))
+def deployment_name(workload: str, placement: str, city: str, moved_from: str = "") -> str:
+    """The WorkloadDeployment of a placement in a city: readable, bounded, and different for each of the three.
+
+    One that stands in for a lost city is another than the city's own.
+    """
+    parts = (workload, placement, city.upper(), *([moved_from.upper()] if moved_from else ()))
+    identity = "\0".join(parts)
     digest = sha256(identity.encode()).hexdigest()[:_HASH_PART]
     return f"{workload[:_WORKLOAD_PART]}-{city.lower()}-{digest}"
 
@@ -48,6 +67,11 @@ def instance_name(deployment: str, ordinal: int) -> str:
 def binding_name(deployment: str, interface: int) -> str:
     """The NetworkBinding of a deployment's interface."""
     return f"{deployment}-net-{interface}"
+
+
+def identity_of(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels that children inherit."""
+    return {name: labels[name] for name in IDENTITY_LABELS if name in labels}
 
 
 def claim_name(instance: str, volume: str) -> str:

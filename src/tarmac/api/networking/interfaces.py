@@ -1,0 +1,41 @@
+"""The interfaces of an Instance or Pod with everything a node needs to make them, as one annotation.
+
+The annotation is where an address is held: it is written before anything can start, together with whatever lets it
+start, and the address is free again when no object carries it any more. Status only repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tarmac.api.declare import Struct
+from tarmac.api.networking.policy import InterfacePolicy
+
+
+class AttachedInterface(Struct):
+    """One interface. Addresses carry the prefix length of their subnet; gateways are in the same order."""
+
+    name: str
+    network: str  # namespace/name
+    vni: int = 0
+    mtu: int = 0
+    mac: str = ""
+    addresses: list[str] = []
+    gateways: list[str] = []
+    routes: list[str] = []
+    policy: InterfacePolicy | None = None
+
+
+_decode = msgspec.json.Decoder(list[AttachedInterface]).decode
+
+
+def encode_interfaces(interfaces: Sequence[AttachedInterface]) -> str:
+    """The annotation's value."""
+    return msgspec.json.encode(interfaces, enc_hook=str).decode()
+
+
+def decode_interfaces(text: str) -> list[AttachedInterface]:
+    """The interfaces in an annotation. Raises msgspec.ValidationError."""
+    return _decode(text)

@@ -1,0 +1,172 @@
+"""Who holds which address: the one place in a process where addresses are given out.
+
+An address is held by every Instance and Pod whose annotation names it, and by a promise between the moment it is given
+out and the moment the object that carries it is seen. A promise is kept under the object's key: asking again for the
+same object gives the same addresses, so an attempt whose outcome is unknown leaks nothing. A Pod that is slow to die
+keeps the addresses of an Instance that is gone already.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tarmac.api.compute.instance import InterfaceAddress
+from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.networking.policy import InterfacePolicy
+from tarmac.api.shared import IPFamily
+from tarmac.base.log import log
+from tarmac.client.cache import Item
+from tarmac.client.informer import Informer, Informers
+from tarmac.client.targets import PODS
+from tarmac.controllers.targets import INSTANCES
+from tarmac.decide.addresses import Pool, assign, mac_address
+from tarmac.decide.verdict import Refusal, Verdict
+
+_log = log("addresses")
+
+Held = tuple[str, str]
+"""A network, as namespace/name, and an address in it without its prefix length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """An interface that can be made: its network here, and the subnet of each family, in the order of its families."""
+
+    name: str
+    network: str  # namespace/name
+    vni: int
+    mtu: int
+    ranges: Mapping[IPFamily, str]
+    policy: InterfacePolicy | None = None
+
+
+class AddressBook:
+    """Addresses in use, over every network. Complete once its informers are."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.informers: tuple[Informer[Any], ...] = (informers.informer(INSTANCES), informers.informer(PODS))
+        self._holders: Counter[Held] = Counter()
+        self._pools: dict[str, dict[str, Pool]] = {}  # by network, then by subnet
+        self._promised: dict[str, list[AttachedInterface]] = {}
+        for informer in self.informers:
+            informer.on_change(self._changed)
+
+    def assign(self, key: str, attachments: Iterable[Attachment]) -> Verdict[list[AttachedInterface]]:
+        """The interfaces of the object of this key, promised until it is seen or forgotten. All of them, or none."""
+        attachments = list(attachments)
+        promised = self._promised.get(key)
+        if promised is not None and _serves(promised, attachments):
+            return Verdict(promised)
+        self.forget(key)
+        made = self._promised[key] = list[AttachedInterface]()
+        for attachment in attachments:
+            verdict = self._assign(attachment)
+            if verdict.value is None:
+                self.forget(key)
+                return Verdict(None, verdict.refusals)
+            made.append(verdict.value)
+        return Verdict(made)
+
+    def forget(self, key: str) -> None:
+        """The object was not made and will not be."""
+        for held in _held(self._promised.pop(key, ())):
+            self._release(held)
+
+    def _assign(self, attachment: Attachment) -> Verdict[AttachedInterface]:
+        pools: dict[IPFamily, tuple[Pool]] = {
+            family: (self._pool(attachment.network, subnet),) for family, subnet in attachment.ranges.items()
+        }
+        verdict = assign(pools, tuple(attachment.ranges))
+        if verdict.value is None:
+            return Verdict(None, tuple(_about(refusal, attachment) for refusal in verdict.refusals))
+        interface = _interface(attachment, verdict.value.addresses)
+        for held in _held((interface,)):
+            self._hold(held)
+        return Verdict(interface)
+
+    def _pool(self, network: str, subnet: str) -> Pool:
+        pools = self._pools.setdefault(network, {})
+        if subnet not in pools:
+            pools[subnet] = Pool.of(subnet, [address for of, address in self._holders if of == network])
+        return pools[subnet]
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        before, after = _annotation(old), _annotation(new)
+        if before != after:
+            for held in _held(_read(after)):
+                self._hold(held)
+            for held in _held(_read(before)):
+                self._release(held)
+        seen = new or old
+        if seen is not None and seen.key in self._promised and (after or new is None):
+            self.forget(seen.key)
+
+    def _hold(self, held: Held) -> None:
+        self._holders[held] += 1
+        if self._holders[held] == 1:
+            network, address = held
+            pools = self._pools.get(network, {})
+            for subnet, pool in pools.items():
+                taken = pool.take(address) if pool.is_free(address) else None
+                pools[subnet] = taken[1] if taken else pool
+
+    def _release(self, held: Held) -> None:
+        self._holders[held] -= 1
+        if self._holders[held] <= 0:
+            del self._holders[held]
+            network, address = held
+            pools = self._pools.get(network, {})
+            for subnet, pool in pools.items():
+                pools[subnet] = pool.release(address)
+
+
+def _interface(attachment: Attachment, addresses: Iterable[InterfaceAddress]) -> AttachedInterface:
+    addresses = list(addresses)
+    return AttachedInterface(
+        name=attachment.name,
+        network=attachment.network,
+        vni=attachment.vni,
+        mtu=attachment.mtu,
+        mac=mac_address(attachment.network, addresses[0].address) if addresses else "",
+        addresses=[each.address for each in addresses],
+        gateways=[each.gateway for each in addresses],
+        policy=attachment.policy,
+    )
+
+
+def _serves(promised: list[AttachedInterface], attachments: list[Attachment]) -> bool:
+    """Whether a promise is still what is asked for."""
+    made = [(each.name, each.network, each.vni, each.mtu, each.policy, len(each.addresses)) for each in promised]
+    return made == [
+        (each.name, each.network, each.vni, each.mtu, each.policy, len(each.ranges)) for each in attachments
+    ]
+
+
+def _held(interfaces: Iterable[AttachedInterface]) -> Iterator[Held]:
+    for interface in interfaces:
+        for address in interface.addresses:
+            yield interface.network, address.partition("/")[0]
+
+
+def _annotation(item: Item[Any] | None) -> str:
+    return "" if item is None else (item.metadata.annotations or {}).get(ANNOTATION_INTERFACES, "")
+
+
+def _read(text: str) -> list[AttachedInterface]:
+    if not text:
+        return []
+    try:
+        return decode_interfaces(text)
+    except msgspec.MsgspecError as error:
+        _log.warning("unreadable interfaces", error=str(error))
+        return []
+
+
+def _about(refusal: Refusal, attachment: Attachment) -> Refusal:
+    return Refusal(refusal.reason, refusal.message, attachment.network, refusal.rule, refusal.change)

@@ -1,0 +1,72 @@
+"""Writes that controllers share: status as a minimal patch, and many objects at once.
+
+A status patch carries only what differs and is conditional on the version that was looked at, so two writers of one
+status never undo each other and an unchanged status costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from tarmac.api.declare import encode
+from tarmac.api.schema import JsonObject
+from tarmac.api.shared import Kind, ObjectMeta
+from tarmac.client.resources import ResourceClient
+
+K = TypeVar("K", bound=Kind)
+T = TypeVar("T")
+FIRST_BATCH = 8
+LARGEST_BATCH = 256
+
+
+def difference(old: JsonObject, new: JsonObject) -> JsonObject:
+    """The merge patch from one object to the other; empty when they are equal."""
+    patch: JsonObject = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        known = old.get(name)
+        if isinstance(value, dict) and isinstance(known, dict):
+            if inner := difference(known, value):
+                patch[name] = inner
+        elif value != known or name not in old:
+            patch[name] = value
+    return patch
+
+
+async def write_status(
+    resource: ResourceClient[K], metadata: ObjectMeta, old: msgspec.Struct | None, new: msgspec.Struct, manager: str
+) -> K | None:
+    """Write what differs; None when nothing does. Raises Conflict when the object has changed since it was read."""
+    if old == new:
+        return None
+    patch = difference(encode(old) if old is not None else {}, encode(new))
+    if not patch:
+        return None
+    body: JsonObject = {"metadata": {"resourceVersion": metadata.resource_version}, "status": patch}
+    return await resource.patch(metadata.name, body, metadata.namespace, subresource="status", manager=manager)
+
+
+async def set_finalizers(resource: ResourceClient[Any], metadata: ObjectMeta, finalizers: Sequence[str]) -> None:
+    """Replace the finalizers of the version that was looked at."""
+    body = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": list(finalizers) or None}}
+    await resource.patch(metadata.name, body, metadata.namespace)
+
+
+async def in_batches(act: Callable[[T], Awaitable[None]], subjects: Sequence[T]) -> None:
+    """Act on each, in ever larger batches, each batch at once; the first failure ends it after its batch.
+
+    Writes of one batch share a commit. Starting small keeps a write that cannot succeed from being tried a thousand
+    times.
+    """
+    size, done = FIRST_BATCH, 0
+    while done < len(subjects):
+        batch = subjects[done : done + size]
+        results = await asyncio.gather(*(act(subject) for subject in batch), return_exceptions=True)
+        failures = [result for result in results if isinstance(result, BaseException)]
+        if failures:
+            raise failures[0]
+        done += len(batch)
+        size = min(size * 2, LARGEST_BATCH)
