@@ -6,8 +6,11 @@ PEERS ?=
 # Tests that may share the machine run side by side; the others (timing, kill -9, root) run after them, one at a time.
 WORKERS ?= 2
 PYTEST := $(PY) -m pytest
+# with PEERS=1: where the real servers are, built if need be
+BUILT = `$(PY) -m tools.gobuild $(1)`
+PEER_PATHS = $(if $(filter 1,$(PEERS)),PEERS=1 TARMAC_PEER_APISERVER=$(call BUILT,kube-apiserver) TARMAC_PEER_ETCD=$(call BUILT,etcd) TARMAC_PEER_KUBECTL=$(call BUILT,kubectl),)
 
-.PHONY: setup run test check bench soak lock peers format
+.PHONY: setup run test test-tools check bench soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
@@ -30,14 +33,14 @@ ifeq ($(PEERS),1)
 endif
 
 test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver and etcd 3.6
-	PEERS=$(PEERS) $(PYTEST) -n $(WORKERS) --dist loadfile -m "not serial" $(ARGS)
-	PEERS=$(PEERS) $(PYTEST) -m serial $(ARGS)
+	$(PEER_PATHS) $(PYTEST) -n $(WORKERS) --dist loadfile -m "not serial" $(ARGS)
+	$(PEER_PATHS) $(PYTEST) -m serial $(ARGS)
 
 bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the real thing
-	PEERS=$(PEERS) $(PY) -m benchmarks $(ARGS)
+	$(PEER_PATHS) $(PY) -m benchmarks $(ARGS)
 
 soak: test-tools ## the long version of the fault tests (1,000 kills)
-	TARMAC_SOAK=1 PEERS=$(PEERS) $(PYTEST) -m "serial" tests/faults $(ARGS)
+	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "serial" tests/faults $(ARGS)
 
 format: setup
 	.venv/bin/ruff format .
