@@ -40,6 +40,16 @@ def default_pod(pod: JsonObject) -> None:
                 if not port.get("hostPort"):
                     port["hostPort"] = port.get("containerPort", 0)
     default_pod_spec(spec)
+    _both_forms_of_address(pod.get("status") or {})
+
+
+def _both_forms_of_address(status: JsonObject) -> None:
+    """`podIP` is the first of `podIPs`; where they differ, the older field counts."""
+    address, addresses = status.get("podIP"), status.get("podIPs")
+    if address and (not addresses or addresses[0].get("ip") != address):
+        status["podIPs"] = [{"ip": address}]
+    elif addresses and not address:
+        status["podIP"] = addresses[0].get("ip", "")
 
 
 def default_pod_spec(spec: JsonObject) -> None:

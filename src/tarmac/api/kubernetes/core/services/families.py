@@ -52,10 +52,11 @@ def family_of(address: str) -> str:
 
 def patch_allocated(spec: JsonObject, old: JsonObject) -> None:
     """An update that leaves allocated values out means to keep them."""
-    unset = not spec.get("clusterIP") and not spec.get("clusterIPs")
-    if unset and old.get("clusterIP") and needs_cluster_address(old) and needs_cluster_address(spec):
-        spec["clusterIP"] = old["clusterIP"]
-        spec["clusterIPs"] = list(old.get("clusterIPs") or ())
+    if needs_cluster_address(old) and needs_cluster_address(spec):
+        if not spec.get("clusterIP") and old.get("clusterIP"):
+            spec["clusterIP"] = old["clusterIP"]
+        if not spec.get("clusterIPs") and old.get("clusterIPs"):
+            spec["clusterIPs"] = list(old["clusterIPs"])
     if needs_node_ports(old) and needs_node_ports(spec):
         _patch_node_ports(spec.get("ports") or [], old.get("ports") or [])
     checked = needs_health_check_port(old) and needs_health_check_port(spec)
@@ -64,13 +65,12 @@ def patch_allocated(spec: JsonObject, old: JsonObject) -> None:
 
 
 def _patch_node_ports(ports: list[JsonObject], old: list[JsonObject]) -> None:
-    known = {(port.get("protocol"), port.get("port")): port.get("nodePort", 0) for port in old}
-    used = {port.get("nodePort") for port in ports if port.get("nodePort")}
+    known = {port.get("name"): port.get("nodePort", 0) for port in old}
+    used = {port.get("nodePort") for port in ports}
     for port in ports:
-        kept = known.get((port.get("protocol"), port.get("port")))
+        kept = known.get(port.get("name"))
         if not port.get("nodePort") and kept and kept not in used:
             port["nodePort"] = kept
-            used.add(kept)
 
 
 def normalise_addresses(spec: JsonObject, old: JsonObject | None) -> None:
@@ -82,7 +82,7 @@ def normalise_addresses(spec: JsonObject, old: JsonObject | None) -> None:
         return
     old_single, old_several = old.get("clusterIP", ""), old.get("clusterIPs") or []
     if old_several and not several and single == old_single:
-        spec["clusterIP"] = ""
+        spec["clusterIPs"] = list(old_several)
     elif single != old_single and several == old_several:
         spec["clusterIPs"] = [single] if single else []
 
