@@ -7,13 +7,13 @@ change is for that node, and names everything that refuses the pod there: with i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.filters import Check, Filter, Why
+from tarmac.decide.scheduling.filters import Check, Filter
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 from tarmac.decide.verdict import Refusal
 
@@ -25,67 +25,94 @@ Rules = Sequence[tuple[Filter, Check]]
 
 @dataclass(slots=True)
 class _Kind:
-    """Nodes refused alike."""
+    """Nodes refused alike: by which rule, in few words, how many, and one of them."""
 
+    rule: Filter
     reason: str
-    rule: str
-    why: Why
-    nodes: list[str] = field(default_factory=list[str])
+    words: str
+    example: NodeInfo
+    count: int = 0
 
 
 def explain(pod: Pod, cluster: Cluster, filters: Iterable[Filter]) -> tuple[Refusal, ...]:
     """The sum of it, then one refusal for each kind, the most frequent first. Empty if some node takes the pod."""
-    location = pod.demand.location
-    nodes = [info for info in cluster.nodes.values() if not location or info.node.location == location]
+    nodes, rules = _nodes(pod, cluster), _rules(pod, cluster, filters)
     if not nodes:
-        return (_no_nodes(location),)
-    rules = [(rule, check) for rule in filters if (check := rule.prepare(pod, cluster)) is not None]
+        return (_no_nodes(pod.demand.location),)
     kinds: dict[tuple[str, str], _Kind] = {}
-    nearest: tuple[tuple[int, int, float, str], str, str] | None = None
+    nearest, shortest = nodes[0], (2, 0, 0.0, "")
     for info in nodes:
-        verdicts = _verdicts(pod, info, cluster, rules)
-        if not verdicts:
+        broken = _broken(info, rules)
+        if not broken:
             return ()
-        rule, reason, why = verdicts[0]
-        kinds.setdefault((rule, why.short), _Kind(reason, rule, why)).nodes.append(info.node.name)
-        decisive = next((code for _, code, _ in verdicts if reasons.priority(code) >= _DECISIVE), None)
-        distance = (0 if decisive else 1, len(verdicts), sum(why.cost for _, _, why in verdicts), info.node.name)
-        if nearest is None or distance < nearest[0]:
-            nearest = distance, decisive or reason, " and ".join(why.change for _, _, why in verdicts)
-    assert nearest is not None
-    ordered = sorted(kinds.values(), key=lambda kind: (-len(kind.nodes), kind.why.short))
-    return (_sum(location, len(nodes), ordered, nearest[1], nearest[2]), *map(_by_kind, ordered))
+        distance = _count(pod, info, cluster, broken, kinds)
+        if distance < shortest:
+            nearest, shortest = info, distance
+    ordered = sorted(kinds.values(), key=lambda kind: (-kind.count, kind.words))
+    return (_sum(pod, cluster, nearest, rules, ordered, len(nodes)), *(_alike(pod, cluster, kind) for kind in ordered))
 
 
 def refusals_by_node(pod: Pod, cluster: Cluster, filters: Iterable[Filter]) -> list[Refusal]:
     """Every rule that refuses the pod on every node where it might run, by node; for a table."""
+    rules = _rules(pod, cluster, filters)
+    return [
+        _refusal(pod, cluster, info, rule, reason, info.node.name)
+        for info in sorted(_nodes(pod, cluster), key=lambda info: info.node.name)
+        for rule, reason in _broken(info, rules)
+    ]
+
+
+def _nodes(pod: Pod, cluster: Cluster) -> list[NodeInfo]:
+    """The nodes that come into question: those of the pod's Location."""
     location = pod.demand.location
-    rules = [(rule, check) for rule in filters if (check := rule.prepare(pod, cluster)) is not None]
-    return [
-        Refusal(reason, _sentence(why.message), name, rule, _sentence(why.change))
-        for name, info in sorted(cluster.nodes.items())
-        if not location or info.node.location == location
-        for rule, reason, why in _verdicts(pod, info, cluster, rules)
-    ]
+    return [info for info in cluster.nodes.values() if not location or info.node.location == location]
 
 
-def _verdicts(pod: Pod, info: NodeInfo, cluster: Cluster, rules: Rules) -> list[tuple[str, str, Why]]:
-    return [
-        (rule.rule, reason, rule.describe(pod, info, cluster))
-        for rule, check in rules
-        if (reason := check(info)) is not None
-    ]
+def _rules(pod: Pod, cluster: Cluster, filters: Iterable[Filter]) -> Rules:
+    return [(rule, check) for rule in filters if (check := rule.prepare(pod, cluster)) is not None]
 
 
-def _sum(location: str, total: int, kinds: Sequence[_Kind], reason: str, change: str) -> Refusal:
-    counted = ", ".join(f"{len(kind.nodes)} {kind.why.short}" for kind in kinds)
+def _broken(info: NodeInfo, rules: Rules) -> list[tuple[Filter, str]]:
+    return [(rule, reason) for rule, check in rules if (reason := check(info)) is not None]
+
+
+def _count(
+    pod: Pod, info: NodeInfo, cluster: Cluster, broken: list[tuple[Filter, str]], kinds: dict[tuple[str, str], _Kind]
+) -> tuple[int, int, float, str]:
+    """Count the node under the first rule it breaks; how far it is from taking the pod."""
+    briefs = [rule.brief(pod, info, cluster) for rule, _ in broken]
+    rule, reason = broken[0]
+    words = briefs[0].words
+    kind = kinds.get((rule.rule, words))
+    if kind is None:
+        kind = kinds[rule.rule, words] = _Kind(rule, reason, words, info)
+    kind.count += 1
+    return (0 if _decisive(broken) else 1, len(broken), sum(brief.cost for brief in briefs), info.node.name)
+
+
+def _decisive(broken: list[tuple[Filter, str]]) -> str | None:
+    return next((reason for _, reason in broken if reasons.priority(reason) >= _DECISIVE), None)
+
+
+def _sum(pod: Pod, cluster: Cluster, nearest: NodeInfo, rules: Rules, kinds: Sequence[_Kind], total: int) -> Refusal:
+    """All of it in one refusal, with the change for the nearest node."""
+    broken = _broken(nearest, rules)
+    change = " and ".join(rule.describe(pod, nearest, cluster).change for rule, _ in broken)
+    location = pod.demand.location
     where = f" at {location}" if location else ""
+    counted = ", ".join(f"{kind.count} {kind.words}" for kind in kinds)
+    reason = _decisive(broken) or broken[0][1]
     return Refusal(reason, f"0/{total} nodes{where}: {counted}.", location, "nodes", _sentence(change))
 
 
-def _by_kind(kind: _Kind) -> Refusal:
-    where = kind.nodes[0] if len(kind.nodes) == 1 else f"{len(kind.nodes)} nodes"
-    return Refusal(kind.reason, _sentence(kind.why.message), where, kind.rule, _sentence(kind.why.change))
+def _alike(pod: Pod, cluster: Cluster, kind: _Kind) -> Refusal:
+    where = kind.example.node.name if kind.count == 1 else f"{kind.count} nodes"
+    return _refusal(pod, cluster, kind.example, kind.rule, kind.reason, where)
+
+
+def _refusal(pod: Pod, cluster: Cluster, info: NodeInfo, rule: Filter, reason: str, where: str) -> Refusal:
+    why = rule.describe(pod, info, cluster)
+    return Refusal(reason, _sentence(why.message), where, rule.rule, _sentence(why.change))
 
 
 def _no_nodes(location: str) -> Refusal:

@@ -16,7 +16,7 @@ from typing import Final
 
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Demand, Pod
-from tarmac.decide.scheduling.explain import explain
+from tarmac.decide.scheduling.explain import explain, refusals_by_node
 from tarmac.decide.scheduling.filters import LABELS, NODE_FILTERS, POD_FILTERS, POOL_FILTERS, Check, Filter
 from tarmac.decide.scheduling.nodeinfo import NodeInfo, level_of, memory_level
 from tarmac.decide.scheduling.pool import Pool
@@ -77,6 +77,10 @@ class Scheduler:
     def explain(self, pod: Pod) -> tuple[Refusal, ...]:
         """Why no node takes the pod: the sum of it first, then each kind of refusal with an example."""
         return explain(pod, self.cluster, self._filters())
+
+    def refusals(self, pod: Pod) -> list[Refusal]:
+        """Every rule that refuses the pod, node by node."""
+        return refusals_by_node(pod, self.cluster, self._filters())
 
     def _best(self, plan: Plan, pod: Pod, found: list[NodeInfo]) -> NodeInfo:
         """The node with the highest sum of scores; the first of equals."""

@@ -13,7 +13,7 @@ from tarmac.decide.scheduling.filters.location import InLocation
 from tarmac.decide.scheduling.filters.podaffinity import NearAndApart
 from tarmac.decide.scheduling.filters.ports import Ports
 from tarmac.decide.scheduling.filters.resources import Resources
-from tarmac.decide.scheduling.filters.rule import Check, Filter, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Filter, Why
 from tarmac.decide.scheduling.filters.runtime import RuntimeHandler
 from tarmac.decide.scheduling.filters.spread import TopologySpread
 from tarmac.decide.scheduling.filters.taints import Taints
@@ -24,4 +24,4 @@ POOL_FILTERS: tuple[Filter, ...] = (InLocation(), Unschedulable(), Taints(), Run
 NODE_FILTERS: tuple[Filter, ...] = (Resources(), Ports(), Disks())
 POD_FILTERS: tuple[Filter, ...] = (TopologySpread(), NearAndApart())
 
-__all__ = ["LABELS", "NODE_FILTERS", "POD_FILTERS", "POOL_FILTERS", "Check", "Filter", "Why"]
+__all__ = ["LABELS", "NODE_FILTERS", "POD_FILTERS", "POOL_FILTERS", "Brief", "Check", "Filter", "Why"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Disk, Pod
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.filters.taints import NOT_READY
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
@@ -40,13 +40,26 @@ class Disks:
 
         return check
 
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
+        """Where, or that it is lost."""
+        disk = _elsewhere(pod, info)
+        return Brief("disk on a lost node") if is_lost(disk, cluster) else Brief(f"disk on {_where(disk)}", 8.0)
+
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Where the disk is."""
-        node = info.node
-        disk = next(disk for disk in pod.demand.disks if not disk.nodes.matches(node.name, node.labels))
-        where = ", ".join(sorted(disk.nodes.pinned)) if disk.nodes.pinned else disk.nodes.text
+        disk = _elsewhere(pod, info)
+        where = _where(disk)
         if is_lost(disk, cluster):
             change = f"bring {where} back, or delete claim {disk.claim} to start with an empty disk"
-            return Why("disk on a lost node", f"disk {disk.claim} is on {where}, which is lost", change)
+            return Why(f"disk {disk.claim} is on {where}, which is lost", change)
         change = f"make room on {where}, or delete claim {disk.claim} to start with an empty disk"
-        return Why(f"disk on {where}", f"disk {disk.claim} is on {where}, not on {node.name}", change, 8.0)
+        return Why(f"disk {disk.claim} is on {where}, not on {info.node.name}", change)
+
+
+def _elsewhere(pod: Pod, info: NodeInfo) -> Disk:
+    node = info.node
+    return next(disk for disk in pod.demand.disks if not disk.nodes.matches(node.name, node.labels))
+
+
+def _where(disk: Disk) -> str:
+    return ", ".join(sorted(disk.nodes.pinned)) if disk.nodes.pinned else disk.nodes.text

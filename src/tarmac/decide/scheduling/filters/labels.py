@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
@@ -22,8 +22,16 @@ class NodeLabels:
         matches = chosen.matches
         return lambda info: None if matches(info.node.name, info.node.labels) else reasons.NODE_AFFINITY_MISMATCH
 
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
+        """What was asked for."""
+        return Brief(f"no match for {_wanted(pod)}")
+
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """What was asked for."""
-        wanted = pod.demand.nodes.text if pod.demand.nodes else ""
-        message = f"{info.node.name} does not match {wanted}"
-        return Why(f"no match for {wanted}", message, f"label {info.node.name} so that it matches {wanted}")
+        wanted = _wanted(pod)
+        message = f"node {info.node.name} does not match {wanted}"
+        return Why(message, f"label {info.node.name} so that it matches {wanted}")
+
+
+def _wanted(pod: Pod) -> str:
+    return pod.demand.nodes.text if pod.demand.nodes else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
@@ -21,8 +21,12 @@ class InLocation:
             return None
         return lambda info: None if info.node.location == location else reasons.OUTSIDE_LOCATION
 
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
+        """Elsewhere."""
+        return Brief(f"outside {pod.demand.location}", 9.0)
+
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Which one."""
         location = pod.demand.location
-        message = f"{info.node.name} is not at Location {location}"
-        return Why(f"outside {location}", message, f"add a node to Location {location}", 9.0)
+        message = f"node {info.node.name} is not at Location {location}"
+        return Why(message, f"add a node to Location {location}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 from tarmac.decide.scheduling.podterms import PodTerm
 
@@ -58,22 +58,36 @@ class NearAndApart:
 
         return check
 
-    def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
         """Which term."""
-        name, labels = info.node.name, info.node.labels
-        for term in pod.demand.near:
-            if term.topology_key not in labels:
-                key = term.topology_key
-                return Why(f"no label {key}", f"{name} has no label {key}", f"label {name} with {key}")
-        for term, counts in wanted(pod, cluster):
-            domain = labels[term.topology_key]
-            if not counts.get(domain):
-                message = f"no pod matching {term.text} is in {term.topology_key}={domain}"
-                return Why(f"no pod matching {term.text} near", message, f"start a pod matching {term.text} there", 3.0)
-        for term, counts in avoided(pod, cluster):
-            domain = labels.get(term.topology_key)
-            if domain is not None and counts.get(domain):
-                message = f"{term.topology_key}={domain} has a pod that must be apart from this one ({term.text})"
-                change = f"add a node in another {term.topology_key} with room for the pod"
-                return Why(f"a pod apart by {term.text} is there", message, change, 3.0)
-        raise AssertionError(f"{name} satisfies every term")
+        term, near = _violated(pod, info, cluster)
+        return Brief(f"no pod matching {term.text} near" if near else f"a pod to be apart from ({term.text})", 3.0)
+
+    def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
+        """Which term, and where."""
+        term, near = _violated(pod, info, cluster)
+        key, name = term.topology_key, info.node.name
+        domain = info.node.labels.get(key)
+        if domain is None:
+            return Why(f"node {name} has no label {key}", f"label {name} with {key}")
+        if near:
+            message = f"no pod matching {term.text} is in {key}={domain}"
+            return Why(message, f"start a pod matching {term.text} in {key}={domain}")
+        message = f"a pod that must be apart from this one is in {key}={domain} ({term.text})"
+        return Why(message, f"add a node in another {key} with room for the pod")
+
+
+def _violated(pod: Pod, info: NodeInfo, cluster: Cluster) -> tuple[PodTerm, bool]:
+    """The first term that the node breaks, and whether it asks for company."""
+    labels = info.node.labels
+    lacking = next((term for term in pod.demand.near if term.topology_key not in labels), None)
+    if lacking is not None:
+        return lacking, True
+    for term, counts in wanted(pod, cluster) if pod.demand.near else ():
+        if not counts.get(labels[term.topology_key]):
+            return term, True
+    for term, counts in avoided(pod, cluster):
+        domain = labels.get(term.topology_key)
+        if domain is not None and counts.get(domain):
+            return term, False
+    raise AssertionError(f"{info.node.name} satisfies every term")

@@ -7,7 +7,7 @@ from typing import Final
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod, Port
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 _ANY: Final = frozenset({"0.0.0.0", "::"})
@@ -36,8 +36,15 @@ class Ports:
             return None
         return lambda info: reasons.PORT_IN_USE if taken(wanted, info) else None
 
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
+        """Which port."""
+        return Brief(f"host port {_listed(pod, info)} in use")
+
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Which port."""
-        listed = ", ".join(f"{number}/{protocol}" for _, protocol, number in taken(pod.demand.ports, info))
-        message = f"host port {listed} is in use on {info.node.name}"
-        return Why(f"host port {listed} in use", message, f"use another hostPort than {listed}")
+        listed = _listed(pod, info)
+        return Why(f"host port {listed} is in use on {info.node.name}", f"use another hostPort than {listed}")
+
+
+def _listed(pod: Pod, info: NodeInfo) -> str:
+    return ", ".join(f"{number}/{protocol}" for _, protocol, number in taken(pod.demand.ports, info))

@@ -6,7 +6,7 @@ from tarmac.decide import reasons
 from tarmac.decide.scheduling.amounts import PODS, shown
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
@@ -28,18 +28,33 @@ class Resources:
 
         return check
 
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
+        """Which resources."""
+        short = _short(pod, info)
+        names = short[0][0] if len(short) == 1 else ", ".join(name for name, _, _ in short)
+        return Brief(f"Insufficient {names}", sum((amount - free) / amount for _, amount, free in short))
+
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """What is missing, and how much."""
-        short = [(name, amount, max(0, info.free.get(name, 0))) for name, amount in pod.demand.requests]
-        short = [entry for entry in short if entry[2] < entry[1]]
-        names = ", ".join(name for name, _, _ in short)
-        lacks = "; ".join(f"{shown(n, amount)} {n} wanted, {shown(n, free)} free" for n, amount, free in short)
-        cost = sum((amount - free) / amount for _, amount, free in short)
-        return Why(f"Insufficient {names}", f"{lacks} on {info.node.name}", _change(short, info), cost)
+        short = _short(pod, info)
+        lacks = "; ".join(f"{_shown(name, amount)} wanted, {shown(name, free)} free" for name, amount, free in short)
+        return Why(f"{lacks} on {info.node.name}", _change(short, info))
+
+
+def _short(pod: Pod, info: NodeInfo) -> list[tuple[str, int, int]]:
+    """What falls short: resource, wanted, free."""
+    free = info.free
+    return [
+        (name, amount, max(0, free.get(name, 0))) for name, amount in pod.demand.requests if free.get(name, 0) < amount
+    ]
 
 
 def _change(short: list[tuple[str, int, int]], info: NodeInfo) -> str:
-    missing = " and ".join(f"{shown(name, amount - free)} {name}" for name, amount, free in short)
-    asked = [f"{shown(name, free)} {name}" for name, _, free in short if free and name != PODS]
+    missing = " and ".join(_shown(name, amount - free) for name, amount, free in short)
+    asked = [_shown(name, free) for name, _, free in short if free and name != PODS]
     freeing = f"free {missing} on {info.node.name}"
     return f"ask for at most {' and '.join(asked)}, or {freeing}" if len(asked) == len(short) else freeing
+
+
+def _shown(resource: str, amount: int) -> str:
+    return f"room for {amount} pod" if resource == PODS else f"{shown(resource, amount)} {resource}"

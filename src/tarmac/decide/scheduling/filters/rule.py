@@ -14,14 +14,19 @@ Check = Callable[[NodeInfo], str | None]
 
 
 class Why(NamedTuple):
-    """A refusal in words: in short (for counting alike), in full, and the smallest change that would lift it.
+    """A refusal in words, and the smallest change that would lift it."""
 
-    `cost` compares changes: the share by which a resource falls short, or a number above one for other changes.
-    """
-
-    short: str
     message: str
     change: str
+
+
+class Brief(NamedTuple):
+    """A refusal in few words, to count alike, and what lifting it would cost, to compare nodes.
+
+    The cost is the share by which a resource falls short, or a number above one for changes of other kinds.
+    """
+
+    words: str
     cost: float = 2.0
 
 
@@ -32,6 +37,10 @@ class Filter(Protocol):
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
         """The check for this pod, or None if the rule has nothing to say about it."""
+        ...
+
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
+        """Why this node was refused, quickly. Asked only about a node that was."""
         ...
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:

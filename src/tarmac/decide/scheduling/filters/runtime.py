@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
@@ -26,7 +26,11 @@ class RuntimeHandler:
 
         return check
 
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
+        """Which handler."""
+        return Brief(f"no runtime {pod.demand.handler}")
+
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Which handler."""
         handler, name = pod.demand.handler, info.node.name
-        return Why(f"no runtime {handler}", f"{name} does not offer runtime {handler}", f"install {handler} on {name}")
+        return Why(f"node {name} does not offer runtime {handler}", f"install {handler} on {name}")

@@ -6,7 +6,7 @@ from tarmac.decide import reasons
 from tarmac.decide.scheduling.census import Tally
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 from tarmac.decide.scheduling.podterms import Spread
 
@@ -47,20 +47,28 @@ class TopologySpread:
 
         return check
 
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
+        """Which constraint."""
+        spread, _ = _violated(pod, info, cluster)
+        return Brief(f"too many over {spread.term.topology_key}", 2.5)
+
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Which constraint, and by how much."""
-        for spread in pod.demand.spread:
-            tally = tally_of(spread, pod, cluster)
-            key, limit = tally.term.topology_key, limit_of(spread, tally, pod)
-            domain = info.node.labels.get(key)
-            if not spread.hard or (domain is not None and tally.counts.get(domain, 0) <= limit):
-                continue
-            if domain is None:
-                return Why(
-                    f"no label {key}", f"{info.node.name} has no label {key}", f"label {info.node.name} with {key}"
-                )
-            skew = spread.max_skew + tally.counts[domain] - limit
-            message = f"one more pod in {key}={domain} would make a skew of {skew}, more than {spread.max_skew}"
-            change = f"raise maxSkew for {key} to {skew}, or add room where there are fewest"
-            return Why(f"skew over {key} too large", message, change, 2.5)
-        raise AssertionError(f"{info.node.name} satisfies every constraint")
+        spread, tally = _violated(pod, info, cluster)
+        key, name = tally.term.topology_key, info.node.name
+        domain = info.node.labels.get(key)
+        if domain is None:
+            return Why(f"node {name} has no label {key}", f"label {name} with {key}")
+        skew = spread.max_skew + tally.counts.get(domain, 0) - limit_of(spread, tally, pod)
+        message = f"one more pod in {key}={domain} would make a skew of {skew}, more than {spread.max_skew}"
+        return Why(message, f"raise maxSkew for {key} to {skew}, or make room where there are fewest")
+
+
+def _violated(pod: Pod, info: NodeInfo, cluster: Cluster) -> tuple[Spread, Tally]:
+    """The first constraint that the node would break."""
+    for spread in pod.demand.spread:
+        tally = tally_of(spread, pod, cluster)
+        domain = info.node.labels.get(tally.term.topology_key)
+        if spread.hard and (domain is None or tally.counts.get(domain, 0) > limit_of(spread, tally, pod)):
+            return spread, tally
+    raise AssertionError(f"{info.node.name} satisfies every constraint")

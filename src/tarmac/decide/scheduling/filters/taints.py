@@ -8,7 +8,7 @@ from typing import Final
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod, Toleration
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo, Taint
 
 KEEPS_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -27,14 +27,6 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     return False
 
 
-def untolerated(pod: Pod, info: NodeInfo) -> Taint | None:
-    """The first taint that keeps the pod off the node."""
-    for taint in info.node.taints:
-        if taint.effect in KEEPS_OFF and not tolerates(pod.demand.tolerations, taint):
-            return taint
-    return None
-
-
 class Taints:
     """A node that is not ready has a taint for that; it gets a reason of its own."""
 
@@ -44,19 +36,36 @@ class Taints:
         """Look for a taint that is not tolerated."""
 
         def check(info: NodeInfo) -> str | None:
-            taint = untolerated(pod, info) if info.node.taints else None
-            if taint is None:
+            taints = _untolerated(pod, info) if info.node.taints else []
+            if not taints:
                 return None
-            return reasons.NODE_NOT_READY if taint.key in NOT_READY else reasons.TAINT_NOT_TOLERATED
+            return reasons.NODE_NOT_READY if _only_not_ready(taints) else reasons.TAINT_NOT_TOLERATED
 
         return check
 
-    def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
         """Which taints."""
-        name = info.node.name
-        taints = [t for t in info.node.taints if t.effect in KEEPS_OFF and not tolerates(pod.demand.tolerations, t)]
-        if all(taint.key in NOT_READY for taint in taints):
-            return Why("not ready", f"{name} is not ready", f"bring {name} back to ready", 3.0)
+        taints = _untolerated(pod, info)
+        return (
+            Brief("not ready", 3.0)
+            if _only_not_ready(taints)
+            else Brief(f"untolerated taint {', '.join(map(str, taints))}")
+        )
+
+    def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
+        """All of them at once."""
+        name, taints = info.node.name, _untolerated(pod, info)
+        if _only_not_ready(taints):
+            return Why(f"node {name} is not ready", f"bring {name} back to ready")
         listed = ", ".join(map(str, taints))
-        change = f"tolerate {listed}, or remove it from {name}"
-        return Why(f"untolerated taint {listed}", f"{name} has taint {listed}", change)
+        return Why(f"node {name} has taint {listed}", f"tolerate {listed}, or remove it from {name}")
+
+
+def _untolerated(pod: Pod, info: NodeInfo) -> list[Taint]:
+    """The taints that keep the pod off the node."""
+    tolerations = pod.demand.tolerations
+    return [taint for taint in info.node.taints if taint.effect in KEEPS_OFF and not tolerates(tolerations, taint)]
+
+
+def _only_not_ready(taints: list[Taint]) -> bool:
+    return all(taint.key in NOT_READY for taint in taints)

@@ -7,7 +7,7 @@ from typing import Final
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.filters.rule import Check, Why
+from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.filters.taints import tolerates
 from tarmac.decide.scheduling.nodeinfo import NodeInfo, Taint
 
@@ -25,6 +25,10 @@ class Unschedulable:
             return None
         return lambda info: reasons.NODE_UNSCHEDULABLE if info.node.unschedulable else None
 
+    def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
+        """Cordoned."""
+        return Brief("cordoned", 1.5)
+
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Uncordon."""
-        return Why("cordoned", f"{info.node.name} is cordoned", f"uncordon {info.node.name}", 1.5)
+        return Why(f"node {info.node.name} is cordoned", f"uncordon {info.node.name}")
