@@ -1,0 +1,27 @@
+"""Ranges for networks, subnets of ranges, addresses of subnets, and numbers for networks on the wire.
+
+Everything is computed from what is allocated already: hand in what exists, get what is free, lowest first. A range is
+carved into one subnet for each context, class and family; a subnet hands out each address once and never its own
+first address, its gateway (the second) or its broadcast address. Either all families an interface asks for get an
+address or none does. What is full says which range that is and what would help.
+"""
+
+from __future__ import annotations
+
+from tarmac.decide.addresses.interfaces import Assignment, assign, mac_address, release
+from tarmac.decide.addresses.numbers import Numbers, allocate_vni
+from tarmac.decide.addresses.pool import Pool
+from tarmac.decide.addresses.subnets import carve, default_range, subnet_prefix
+
+__all__ = [
+    "Assignment",
+    "Numbers",
+    "Pool",
+    "allocate_vni",
+    "assign",
+    "carve",
+    "default_range",
+    "mac_address",
+    "release",
+    "subnet_prefix",
+]

@@ -1,0 +1,67 @@
+"""Numbers that are each given to one holder: a bitmap in one integer.
+
+Finding the lowest free number costs a few machine instructions for each 30 numbers in use, which for a subnet of 4,096
+addresses is a fraction of a microsecond; the whole set of a subnet takes half a kilobyte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal, Verdict
+
+FIRST_VNI: Final = 4097  # what lies below is often in use by others
+LAST_VNI: Final = (1 << 24) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The numbers from 0 to size - 1; bit n of `taken` is set when n is in use."""
+
+    size: int
+    taken: int = 0
+
+    @staticmethod
+    def of(size: int, taken: Iterable[int]) -> Numbers:
+        """With these in use. Numbers outside are nobody's concern here."""
+        inside = [number for number in taken if 0 <= number < size]
+        bitmap = bytearray(max(inside, default=-1) // 8 + 1)
+        for number in inside:
+            bitmap[number >> 3] |= 1 << (number & 7)
+        return Numbers(size, int.from_bytes(bitmap, "little"))
+
+    def lowest(self) -> int | None:
+        """The lowest that is free."""
+        number = (~self.taken & (self.taken + 1)).bit_length() - 1
+        return number if number < self.size else None
+
+    def is_free(self, number: int) -> bool:
+        """Whether it could be given out."""
+        return 0 <= number < self.size and not self.taken >> number & 1
+
+    def holding(self, number: int) -> Numbers:
+        """With that one in use."""
+        return replace(self, taken=self.taken | 1 << number) if 0 <= number < self.size else self
+
+    def releasing(self, number: int) -> Numbers:
+        """With that one free."""
+        return replace(self, taken=self.taken & ~(1 << number)) if 0 <= number < self.size else self
+
+    @property
+    def free(self) -> int:
+        """How many are left."""
+        return self.size - self.taken.bit_count()
+
+
+def allocate_vni(taken: Iterable[int]) -> Verdict[int]:
+    """The number that keeps a network's traffic apart on the wire: the lowest that no other network has."""
+    numbers = Numbers.of(LAST_VNI - FIRST_VNI + 1, (vni - FIRST_VNI for vni in taken))
+    lowest = numbers.lowest()
+    if lowest is not None:
+        return Verdict(FIRST_VNI + lowest)
+    message = f"All network identifiers from {FIRST_VNI} to {LAST_VNI} are in use."
+    change = "Delete networks that are no longer needed."
+    return Verdict(None, (Refusal(reasons.NETWORK_IDS_EXHAUSTED, message, rule="addresses.vni", change=change),))

@@ -1,0 +1,121 @@
+"""Ranges of networks, and subnets carved from them.
+
+A network's contexts each get a subnet of their own: a /20 of IPv4, a /64 of IPv6. A range that is smaller than that is
+cut into sixteenths, down to sixteen addresses, so that even a small network reaches several cities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Final
+
+from tarmac.api.shared import IPFamily
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal, Verdict
+
+Range = IPv4Network | IPv6Network
+
+_IPV4_RANGE: Final = "10.128.0.0/9"
+_IPV6_RANGES: Final = IPv6Network("fd20::/20")
+_IPV6_RANGE_PREFIX: Final = 48
+_SUBNET_PREFIX: Final = {4: 20, 6: 64}
+_SMALLEST_BITS: Final = 4
+_RULE: Final = "addresses.subnets"
+
+
+def default_range(family: IPFamily, identity: str, taken: Iterable[str] = ()) -> str:
+    """The range of a network that names none: networks may share the one of IPv4, and have a /48 each of IPv6.
+
+    The /48 follows from the network's identity, so that networks of different control planes are unlikely to clash
+    when they are joined one day; `taken` are those that are in use here.
+    """
+    if family == "IPv4":
+        return _IPV4_RANGE
+    in_use = set(taken)
+    bits = _IPV6_RANGE_PREFIX - _IPV6_RANGES.prefixlen
+    number = int.from_bytes(sha256(identity.encode()).digest()[:8], "big") % (1 << bits)
+    while (found := _nth_range(number)) in in_use:
+        number = (number + 1) % (1 << bits)
+    return found
+
+
+def _nth_range(number: int) -> str:
+    start = int(_IPV6_RANGES.network_address) + (number << (128 - _IPV6_RANGE_PREFIX))
+    return f"{IPv6Address(start)}/{_IPV6_RANGE_PREFIX}"
+
+
+def subnet_prefix(whole: str) -> int:
+    """How long the prefix of a subnet of that range is."""
+    network = ip_network(whole)
+    usual, smallest = _SUBNET_PREFIX[network.version], network.max_prefixlen - _SMALLEST_BITS
+    if network.prefixlen <= usual:
+        return usual
+    return max(min(network.prefixlen + _SMALLEST_BITS, smallest), network.prefixlen)
+
+
+def carve(whole: str, taken: Iterable[str], prefix: int | None = None, start: str = "") -> Verdict[str]:
+    """A subnet of the range that overlaps none of those taken: the lowest, or the one that begins at `start`."""
+    network = ip_network(whole)
+    prefix = subnet_prefix(whole) if prefix is None else prefix
+    if not network.prefixlen <= prefix <= network.max_prefixlen:
+        return _no(f"{whole} holds no /{prefix}.", f"Ask for a prefix from {network.prefixlen} on.")
+    used = _overlapping(network, taken)
+    if start:
+        return _at(network, used, prefix, start)
+    found = _lowest_gap(network, used, prefix)
+    if found is None:
+        possible = 1 << (prefix - network.prefixlen)
+        message = f"{whole} has no free /{prefix}; it holds {possible} of them, and {len(used)} subnets are in it."
+        return _no(message, f"Use a network whose {_field(network)} is larger than {whole}, or in fewer places.")
+    return Verdict(f"{_address(network, found)}/{prefix}")
+
+
+def _overlapping(network: Range, taken: Iterable[str]) -> list[tuple[int, int]]:
+    """First addresses, and first addresses behind, of what lies in the range; sorted."""
+    parsed = (ip_network(each) for each in taken)
+    spans = [_span(each) for each in parsed if each.version == network.version]
+    low, high = _span(network)
+    return sorted((first, behind) for first, behind in spans if first < high and behind > low)
+
+
+def _span(network: Range) -> tuple[int, int]:
+    first = int(network.network_address)
+    return first, first + network.num_addresses
+
+
+def _lowest_gap(network: Range, used: list[tuple[int, int]], prefix: int) -> int | None:
+    size = 1 << (network.max_prefixlen - prefix)
+    candidate, end = _span(network)
+    for first, behind in used:
+        if candidate + size <= first:
+            break
+        candidate = max(candidate, -(-behind // size) * size)
+    return candidate if candidate + size <= end else None
+
+
+def _at(network: Range, used: list[tuple[int, int]], prefix: int, start: str) -> Verdict[str]:
+    try:
+        wanted = ip_network(f"{start}/{prefix}")
+    except ValueError:
+        return _no(f"{start} does not begin a /{prefix}.", "Ask for a start address without host bits.")
+    low, high = _span(wanted)
+    range_low, range_high = _span(network)
+    if wanted.version != network.version or low < range_low or high > range_high:
+        return _no(f"{wanted} is not in {network}.", f"Ask for a start address in {network}.")
+    if any(first < high and behind > low for first, behind in used):
+        return _no(f"{wanted} is in use.", "Leave the start address out to get one that is free.")
+    return Verdict(str(wanted))
+
+
+def _address(network: Range, number: int) -> IPv4Address | IPv6Address:
+    return IPv4Address(number) if network.version == 4 else IPv6Address(number)
+
+
+def _field(network: Range) -> str:
+    return "ipv4Range" if network.version == 4 else "ipv6Range"
+
+
+def _no(message: str, change: str) -> Verdict[str]:
+    return Verdict(None, (Refusal(reasons.ADDRESS_RANGE_EXHAUSTED, message, rule=_RULE, change=change),))
