@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -22,3 +23,4 @@ def kubeconfig(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     else:
         with TarmacProcess(tmp_path_factory.mktemp("clients") / "data") as server:
             yield server.kubeconfig
+    gc.collect()  # sockets that the libraries left open must not fail somebody else's test
