@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 from tarmac.api.schema import JsonObject
-from tarmac.apps.world import NODES, Replica, world
+from tarmac.apps.up import NODES
+from tarmac.apps.world import Replica, world
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, own_key
 from tarmac.client.informer import Informers
@@ -61,7 +62,7 @@ def story(seed: int) -> str:
         async with world(loop, seed, luck) as made:
             replica = Replica(made, "controllers-a")
             replica.start()
-            places = [Place("dfw", "DFW", "US", 2), Place("lhr", "LHR", "EU", 2)]
+            places = [Place("dfw", "DFW", 2), Place("lhr", "LHR", 2)]
             unlucky = Behaviour(fails=0.2, crash_loops=0.1, out_of_memory=0.1)
             fleet = Fleet(made.client("nodes", made.link(NODES)), places, behaviour=unlucky)
             binder = bind_round_robin(made.client("binder", made.link(NODES)), list(fleet.nodes))

@@ -7,10 +7,12 @@ import asyncio
 import gc
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import uvloop
 
-from tarmac.apps.control_plane import Address, control_plane
+from tarmac.apps.control_plane import Address, Running, control_plane
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.base.log import configure, log
 from tarmac.store.interface import StoreError
@@ -22,27 +24,31 @@ _log = log("tarmac")
 _SWITCH_INTERVAL = 0.0005
 
 
-def main(options: argparse.Namespace) -> int:
+Beside = Callable[[Running], AbstractAsyncContextManager[None]]
+"""What else runs in the process while the control plane does; it is there before the ready line is printed."""
+
+
+def main(options: argparse.Namespace, beside: Beside = nullcontext) -> int:
     """Serve; the exit code is 0 after a signal, 1 when it could not start."""
     sys.setswitchinterval(_SWITCH_INTERVAL)
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     host, port = options.listen
     try:
         layout = make_layout(options)
-        uvloop.run(run(layout, Address(host, port, tuple(getattr(options, "tls_san", ())))))
+        uvloop.run(run(layout, Address(host, port, tuple(getattr(options, "tls_san", ()))), beside))
     except (OSError, ValueError, StoreError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def run(layout: Layout, address: Address) -> None:
+async def run(layout: Layout, address: Address, beside: Beside) -> None:
     """Serve until a signal comes; print one line when ready."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    async with control_plane(layout, address) as running:
+    async with control_plane(layout, address) as running, beside(running):
         # What was made up to here stays; keeping it out of collections saves their time and their dirtied pages.
         gc.collect()
         gc.freeze()

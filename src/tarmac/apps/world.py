@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -38,7 +38,6 @@ from tarmac.sim.loop import VirtualClock, VirtualLoop
 from tarmac.sim.seeds import stream
 
 USER = User("somebody", groups=("system:masters", "system:authenticated"))
-NODES = User("system:tarmac:simulated-nodes", groups=("system:masters", "system:authenticated"))
 ELECTION = Timing()
 
 
@@ -153,10 +152,3 @@ def _server(store: HistoryStore, authorizer: Authorizer, clock: VirtualClock, ra
     catalog = build_catalog(StoreLookup(reader))
     chain = default_chain(reader, catalog, clock, randomness, authorizer)
     return assemble(Parts(store, catalog, gates, chain, clock, randomness, reviews=strangers, issuer=strangers))
-
-
-async def ended(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait until it is over."""
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

@@ -12,6 +12,7 @@ from pathlib import Path
 from tarmac import __version__
 
 DEFAULT_LISTEN = "127.0.0.1:6443"
+DEFAULT_CITIES = ("DFW", "SEA", "LHR")
 
 
 def default_data_dir() -> Path:
@@ -31,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
 
     up = commands.add_parser("up", help="everything on this machine, in the foreground")
     _add_server_flags(up)
+    _add_node_flags(up)
 
     server = commands.add_parser("server", help="the API server and its house-keeping controllers")
     _add_server_flags(server)
@@ -57,6 +59,20 @@ def _add_server_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--verbose", action="store_true", help="log more")
 
 
+def _add_node_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--cities", type=city_codes, default=list(DEFAULT_CITIES), metavar="CODE,CODE",
+        help=f"IATA codes of the cities to have, each with a Location (default: {','.join(DEFAULT_CITIES)})",
+    )  # fmt: skip
+    command.add_argument(
+        "--runtime", choices=("auto", "sim"), default="auto",
+        help="what runs instances; sim only pretends to, and needs no rights (default: the best there is)",
+    )  # fmt: skip
+    command.add_argument(
+        "--sim-nodes", type=count, default=3, metavar="N", help="simulated nodes in each city (default: 3)"
+    )
+
+
 def _add_sharing_flags(command: argparse.ArgumentParser) -> None:
     sharing = command.add_argument_group("several servers on one store must share these")
     sharing.add_argument(
@@ -71,6 +87,24 @@ def _add_sharing_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--tls-san", action="append", default=[], metavar="NAME", help="another name or address for the certificate"
     )
+
+
+def city_codes(text: str) -> list[str]:
+    """`DFW,SEA`; lower case is accepted, and a city named twice counts once."""
+    codes = [code.strip().upper() for code in text.split(",") if code.strip()]
+    for code in codes:
+        if len(code) != 3 or not (code.isascii() and code.isalpha()):
+            raise argparse.ArgumentTypeError(f"{code!r} is not an IATA code of three letters, such as DFW")
+    if not codes:
+        raise argparse.ArgumentTypeError("name at least one city, such as DFW")
+    return list(dict.fromkeys(codes))
+
+
+def count(text: str) -> int:
+    """A number that is not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
+    return int(text)
 
 
 def listen_address(text: str) -> tuple[str, int]:

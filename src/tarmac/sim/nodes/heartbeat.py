@@ -24,7 +24,7 @@ from tarmac.sim.nodes import objects
 from tarmac.sim.nodes.settings import Heartbeat, Shape
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
-WORKERS = 32
+WORKERS = 128
 _SOON = 4  # a failed renewal is repeated this many times within an interval
 
 _log = log("simulated-nodes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tarmac.api.networking.cities import CITIES
 from tarmac.api.networking.names import API_VERSION, LABEL_LOCATION, TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339, rfc3339_micro
@@ -22,15 +23,15 @@ _HEALTHY = (
 
 def location(place: Place) -> JsonObject:
     """The Location of a simulated place."""
-    topology = {TOPOLOGY_CITY_CODE: place.city}
-    if place.region:
-        topology[TOPOLOGY_REGION] = place.region
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Location",
-        "metadata": {"name": place.name},
-        "spec": {"locationClassName": "self-managed", "topology": topology, "provider": {"simulated": {}}},
+    spec: JsonObject = {
+        "locationClassName": "self-managed",
+        "topology": {TOPOLOGY_CITY_CODE: place.city},
+        "provider": {"simulated": {}},
     }
+    if city := CITIES.get(place.city):
+        spec["topology"][TOPOLOGY_REGION] = city.region
+        spec["coordinates"] = {"latitude": f"{city.latitude:.2f}", "longitude": f"{city.longitude:.2f}"}
+    return {"apiVersion": API_VERSION, "kind": "Location", "metadata": {"name": place.name}, "spec": spec}
 
 
 def node(name: str, place: Place, shape: Shape, address: str, now: float) -> JsonObject:
@@ -43,13 +44,14 @@ def node(name: str, place: Place, shape: Shape, address: str, now: float) -> Jso
         TOPOLOGY_CITY_CODE: place.city,
         "topology.kubernetes.io/zone": place.name,
     }
-    if place.region:
-        labels |= {TOPOLOGY_REGION: place.region, "topology.kubernetes.io/region": place.region}
+    if city := CITIES.get(place.city):
+        labels |= {TOPOLOGY_REGION: city.region, "topology.kubernetes.io/region": city.region}
     amounts = {
         "cpu": str(shape.cpu),
         "memory": shape.memory,
         "pods": str(shape.pods),
         "ephemeral-storage": "1Ti",
+        **{name: str(count) for name, count in shape.devices},
     }
     return {
         "apiVersion": "v1",

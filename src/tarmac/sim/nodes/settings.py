@@ -22,6 +22,7 @@ class Shape:
     cpu: int = 32
     memory: str = "128Gi"
     pods: int = 110
+    devices: tuple[tuple[str, int], ...] = (("datumcloud.com/nvidia-tesla-a100", 8),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,6 @@ class Place:
 
     name: str  # of the Location
     city: str
-    region: str
     nodes: int
 
     def node_names(self) -> list[str]:

@@ -1,0 +1,86 @@
+"""A small planet for tests: a server, its nodes and a user, in virtual time and without faults."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tarmac.api.schema import JsonObject
+from tarmac.apps.tasks import ended
+from tarmac.apps.up import NODES
+from tarmac.apps.world import World, world
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.targets import NODES as NODE_OBJECTS
+from tarmac.client.targets import PODS, SERVICE_ACCOUNTS
+from tarmac.sim.faults.luck import Luck
+from tarmac.sim.loop import VirtualLoop, run
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.settings import Behaviour, Place
+
+PLACES = (Place("dfw", "DFW", 2), Place("lhr", "LHR", 1))
+
+
+class Stage:
+    """What a test sees."""
+
+    def __init__(self, made: World, fleet: Fleet) -> None:
+        self.world = made
+        self.fleet = fleet
+        self.user: Client = made.reliable()
+        self.pods = self.user.resource(PODS)
+
+    async def wait(self, seconds: float) -> None:
+        await self.world.clock.sleep(seconds)
+
+    async def place(self, name: str, node: str = "dfw-0", **metadata: Any) -> None:
+        """A pod that is bound already."""
+        await self.pods.create(pod(name, **metadata))
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": node}}
+        await self.pods.create(binding, namespace="default", name=name, subresource="binding")
+
+    async def pod(self, name: str) -> JsonObject:
+        return await self.pods.get(name, "default")
+
+    async def phase(self, name: str) -> str:
+        return (await self.pod(name))["status"]["phase"]
+
+    async def state(self, name: str) -> JsonObject:
+        """Of its only container."""
+        return (await self.pod(name))["status"]["containerStatuses"][0]
+
+    async def node(self, name: str) -> JsonObject:
+        return await self.user.resource(NODE_OBJECTS).get(name)
+
+    def really_running(self) -> list[tuple[str, str]]:
+        """(node, pod) of what has processes, whatever the API says."""
+        return sorted((each.node, each.name) for each in self.fleet.pods() if each.runs)
+
+
+def pod(name: str, image: str = "example.com/app:1", **metadata: Any) -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "spec": {"containers": [{"name": "main", "image": image}], "tolerations": [{"operator": "Exists"}]},
+    }
+
+
+def play(story: Callable[[Stage], Coroutine[Any, Any, None]], behaviour: Behaviour | None = None) -> None:
+    """Run a story to its end."""
+
+    async def main(loop: VirtualLoop) -> None:
+        luck = Luck(Randomness(1))
+        luck.stop()
+        async with world(loop, 1, luck) as made:
+            client = made.client("nodes", made.link(NODES))
+            await client.resource(SERVICE_ACCOUNTS).create(
+                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
+            )
+            fleet = Fleet(client, PLACES, behaviour=behaviour)
+            async with ended(asyncio.create_task(fleet.run())):
+                await fleet.registered()
+                await story(Stage(made, fleet))
+
+    run(main)
