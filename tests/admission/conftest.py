@@ -1,3 +1,5 @@
+"""A server in memory with the default admission chain, to create things against."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
