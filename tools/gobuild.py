@@ -57,7 +57,7 @@ def find_go() -> str:
     on_path = os.environ.get("GO") or shutil.which("go")
     if on_path and _go_version(on_path) >= GO_AT_LEAST:
         return on_path
-    return str(_fetch_go() / "bin" / "go")
+    return str(_fetch_go() / "go" / "bin" / "go")
 
 
 def _go_version(go: str) -> tuple[int, ...]:
