@@ -83,7 +83,8 @@ def claims(body: Json) -> Json:
     """A TokenRequest whose token is shown as the names of its claims, those of kubernetes.io with their values."""
     payload = body["status"]["token"].split(".")[1]
     said = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    told = {"names": sorted(said), "audience": said["aud"], "subject": said["sub"], "life": said["exp"] - said["iat"]}
+    audience = ["<issuer>" if each == said["iss"] else each for each in said["aud"]]
+    told = {"names": sorted(said), "audience": audience, "subject": said["sub"], "life": said["exp"] - said["iat"]}
     inner = said["kubernetes.io"]
     shown = {**told, "kubernetes.io": {key: sorted(inner[key]) if isinstance(inner[key], dict) else 0 for key in inner}}
     return {**body, "status": {**body["status"], "token": shown}}

@@ -36,7 +36,6 @@ CASES = feature(
     is_applied=(
         apply(f"{DEPLOYMENTS}/a", deployment()),
         apply(f"{DEPLOYMENTS}/a/scale", _scale(4), manager="scaler"),
-        apply(f"{DEPLOYMENTS}/a/scale", _scale(4), manager="scaler", force=True),
     ),
     below_nothing=(_MADE, put(f"{DEPLOYMENTS}/a/scale", _scale(-1))),
     in_a_dry_run=(_MADE, put(f"{DEPLOYMENTS}/a/scale?dryRun=All", _scale(5)), get(f"{DEPLOYMENTS}/a/scale")),

@@ -77,7 +77,7 @@ def _parse_slowly(body: bytes) -> Parsed:
         value = json.loads(text, object_pairs_hook=members, parse_constant=_no_constant)
         return Parsed(_plain(value), value if repeated and isinstance(value, Pairs) else None)
     except RecursionError:
-        raise Malformed("exceeded max depth") from None
+        raise Malformed("invalid character '{' exceeded max depth") from None
     except ValueError:
         raise Malformed(describe_error(text)) from None
 

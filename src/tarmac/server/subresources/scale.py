@@ -14,7 +14,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.http.messages import Request, Response
-from tarmac.server.patch.engine import APPLY_PATCH, MERGE_PATCH, apply_patch, check_type
+from tarmac.server.patch.apply import server_side_apply
+from tarmac.server.patch.engine import APPLY_PATCH, apply_patch, check_type
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
@@ -71,13 +72,37 @@ async def _patch(served: Served, request: Request) -> Response:
     patch_type = check_type(served.resource, request.headers.get("content-type", ""))
     applies = patch_type == APPLY_PATCH
     call = Call(served, request, write_options("PatchOptions", request, apply=applies))
+    if applies:
+        entry = await _apply(call)
+    else:
+        entry = await _rescale(
+            call, lambda old: apply_patch(served.resource, patch_type, scale_of(served, old), request.body)
+        )
+    return document(request, scale_of(served, served.load(entry)), 200, call.warnings)
 
-    def patched(old: JsonObject) -> JsonObject:
-        # A Scale has one field to own, so applying it is merging it.
-        return apply_patch(served.resource, MERGE_PATCH if applies else patch_type, scale_of(served, old), request.body)
 
-    entry = await _rescale(call, patched)
-    return document(request, scale_of(served, served.load(entry)))
+async def _apply(call: Call) -> Entry:
+    """Applying a Scale is applying its one field to the object, in the name of the subresource."""
+    served, options = call.served, call.options
+    body, validation = call.request.body, options.field_validation
+    scale, warnings = decode_kind("autoscaling", "v1", "Scale", body, "application/yaml", validation)
+    check_name(call, scale)
+    applied: JsonObject = {
+        "apiVersion": served.resource.api_version,
+        "kind": served.resource.kind,
+        "metadata": {"name": call.info.name},
+    }
+    _write(applied, _paths(served)[0], _checked(call, scale))
+
+    def change(_: JsonObject, entry: Entry) -> JsonObject:
+        call.warnings += warnings
+        resource, now = served.resource, served.services.now()
+        manager, force = options.field_manager, options.force
+        return server_side_apply(
+            resource, served.load(entry), applied, manager, force=force, subresource="scale", now=now
+        )
+
+    return await rewrite(call, change, rules_of(served)._replace(applied=True))
 
 
 async def _rescale(call: Call, make: Any) -> Entry:
