@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 GROUP = "networking.datumapis.com"
 API_VERSION = f"{GROUP}/v1alpha"
 
@@ -24,3 +26,19 @@ NETWORK_FINALIZER = f"{GROUP}/network-controller"
 DEFAULT_NETWORK = "default"
 ANNOTATION_DEFAULT_NETWORK = f"{GROUP}/default-network"
 """Annotation of a namespace: `none` means that it gets no default Network."""
+
+SUBNET_CLASS = "private"
+"""The kind of subnet that instances get their addresses from."""
+
+_NETWORK_PART, _LOCATION_PART, _HASH_PART = 30, 20, 8
+
+
+def context_name(network: str, location: str) -> str:
+    """The NetworkContext of a network in a place: readable, bounded, and different for each pair."""
+    digest = sha256(f"{network}\0{location}".encode()).hexdigest()[:_HASH_PART]
+    return f"{network[:_NETWORK_PART].rstrip('.')}-{location[:_LOCATION_PART].rstrip('.')}-{digest}"
+
+
+def subnet_name(context: str, family: str) -> str:
+    """The SubnetClaim of a context for a family, and the Subnet that serves it."""
+    return f"{context}-{family.lower()}"

@@ -1,0 +1,112 @@
+"""NetworkContext: a network in one place, with a subnet for each of its families.
+
+A context is ready when every family has its subnet. It goes with its Network, or when its Location is gone and nothing
+binds it any more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.api.networking.names import API_VERSION, SUBNET_CLASS, subnet_name
+from tarmac.api.networking.network import (
+    NetworkContext,
+    NetworkContextStatus,
+    SubnetClaim,
+    SubnetClaimSpec,
+)
+from tarmac.api.shared import Condition, IPFamily, LocalObjectReference, ObjectMeta, OwnerReference
+from tarmac.api.status import AlreadyExists
+from tarmac.client.cache import Item
+from tarmac.controllers.conditions import find, holds, with_condition
+from tarmac.controllers.context import Context
+from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
+from tarmac.controllers.network.networks import MANAGER
+from tarmac.controllers.targets import LOCATIONS, NETWORK_BINDINGS, NETWORK_CONTEXTS, SUBNET_CLAIMS
+from tarmac.controllers.writing import write_status
+from tarmac.decide import reasons
+
+BY_LOCATION = "location"
+
+
+def context_of_claim(item: Item[Any]) -> tuple[str, ...]:
+    """The context that a claim, or a subnet, is for."""
+    return (f"{item.metadata.namespace}/{item.object.spec.network_context.name}",)
+
+
+class ContextController:
+    """Reconciles by the context's key."""
+
+    def __init__(self, context: Context) -> None:
+        client, informers = context.client, context.informers
+        self._clock = client.clock
+        self._contexts = client.resource(NETWORK_CONTEXTS)
+        self._claims = client.resource(SUBNET_CLAIMS)
+        self._known = informers.informer(NETWORK_CONTEXTS)
+        self._known.add_index(BY_LOCATION, lambda item: (item.object.spec.location.name,))
+        self._known_claims = informers.informer(SUBNET_CLAIMS)
+        self._bindings = informers.informer(NETWORK_BINDINGS)
+        self._bindings.add_index(BY_CONTEXT, context_of_binding)
+        self._locations = informers.informer(LOCATIONS)
+        self._controller = context.controller("network-context", self.reconcile)
+        self._controller.watches(self._known)
+        self._controller.watches(self._known_claims, context_of_claim)
+        self._controller.watches(self._bindings, context_of_binding)
+        self._controller.watches(self._locations, self._at)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    def _at(self, item: Item[Any]) -> list[str]:
+        return [each.key for each in self._known.indexed(BY_LOCATION, item.metadata.name)]
+
+    async def reconcile(self, key: str) -> None:
+        """Bring one context in line."""
+        context = self._known.get(key)
+        if context is None or context.metadata.deletion_timestamp is not None:
+            return
+        metadata = context.metadata
+        if context.spec.location.name not in self._locations.cache and not self._bindings.indexed(BY_CONTEXT, key):
+            await self._contexts.delete(metadata.name, metadata.namespace, uid=metadata.uid)
+            return
+        for family in context.spec.ip_families:
+            if f"{metadata.namespace}/{subnet_name(metadata.name, family)}" not in self._known_claims.cache:
+                await self._claim(context, family)
+        await write_status(self._contexts, metadata, context.status, self._observed(context), MANAGER)
+
+    async def _claim(self, context: NetworkContext, family: IPFamily) -> None:
+        own = context.metadata
+        claim = SubnetClaim(
+            metadata=ObjectMeta(
+                name=subnet_name(own.name, family),
+                namespace=own.namespace,
+                owner_references=[OwnerReference(API_VERSION, "NetworkContext", own.name, own.uid)],
+            ),
+            spec=SubnetClaimSpec(SUBNET_CLASS, LocalObjectReference(own.name), context.spec.location, family),
+        )
+        try:
+            await self._claims.create(claim, manager=MANAGER)
+        except AlreadyExists:
+            return
+
+    def _observed(self, context: NetworkContext) -> NetworkContextStatus:
+        known = context.status or NetworkContextStatus()
+        condition = self._condition(context)
+        condition.observed_generation = context.metadata.generation
+        return NetworkContextStatus(
+            observed_generation=context.metadata.generation,
+            conditions=with_condition(known.conditions, condition, self._clock.now()),
+            mtu=context.spec.mtu,
+        )
+
+    def _condition(self, context: NetworkContext) -> Condition:
+        own = context.metadata
+        for family in context.spec.ip_families:
+            claim = self._known_claims.get(f"{own.namespace}/{subnet_name(own.name, family)}")
+            conditions = claim.status.conditions if claim and claim.status else []
+            if not holds(conditions, "Ready"):
+                said = find(conditions, "Ready")
+                reason, message = (said.reason, said.message) if said else (reasons.SUBNET_NOT_READY, "")
+                return Condition("Ready", "False", reason, message or f"The {family} subnet is not ready.")
+        return Condition("Ready", "True", reasons.NETWORK_CONTEXT_READY, "Network context is ready.")

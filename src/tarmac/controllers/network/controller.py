@@ -1,0 +1,31 @@
+"""The controllers of networks as one: default Networks, Networks, bindings, contexts, claims and subnets."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tarmac.controllers.context import Context
+from tarmac.controllers.network.bindings import BindingController
+from tarmac.controllers.network.contexts import ContextController
+from tarmac.controllers.network.defaults import DefaultNetworks
+from tarmac.controllers.network.networks import NetworkController
+from tarmac.controllers.network.subnets import SubnetController
+
+
+class NetworkControllers:
+    """Five small loops that hand over to each other through the objects they write."""
+
+    def __init__(self, context: Context) -> None:
+        self._parts = (
+            DefaultNetworks(context),
+            NetworkController(context),
+            BindingController(context),
+            ContextController(context),
+            SubnetController(context),
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for part in self._parts:
+                group.create_task(part.run())

@@ -1,0 +1,205 @@
+"""SubnetClaim → Subnet → a range of the network's own that no other subnet of the network overlaps.
+
+Ranges are given by one worker, from what every Subnet of the network says it has and from what was given but is not
+seen yet. A Subnet keeps what it was given for as long as it exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tarmac.api.networking.names import API_VERSION
+from tarmac.api.networking.network import (
+    Network,
+    NetworkContext,
+    Subnet,
+    SubnetClaim,
+    SubnetClaimStatus,
+    SubnetSpec,
+    SubnetStatus,
+)
+from tarmac.api.shared import Condition, LocalObjectReference, ObjectMeta, OwnerReference
+from tarmac.api.status import AlreadyExists, NotFound
+from tarmac.client.cache import Item
+from tarmac.controllers.conditions import find, holds, with_condition
+from tarmac.controllers.context import Context
+from tarmac.controllers.network.contexts import context_of_claim
+from tarmac.controllers.network.networks import MANAGER
+from tarmac.controllers.targets import NETWORK_CONTEXTS, NETWORKS, SUBNET_CLAIMS, SUBNETS
+from tarmac.controllers.writing import write_status
+from tarmac.decide import reasons
+from tarmac.decide.addresses import carve
+from tarmac.decide.verdict import Refusal, Verdict
+
+BY_CONTEXT, BY_NETWORK = "context", "network"
+
+
+def range_of(status: SubnetStatus | None) -> str:
+    """The range of a Subnet; empty while it has none."""
+    return f"{status.start_address}/{status.prefix_length}" if status is not None and status.start_address else ""
+
+
+class SubnetController:
+    """Two loops: claims and subnets, each by key; a claim and its Subnet have the same."""
+
+    def __init__(self, context: Context) -> None:
+        client, informers = context.client, context.informers
+        self._clock = client.clock
+        self._claims = client.resource(SUBNET_CLAIMS)
+        self._subnets = client.resource(SUBNETS)
+        self._known_claims = informers.informer(SUBNET_CLAIMS)
+        self._known_claims.add_index(BY_CONTEXT, context_of_claim)
+        self._known = informers.informer(SUBNETS)
+        self._known.add_index(BY_CONTEXT, context_of_claim)
+        self._contexts = informers.informer(NETWORK_CONTEXTS)
+        self._contexts.add_index(BY_NETWORK, network_of_context)
+        self._networks = informers.informer(NETWORKS)
+        self._given: dict[str, tuple[str, str]] = {}  # by uid: network and range, written but not seen yet
+        self._known.on_change(self._seen)
+        self._claim_loop = context.controller("subnet-claim", self.reconcile_claim)
+        self._claim_loop.watches(self._known_claims)
+        self._claim_loop.watches(self._known)
+        self._claim_loop.watches(self._contexts, lambda item: self._of(item, self._known_claims.indexed))
+        self._subnet_loop = context.controller("subnet", self.reconcile_subnet, workers=1)
+        self._subnet_loop.watches(self._known)
+        self._subnet_loop.watches(self._known_claims)
+        self._subnet_loop.watches(self._contexts, lambda item: self._of(item, self._known.indexed))
+        self._subnet_loop.watches(self._networks, self._waiting_for)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._claim_loop.run())
+            group.create_task(self._subnet_loop.run())
+
+    def _of(self, item: Item[NetworkContext], indexed: Callable[[str, str], Sequence[Item[Any]]]) -> list[str]:
+        return [each.key for each in indexed(BY_CONTEXT, item.key)]
+
+    def _waiting_for(self, item: Item[Network]) -> list[str]:
+        """The subnets of a network that have no range yet."""
+        return [each.key for each in self._subnets_of(item.key) if not range_of(each.object.status)]
+
+    def _subnets_of(self, network: str) -> Iterator[Item[Subnet]]:
+        for context in self._contexts.indexed(BY_NETWORK, network):
+            yield from self._known.indexed(BY_CONTEXT, context.key)
+
+    # Claims.
+
+    async def reconcile_claim(self, key: str) -> None:
+        """Make the Subnet of one claim, and tell the claim what it got."""
+        claim = self._known_claims.get(key)
+        if claim is None or claim.metadata.deletion_timestamp is not None:
+            return
+        subnet = self._known.get(key)
+        if subnet is None:
+            context = self._contexts.get(f"{claim.metadata.namespace}/{claim.spec.network_context.name}")
+            if context is not None and context.metadata.deletion_timestamp is None:
+                await self._make(claim, context)
+        await write_status(self._claims, claim.metadata, claim.status, self._claimed(claim, subnet), MANAGER)
+
+    async def _make(self, claim: SubnetClaim, context: NetworkContext) -> None:
+        own, wanted = context.metadata, claim.spec
+        subnet = Subnet(
+            metadata=ObjectMeta(
+                name=claim.metadata.name,
+                namespace=claim.metadata.namespace,
+                owner_references=[OwnerReference(API_VERSION, "NetworkContext", own.name, own.uid, True, True)],
+            ),
+            spec=SubnetSpec(
+                subnet_class=wanted.subnet_class,
+                network_context=wanted.network_context,
+                location=wanted.location,
+                ip_family=wanted.ip_family,
+                start_address=wanted.start_address,
+                prefix_length=wanted.prefix_length,
+            ),
+        )
+        try:
+            await self._subnets.create(subnet, manager=MANAGER)
+        except AlreadyExists:
+            return
+
+    def _claimed(self, claim: SubnetClaim, subnet: Subnet | None) -> SubnetClaimStatus:
+        known, got = claim.status or SubnetClaimStatus(), subnet.status if subnet else None
+        said = find(got.conditions if got else (), "Ready")
+        condition = Condition("Ready", "False", reasons.SUBNET_NOT_READY, "Subnet is not ready")
+        if said is not None and said.status == "True":
+            condition = Condition("Ready", "True", reasons.SUBNET_READY, "Subnet ready")
+        elif said is not None:
+            condition = Condition("Ready", "False", said.reason, said.message)
+        condition.observed_generation = claim.metadata.generation
+        return SubnetClaimStatus(
+            observed_generation=claim.metadata.generation,
+            conditions=with_condition(known.conditions, condition, self._clock.now()),
+            subnet_ref=LocalObjectReference(subnet.metadata.name) if subnet else None,
+            start_address=got.start_address if got else "",
+            prefix_length=got.prefix_length if got else None,
+        )
+
+    # Subnets.
+
+    async def reconcile_subnet(self, key: str) -> None:
+        """Give one Subnet its range."""
+        subnet = self._known.get(key)
+        if subnet is None or subnet.metadata.deletion_timestamp is not None or _is_done(subnet):
+            return
+        verdict = self._range_for(subnet)
+        status = self._observed(subnet, verdict)
+        if verdict.value is not None:
+            self._given[subnet.metadata.uid] = self._network_of(subnet), verdict.value
+        try:
+            written = await write_status(self._subnets, subnet.metadata, subnet.status, status, MANAGER)
+        except NotFound:
+            written = None
+        if written is None:
+            self._given.pop(subnet.metadata.uid, None)
+
+    def _network_of(self, subnet: Subnet) -> str:
+        namespace = subnet.metadata.namespace
+        context = self._contexts.get(f"{namespace}/{subnet.spec.network_context.name}")
+        return f"{namespace}/{context.spec.network.name}" if context else ""
+
+    def _range_for(self, subnet: Subnet) -> Verdict[str]:
+        kept = range_of(subnet.status)
+        if kept:
+            return Verdict(kept)
+        key, spec = self._network_of(subnet), subnet.spec
+        network = self._networks.get(key)
+        have = network.status if network else None
+        whole = "" if have is None else have.ipv4_range if spec.ip_family == "IPv4" else have.ipv6_range
+        if not whole:
+            return Verdict(None, (Refusal(reasons.SUBNET_NOT_READY, f"The network has no {spec.ip_family} range."),))
+        taken = [found for each in self._subnets_of(key) if (found := range_of(each.object.status))]
+        taken += [given for of, given in self._given.values() if of == key]
+        return carve(whole, taken, spec.prefix_length, spec.start_address)
+
+    def _observed(self, subnet: Subnet, verdict: Verdict[str]) -> SubnetStatus:
+        known, generation = subnet.status or SubnetStatus(), subnet.metadata.generation
+        if verdict.value is None:
+            refusal = verdict.refusals[0]
+            condition = Condition("Ready", "False", refusal.reason, refusal.message, None, generation)
+            return SubnetStatus(generation, with_condition(known.conditions, condition, self._clock.now()))
+        message = "Subnet has been allocated a prefix"
+        condition = Condition("Ready", "True", reasons.PREFIX_ALLOCATED, message, None, generation)
+        start, _, prefix = verdict.value.partition("/")
+        conditions = with_condition(known.conditions, condition, self._clock.now())
+        return SubnetStatus(generation, conditions, start, int(prefix))
+
+    def _seen(self, old: Item[Subnet] | None, new: Item[Subnet] | None) -> None:
+        """What was given is in our copy once the Subnet shows it, and free again when the Subnet is gone."""
+        if new is None and old is not None:
+            self._given.pop(old.metadata.uid, None)
+        elif new is not None and new.metadata.uid in self._given and range_of(new.object.status):
+            del self._given[new.metadata.uid]
+
+
+def network_of_context(item: Item[NetworkContext]) -> tuple[str, ...]:
+    """Index: contexts by the key of their Network."""
+    return (f"{item.metadata.namespace}/{item.object.spec.network.name}",)
+
+
+def _is_done(subnet: Subnet) -> bool:
+    status = subnet.status
+    return status is not None and bool(range_of(status)) and holds(status.conditions, "Ready")
