@@ -3,6 +3,7 @@
 # Safe to repeat; what is there already is left alone and costs under a second.
 set -eu
 cd "$(dirname "$0")/.."
+export UV_SYSTEM_CERTS=1 # trust what the machine trusts, a company's own authority included
 
 need_packages() {
     missing=""
