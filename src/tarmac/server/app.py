@@ -220,8 +220,8 @@ def failure(request: Request, error: Exception) -> Response:
         shape = shape_of(request)
     except ApiError:
         shape = PLAIN
-    answer = finish(error.encoded(), shape, error.http_code)
-    answer.headers = error.headers
+    answer = finish(error.encoded(), shape, error.http_code, request.warnings)
+    answer.headers = [*(answer.headers or ()), *(error.headers or ())]
     return answer
 
 

@@ -8,7 +8,7 @@ transport build `Request` objects directly and never touch a socket.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
@@ -30,6 +30,7 @@ class Request:
         "query",
         "received",
         "user",
+        "warnings",
     )
 
     def __init__(
@@ -55,6 +56,7 @@ class Request:
         self.user = user  # preset by the in-process transport, else None until authenticated
         self.impersonator: Any = None  # who really asks, when acting as somebody else
         self.info: Any = None
+        self.warnings: Sequence[str] = ()  # told to the client, however the request ends
         self.audit_id = ""  # told to the client as Audit-Id
         self.received = received  # monotonic seconds
         self._params: dict[str, list[str]] | None = None

@@ -142,6 +142,7 @@ class Call:
         self.user: User = request.user
         self.options = options
         self.warnings: list[str] = []
+        request.warnings = self.warnings
 
     @property
     def key(self) -> str:
