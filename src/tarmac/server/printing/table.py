@@ -57,6 +57,10 @@ class TablePrinter:
         noted = b',"conditions":%b' % encode_json(conditions) if conditions else b""
         return b'{"cells":%b%b,"object":%b}' % (cells, noted, shown)
 
+    def empty_row(self, shown: bytes) -> bytes:
+        """A row that says nothing of the object it stands for."""
+        return b'{"cells":%b,"object":%b}' % (encode_json([""] * len(self._columns)), shown)
+
 
 def _definitions(columns: Sequence[Column], resource: Resource) -> list[JsonObject]:
     """A description that is a path (`.spec.nodeName`) stands for the description of that field."""

@@ -91,20 +91,25 @@ def initial_lines(served: Served, entries: Iterable[Entry], shape: Shape) -> lis
     return [event_line(served, "ADDED", entry, shape, definitions=index == 0) for index, entry in enumerate(entries)]
 
 
-def bookmark_line(served: Served, revision: int, shape: Shape, *, initial_end: bool = False) -> bytes:
-    """Nothing older than `revision` is still to come."""
+def bookmark_line(
+    served: Served, revision: int, shape: Shape, *, initial_end: bool = False, definitions: bool = False
+) -> bytes:
+    """Nothing older than `revision` is still to come. In a table it is a row without texts."""
     metadata: JsonObject = {"resourceVersion": str(revision)}
     if initial_end:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
     kind, version = served.resource.kind, served.resource.api_version
     if shape.form != "object":
-        kind, version = ("Table" if shape.form == "table" else "PartialObjectMetadata"), "meta.k8s.io/v1"
+        kind, version = "PartialObjectMetadata", "meta.k8s.io/v1"
     obj: JsonObject = {"kind": kind, "apiVersion": version, "metadata": metadata}
     if served.resource.native and shape.form == "object":
         check_object(served.resource, obj, "Ignore")  # fills in what Go writes of an empty object
+    line = encode_json(obj)
     if shape.form == "table":
-        obj |= {"columnDefinitions": None, "rows": []}
-    return b'{"type":"BOOKMARK","object":%b}\n' % encode_json(obj)
+        printer = served.printer
+        rows = [printer.empty_row(line)]
+        line = printer.table(b'{"resourceVersion":"%d"}' % revision, rows, definitions=definitions)
+    return b'{"type":"BOOKMARK","object":%b}\n' % line
 
 
 def error_line(status: bytes) -> bytes:

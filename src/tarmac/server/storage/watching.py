@@ -151,7 +151,8 @@ def _first_lines(query: Query, events: Sequence[Event]) -> list[bytes]:
         found = find(served, query.prefix, query.selection, _EVERYTHING_NOW)
         lines = initial_lines(served, found.entries, query.shape)
         if query.options.send_initial_events and query.options.allow_bookmarks:
-            lines.append(bookmark_line(served, store.revision, query.shape, initial_end=True))
+            bookmark = bookmark_line(served, store.revision, query.shape, initial_end=True, definitions=not lines)
+            lines.append(bookmark)
         return lines
     if query.starts_now:
         return []
