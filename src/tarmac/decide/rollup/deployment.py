@@ -1,0 +1,159 @@
+"""A WorkloadDeployment's status from its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tarmac.api.compute.workload import WorkloadDeploymentStatus
+from tarmac.base.duration import human_duration
+from tarmac.decide import reasons
+from tarmac.decide.instances import InstanceView
+from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
+from tarmac.decide.rollup.progress import progressing, summary, worst
+from tarmac.decide.verdict import Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentFacts:
+    """What a deployment's status follows from. `blocks` is what scheduler, networks and quota have against it."""
+
+    city: str
+    generation: int
+    desired: int
+    template_hash: str
+    revision: str = ""
+    selector: str = ""
+    instances: Sequence[InstanceView] = ()
+    blocks: Sequence[Refusal] = ()
+    located: bool = True
+    network_ready: bool = True
+    paused: bool = False
+    deleting: bool = False
+
+    def is_current(self, instance: InstanceView) -> bool:
+        """Whether it is of the newest template and stays."""
+        return instance.template_hash == self.template_hash and not instance.deleting
+
+
+def deployment_status(
+    given: DeploymentFacts, old: WorkloadDeploymentStatus | None, now: float
+) -> tuple[WorkloadDeploymentStatus, float | None]:
+    """The whole status, equal to the old one when nothing changed, and in how many seconds time alone changes it.
+
+    The location is the scheduler's and stays as it was.
+    """
+    old = old or WorkloadDeploymentStatus()
+    status = WorkloadDeploymentStatus(
+        observed_generation=given.generation,
+        location=old.location,
+        revision=given.revision,
+        selector=given.selector,
+        desired_replicas=0 if given.deleting else given.desired,
+    )
+    _count(given, status)
+    troubles = [*given.blocks, *_troubles(given, now)]
+    top = most_actionable(trouble for trouble in troubles if is_telling(trouble.reason))
+    available = _available(given, status, top)
+    progress = _progress(given, status, troubles, old)
+    status.conditions = merge(old.conditions, (available, progress), given.generation, now)
+    status.summary = summary(
+        status.ready_replicas, status.desired_replicas, progress, top, paused=given.paused, deleting=given.deleting
+    )
+    return status, _patience_left(given, now)
+
+
+def _count(given: DeploymentFacts, status: WorkloadDeploymentStatus) -> None:
+    """Everything that exists is counted; ready and up to date is only what also stays."""
+    for instance in given.instances:
+        status.replicas += 1
+        status.ready_replicas += instance.ready and not instance.deleting
+        if given.is_current(instance):
+            status.updated_replicas += 1
+            status.current_replicas += instance.programmed and instance.observed_hash == given.template_hash
+
+
+def _troubles(given: DeploymentFacts, now: float) -> Iterator[Refusal]:
+    """One entry for each reason, with how many instances have it.
+
+    An outdated instance is about to be replaced, whatever ails it, unless the deployment is paused.
+    """
+    by_reason: dict[str, list[InstanceView]] = {}
+    for instance in given.instances:
+        if not instance.ready and not instance.deleting and (given.is_current(instance) or given.paused):
+            stalled = _waited(instance, now) > _patience(instance)
+            by_reason.setdefault(reasons.STALLED if stalled else instance.reason, []).append(instance)
+    for reason, found in by_reason.items():
+        first = min(found, key=lambda instance: instance.ordinal)
+        detail = first.message or first.reason
+        if reason == reasons.STALLED:
+            detail = f"{first.name} has been {first.reason} for {human_duration(_waited(first, now))}: {detail}"
+        yield Refusal(reason, f"{len(found)} of {given.desired} instances: {detail}", given.city)
+
+
+def _available(given: DeploymentFacts, status: WorkloadDeploymentStatus, top: Refusal | None) -> Finding:
+    ready = status.ready_replicas
+    if ready:
+        message = f"{ready}/{status.replicas} instances are ready"
+        return Finding("Available", "True", reasons.STABLE_INSTANCE_FOUND, message)
+    if top is not None:
+        return Finding("Available", "False", top.reason, f"{given.city}: {top.message}")
+    if not given.located:
+        return Finding("Available", "False", reasons.PENDING, "Waiting for a location.")
+    if not given.network_ready:
+        return Finding("Available", "False", reasons.PROVISIONING_NETWORK, "Network is being provisioned")
+    if not status.replicas:
+        return Finding("Available", "False", reasons.LOCATION_ASSIGNED, "Deployment has been assigned a location.")
+    return Finding("Available", "False", reasons.PROVISIONING_INSTANCES, "Instances are being provisioned")
+
+
+def _progress(
+    given: DeploymentFacts,
+    status: WorkloadDeploymentStatus,
+    troubles: Sequence[Refusal],
+    old: WorkloadDeploymentStatus,
+) -> Finding:
+    desired, ready, updated = status.desired_replicas, status.ready_replicas, status.updated_replicas
+    if status.replicas == desired == ready == updated:
+        return progressing(reasons.COMPLETE, f"{given.city}: all {desired} instances are ready")
+    if given.paused:
+        return Finding("Progressing", "Unknown", reasons.PAUSED, f"{given.city}: rollout and scaling are paused")
+    found = worst(_in(given.city, trouble) for trouble in troubles if is_blocking(trouble.reason))
+    if found is not None and not given.deleting:
+        return found
+    outdated = any(instance.template_hash != given.template_hash for instance in given.instances)
+    if not given.deleting and (outdated or _was_rolling(old, given.revision)):
+        message = f"{given.city}: {updated} of {desired} instances are of the newest revision, {ready} are ready"
+        return progressing(reasons.NEW_REVISION, message)
+    message = f"{given.city}: {status.replicas} instances exist, {desired} are wanted, {ready} are ready"
+    return progressing(reasons.SCALING, message)
+
+
+def _in(city: str, refusal: Refusal) -> Refusal:
+    return Refusal(refusal.reason, refusal.message, city, refusal.rule, refusal.change)
+
+
+def _was_rolling(old: WorkloadDeploymentStatus, revision: str) -> bool:
+    """Whether a rollout has begun and not ended: its last instances still have to become ready."""
+    if old.revision and old.revision != revision:
+        return True
+    return any(each.type == "Progressing" and each.reason == reasons.NEW_REVISION for each in old.conditions)
+
+
+def _waited(instance: InstanceView, now: float) -> float:
+    return now - instance.since if instance.since else 0
+
+
+def _patience(instance: InstanceView) -> float:
+    known = reasons.CATALOGUE.get(instance.reason)
+    return known.patience if known and known.patience else float("inf")
+
+
+def _patience_left(given: DeploymentFacts, now: float) -> float | None:
+    waiting = (
+        _patience(instance) - _waited(instance, now)
+        for instance in given.instances
+        if not instance.ready and not instance.deleting and instance.since
+    )
+    left = min((seconds for seconds in waiting if seconds > 0), default=float("inf"))
+    return None if left == float("inf") else left

@@ -1,0 +1,196 @@
+"""A Pod as its Instance sees it: how far it has come, and why no further.
+
+The words are those of kubelets and schedulers; here they become reasons of the catalogue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tarmac.api.declare import Struct
+from tarmac.api.shared import Condition
+from tarmac.decide import reasons
+from tarmac.decide.rollup.conditions import Finding, most_actionable
+from tarmac.decide.verdict import Refusal
+
+_IMAGE: Final = frozenset(
+    [
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "ImageInspectError",
+        "RegistryUnavailable",
+    ]
+)
+_CONFIGURATION: Final = frozenset(
+    ["CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError"]
+)
+
+
+class _Waiting(Struct):
+    reason: str = ""
+    message: str = ""
+
+
+class _Terminated(Struct):
+    reason: str = ""
+    message: str = ""
+    exit_code: int = 0
+
+
+class _State(Struct):
+    waiting: _Waiting | None = None
+    running: dict[str, object] | None = None
+    terminated: _Terminated | None = None
+
+
+class ContainerStatus(Struct, kw_only=True):
+    """One container as it is."""
+
+    name: str = ""
+    state: _State | None = None
+    last_state: _State | None = None
+    restart_count: int = 0
+
+
+class _Metadata(Struct):
+    name: str = ""
+    deletion_timestamp: str | None = None
+
+
+class _Spec(Struct):
+    node_name: str = ""
+
+
+class PodStatus(Struct, kw_only=True):
+    """What the node says."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    qos_class: str = ""
+    conditions: list[Condition] = msgspec.field(default_factory=list[Condition])
+    init_container_statuses: list[ContainerStatus] = msgspec.field(default_factory=list[ContainerStatus])
+    container_statuses: list[ContainerStatus] = msgspec.field(default_factory=list[ContainerStatus])
+
+
+class PodFacts(Struct):
+    """The part of a Pod that its Instance's status needs."""
+
+    metadata: _Metadata
+    spec: _Spec
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """How far the Pod has come. The findings are of the types that the Instance has."""
+
+    node: str
+    programmed: Finding
+    running: Finding
+    ready: Finding
+    restarts: int = 0
+    qos_class: str = ""
+
+    @staticmethod
+    def of(pod: PodFacts) -> PodView:
+        """The view of a decoded Pod."""
+        status = pod.status
+        conditions = {condition.type: condition for condition in status.conditions}
+        return PodView(
+            node=pod.spec.node_name,
+            programmed=_programmed(pod, conditions),
+            running=_running(status),
+            ready=_ready(conditions.get("Ready")),
+            restarts=sum(container.restart_count for container in status.container_statuses),
+            qos_class=status.qos_class,
+        )
+
+
+_decode = msgspec.json.Decoder(PodFacts).decode
+
+
+def read_pod(raw: bytes | msgspec.Raw) -> PodView:
+    """The view of an encoded Pod."""
+    return PodView.of(_decode(raw))
+
+
+def _programmed(pod: PodFacts, conditions: dict[str, Condition]) -> Finding:
+    if not pod.spec.node_name:
+        scheduled = conditions.get("PodScheduled")
+        if scheduled is None or scheduled.status != "False":
+            return _not_yet("Programmed", reasons.PENDING_PROGRAMMING, "Waiting for a node.")
+        known = scheduled.reason if scheduled.reason in reasons.CATALOGUE else reasons.UNSCHEDULABLE
+        return _not_yet("Programmed", known, scheduled.message)
+    sandbox = conditions.get("PodReadyToStartContainers")
+    if sandbox.status == "True" if sandbox else pod.status.pod_ip:
+        return Finding("Programmed", "True", reasons.PROGRAMMED, "Instance has been programmed")
+    trouble = _trouble(pod.status)
+    if trouble is not None:
+        return _not_yet("Programmed", trouble.reason, trouble.message)
+    return _not_yet("Programmed", reasons.PROGRAMMING_IN_PROGRESS, f"{pod.spec.node_name} is making it.")
+
+
+def _running(status: PodStatus) -> Finding:
+    trouble = _trouble(status)
+    if trouble is not None:
+        return _not_yet("Running", trouble.reason, trouble.message)
+    containers = status.container_statuses
+    if containers and all(container.state and container.state.running is not None for container in containers):
+        return Finding("Running", "True", reasons.RUNNING, "Instance is running")
+    if any(container.state and container.state.terminated for container in containers):
+        return _not_yet("Running", reasons.STOPPED, "A container has ended.")
+    return _not_yet("Running", reasons.STARTING, "Containers are starting.")
+
+
+def _ready(condition: Condition | None) -> Finding:
+    if condition is not None and condition.status == "True":
+        return Finding("Ready", "True", reasons.RUNNING, "Instance is ready")
+    message = condition.message if condition and condition.message else "It is not ready to serve."
+    return _not_yet("Ready", reasons.NOT_READY, message)
+
+
+def _trouble(status: PodStatus) -> Refusal | None:
+    """The worst that a container or the node reports."""
+    found = [_container_trouble(each) for each in (*status.init_container_statuses, *status.container_statuses)]
+    if status.reason == reasons.NODE_LOST:
+        found.append(Refusal(reasons.NODE_LOST, status.message))
+    elif status.phase == "Failed":
+        found.append(Refusal(reasons.FAILED, f"{status.reason}: {status.message}" if status.reason else status.message))
+    return most_actionable(refusal for refusal in found if refusal is not None)
+
+
+def _container_trouble(container: ContainerStatus) -> Refusal | None:
+    state = container.state or _State()
+    waiting, ended = state.waiting, state.terminated
+    last = container.last_state.terminated if container.last_state else None
+    if waiting is not None:
+        reason = _waiting_reason(waiting, last)
+        return (
+            Refusal(reason, f"{container.name}: {waiting.message or waiting.reason}", container.name)
+            if reason
+            else None
+        )
+    if ended is not None and ended.reason == "OOMKilled":
+        return Refusal(reasons.OUT_OF_MEMORY, f"{container.name} used more memory than it has.", container.name)
+    return None
+
+
+def _waiting_reason(waiting: _Waiting, last: _Terminated | None) -> str:
+    if waiting.reason in _IMAGE:
+        return reasons.IMAGE_UNAVAILABLE
+    if waiting.reason in _CONFIGURATION:
+        return reasons.SOURCE_NOT_FOUND if "not found" in waiting.message else reasons.CONFIGURATION_ERROR
+    if waiting.reason == "CrashLoopBackOff":
+        return reasons.OUT_OF_MEMORY if last and last.reason == "OOMKilled" else reasons.INSTANCE_CRASHING
+    return waiting.reason if waiting.reason in reasons.CATALOGUE else ""
+
+
+def _not_yet(type: str, reason: str, message: str) -> Finding:
+    return Finding(type, "False", reason, message)

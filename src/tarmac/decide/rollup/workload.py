@@ -1,0 +1,181 @@
+"""A Workload's status, and that of its placements, from its deployments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tarmac.api.compute.workload import Counters, PlacementStatus, WorkloadDeployment, WorkloadStatus
+from tarmac.api.shared import Condition
+from tarmac.decide import reasons
+from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
+from tarmac.decide.rollup.progress import progressing, summary, worst
+from tarmac.decide.verdict import Refusal
+
+_COUNTED = Counters.__struct_fields__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentView:
+    """A deployment as its Workload sees it. `trouble` is its summary's reason when not all is well there."""
+
+    city: str
+    counters: Counters = field(default_factory=Counters)
+    available: Condition | None = None
+    progressing: Condition | None = None
+    trouble: str = ""
+    location: str = ""
+    deleting: bool = False
+
+    @staticmethod
+    def of(deployment: WorkloadDeployment) -> DeploymentView:
+        """The view of a decoded object."""
+        status = deployment.status
+        conditions = {each.type: each for each in status.conditions} if status else {}
+        return DeploymentView(
+            city=deployment.spec.city_code,
+            counters=status or Counters(),
+            available=conditions.get("Available"),
+            progressing=conditions.get("Progressing"),
+            trouble=status.summary.reason if status and status.summary else "",
+            location=status.location.name if status and status.location else "",
+            deleting=deployment.metadata.deletion_timestamp is not None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementFacts:
+    """A placement of the specification: the cities it means now, its deployments, and what is against it."""
+
+    name: str
+    cities: Sequence[str] = ()
+    deployments: Sequence[DeploymentView] = ()
+    blocks: Sequence[Refusal] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadFacts:
+    """What a Workload's status follows from. `orphans` are deployments of placements that are no more."""
+
+    generation: int
+    revision: str = ""
+    placements: Sequence[PlacementFacts] = ()
+    orphans: Sequence[DeploymentView] = ()
+    blocks: Sequence[Refusal] = ()
+    anycast_addresses: Sequence[str] = ()
+    paused: bool = False
+    deleting: bool = False
+
+
+def workload_status(given: WorkloadFacts, old: WorkloadStatus | None, now: float) -> WorkloadStatus:
+    """The whole status; equal to the old one when nothing changed. Placements come in the specification's order."""
+    old = old or WorkloadStatus()
+    before = {placement.name: placement for placement in old.placements}
+    placements = [_placement(each, before.get(each.name), given.generation, now) for each in given.placements]
+    status = WorkloadStatus(
+        observed_generation=given.generation,
+        placements=placements,
+        revision=given.revision,
+        anycast_addresses=list(given.anycast_addresses),
+        deployments=sum(len(each.deployments) for each in given.placements) + len(given.orphans),
+    )
+    _add(status, placements)
+    _add(status, (orphan.counters for orphan in given.orphans))
+    deployments = [each for placement in given.placements for each in placement.deployments]
+    blocks = [*given.blocks, *(block for placement in given.placements for block in placement.blocks)]
+    available = _available(
+        [_condition(placement.conditions, "Available") for placement in placements],
+        given.blocks,
+        Finding("Available", "True", reasons.AVAILABLE_PLACEMENT_FOUND, "At least one available placement was found"),
+        Refusal(reasons.NO_AVAILABLE_PLACEMENTS, "No available placements were found for the workload"),
+    )
+    progress = _progress(deployments, blocks)
+    status.conditions = merge(old.conditions, (available, progress), given.generation, now)
+    status.summary = summary(
+        status.ready_replicas,
+        status.desired_replicas,
+        progress,
+        _trouble(deployments, blocks),
+        paused=given.paused,
+        deleting=given.deleting,
+        cities=_cities(given),
+    )
+    return status
+
+
+def _placement(given: PlacementFacts, old: PlacementStatus | None, generation: int, now: float) -> PlacementStatus:
+    locations = {each.location for each in given.deployments if each.location and not each.deleting}
+    status = PlacementStatus(name=given.name, locations=sorted(locations))
+    _add(status, (deployment.counters for deployment in given.deployments))
+    available = _available(
+        [deployment.available for deployment in given.deployments if not deployment.deleting],
+        given.blocks,
+        Finding("Available", "True", reasons.AVAILABLE_DEPLOYMENT_FOUND, "At least one available deployment was found"),
+        Refusal(reasons.NO_AVAILABLE_DEPLOYMENTS, "No available deployments were found for the placement"),
+    )
+    findings = (available, _progress(given.deployments, given.blocks))
+    status.conditions = merge(old.conditions if old else [], findings, generation, now)
+    return status
+
+
+def _add(total: Counters, parts: Iterable[Counters]) -> None:
+    for part in parts:
+        for name in _COUNTED:
+            setattr(total, name, getattr(total, name) + getattr(part, name))
+
+
+def _available(
+    children: Sequence[Condition | None], blocks: Sequence[Refusal], good: Finding, generic: Refusal
+) -> Finding:
+    """True when one child is; else the most actionable reason of all, or the generic one."""
+    if any(child is not None and child.status == "True" for child in children):
+        return good
+    told = [Refusal(child.reason, child.message) for child in children if child is not None]
+    shown = most_actionable((generic, *blocks, *told)) or generic
+    return Finding("Available", "False", shown.reason, shown.message)
+
+
+def _progress(deployments: Sequence[DeploymentView], blocks: Sequence[Refusal]) -> Finding:
+    """Blocked when one is, then rolling, then scaling, and complete when all are."""
+    found = worst(block for block in blocks if is_blocking(block.reason))
+    if found is not None:
+        return found
+    staying = [each for each in deployments if not each.deleting]
+    children = [each.progressing for each in staying]
+    refused = [child for child in children if child is not None and child.status == "False"]
+    if refused:
+        return _most_actionable_child(refused)
+    for reason, words in ((reasons.NEW_REVISION, "roll out the newest revision"), (reasons.SCALING, "are scaling")):
+        cities = [each.city for each in staying if each.progressing is not None and each.progressing.reason == reason]
+        if cities:
+            return progressing(reason, f"{', '.join(cities)} {words}")
+    paused = next((child for child in children if child is not None and child.status == "Unknown"), None)
+    if paused is not None:
+        return Finding("Progressing", "Unknown", paused.reason, paused.message)
+    if not staying or None in children or len(staying) < len(deployments):
+        return progressing(reasons.SCALING, "Deployments are being made or removed")
+    return progressing(reasons.COMPLETE, "Every instance that is wanted is ready")
+
+
+def _most_actionable_child(refused: Sequence[Condition]) -> Finding:
+    """The children's own messages name their cities; several of one reason stand side by side."""
+    top = max(refused, key=lambda child: reasons.priority(child.reason))
+    messages = [child.message for child in refused if child.reason == top.reason]
+    return Finding("Progressing", "False", top.reason, "; ".join(messages))
+
+
+def _trouble(deployments: Sequence[DeploymentView], blocks: Sequence[Refusal]) -> Refusal | None:
+    below = (Refusal(each.trouble, "", each.city) for each in deployments if each.trouble and not each.deleting)
+    return most_actionable(each for each in (*blocks, *below) if is_telling(each.reason))
+
+
+def _cities(given: WorkloadFacts) -> str:
+    """Cities with something ready, of those that are wanted or have something."""
+    deployments = [each for placement in given.placements for each in placement.deployments if not each.deleting]
+    wanted = {city for placement in given.placements for city in placement.cities}
+    ready = {each.city for each in deployments if each.counters.ready_replicas}
+    return f"{len(ready)}/{len(wanted | {each.city for each in deployments})}"
+
+
+def _condition(conditions: Sequence[Condition], type: str) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == type), None)

@@ -1,0 +1,55 @@
+"""What decisions need of an Instance, from its bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.decide import reasons
+from tarmac.decide.instances import NO_ORDINAL, InstanceView, read_instance
+
+
+def stored(labels: dict[str, str], status: dict[str, Any] | None = None, **metadata: Any) -> bytes:
+    """An Instance as the store holds it, with much that nobody asks for."""
+    spec = {"runtime": {"resources": {"instanceType": "d1"}}, "controller": {"templateHash": "a"}, "volumes": []}
+    obj = {"metadata": {"name": "web-7", "uid": "u", "labels": labels, **metadata}, "spec": spec}
+    return msgspec.json.encode({**obj, "status": status} if status else obj)
+
+
+INDEX = {"compute.datumapis.com/instance-index": "7"}
+
+
+def test_a_ready_instance() -> None:
+    """With its conditions and what runs."""
+    conditions = [
+        {"type": "Programmed", "status": "True", "reason": "Programmed"},
+        {"type": "Ready", "status": "True", "reason": "Running", "lastTransitionTime": "2027-01-15T08:00:00Z"},
+    ]
+    status = {"conditions": conditions, "controller": {"observedTemplateHash": "a"}}
+    assert read_instance(stored(INDEX, status)) == InstanceView(
+        "web-7",
+        7,
+        "a",
+        ready=True,
+        programmed=True,
+        observed_hash="a",
+        reason=reasons.RUNNING,
+        since=1_800_000_000.0,
+    )
+
+
+def test_an_instance_that_nobody_has_looked_at_yet() -> None:
+    """No status, so it waits."""
+    assert read_instance(stored(INDEX)) == InstanceView("web-7", 7, "a", reason=reasons.PENDING)
+
+
+def test_an_instance_on_its_way_out() -> None:
+    """It has a deletion timestamp."""
+    assert read_instance(stored(INDEX, deletionTimestamp="2027-01-15T08:00:00Z")).deleting
+
+
+def test_an_ordinal_is_a_label_and_never_a_guess() -> None:
+    """Names are not taken apart."""
+    for labels in ({}, {"compute.datumapis.com/instance-index": "-1"}, {"compute.datumapis.com/instance-index": "x"}):
+        assert read_instance(stored(labels)).ordinal == NO_ORDINAL
