@@ -93,8 +93,14 @@ def find(body: Any, path: str) -> Any:
     return body
 
 
-def prepare(server: Server, namespace: str) -> None:
-    """Make a namespace, and wait for the account that its pods run under."""
+def play(case: Case, namespace: str, server: Server) -> list[Json]:
+    """A whole case in a new namespace."""
+    _prepare(server, namespace)
+    return Play(server, namespace).run(case)
+
+
+def _prepare(server: Server, namespace: str) -> None:
+    """Make a namespace, and the account that its pods run under where no controller does that."""
     body = json.dumps({"metadata": {"name": namespace}}).encode()
     made = server.send("POST", "/api/v1/namespaces", {"Content-Type": "application/json"}, body, True)
     assert made.status == 201, made.body

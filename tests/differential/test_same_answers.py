@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -10,7 +12,7 @@ from tests.differential.allowed import ALLOWED, Allowed
 from tests.differential.cases import all_cases
 from tests.differential.comparing import differences, report
 from tests.differential.conftest import Pair
-from tests.differential.playing import Play, prepare
+from tests.differential.playing import play
 from tests.differential.steps import Case
 
 pytestmark = pytest.mark.peers
@@ -31,12 +33,9 @@ _used: set[Allowed] = set()
 
 @pytest.mark.parametrize(("number", "case"), list(enumerate(CASES)), ids=[case.id for case in CASES])
 def test_the_servers_agree(pair: Pair, number: int, case: Case) -> None:
-    namespace = f"case-{number}"
-    plays: list[list[object]] = []
-    for server in (pair.real, pair.ours):
-        prepare(server, namespace)
-        plays.append(Play(server, namespace).run(case))
-    found = [each for each in differences(*plays) if not _is_allowed(case, each.where)]
+    with ThreadPoolExecutor(2) as both:
+        real, ours = both.map(partial(play, case, f"case-{number}"), (pair.real, pair.ours))
+    found = [each for each in differences(real, ours) if not _is_allowed(case, each.where)]
     assert not found, report(case, found)
 
 

@@ -7,7 +7,7 @@ from tests.differential.steps import create, delete, feature, get, watch
 
 _INITIAL = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 # A bookmark comes shortly before the time limit of a watch.
-_ENDING = "allowWatchBookmarks=true&timeoutSeconds=3"
+_ENDING = "allowWatchBookmarks=true&timeoutSeconds=4"
 _RV = "metadata.resourceVersion"
 
 CASES = feature(

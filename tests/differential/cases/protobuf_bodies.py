@@ -82,5 +82,5 @@ CASES = feature(
     with_a_mistake=_create(MAPS, config_map("Bad_Name")),
     that_is_none=_sent(create(MAPS, b"not protobuf")),
     cut_short=_sent(create(MAPS, encode_body(config_map(data={"k": "v" * 40}))[:-30])),
-    answers_for_a_workload=get(WORKLOADS).accepting(PROTOBUF),
+    answers_for_a_workload_are_json=get(WORKLOADS).accepting(f"{PROTOBUF},application/json"),
 )
