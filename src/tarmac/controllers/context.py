@@ -30,6 +30,7 @@ class Context:
     metrics: ClientMetrics
     root_ca: str = ""  # PEM of the authority that signs the server's certificate
     sign: Sign | None = None  # None: certificates are approved but not signed here
+    scheduler_names: frozenset[str] = frozenset(("tarmac", "default-scheduler"))  # whose pods are given nodes here
 
     @cached_property
     def addresses(self) -> AddressBook:

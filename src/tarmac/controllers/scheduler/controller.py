@@ -1,0 +1,25 @@
+"""Both schedulers over one copy of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tarmac.controllers.context import Context
+from tarmac.controllers.scheduler.deployments import DeploymentScheduler
+from tarmac.controllers.scheduler.pods import PodScheduler
+from tarmac.controllers.scheduler.state import State
+
+
+class Schedulers:
+    """Locations for deployments, nodes for pods."""
+
+    def __init__(self, context: Context) -> None:
+        state = State(context.client, context.informers, context.scheduler_names)
+        self._deployments = DeploymentScheduler(context, state)
+        self._pods = PodScheduler(context, state)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._deployments.run())
+            group.create_task(self._pods.run())

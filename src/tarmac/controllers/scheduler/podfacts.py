@@ -1,0 +1,54 @@
+"""A Pod as the scheduler sees it on every change: a few fields, read without the rest."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class _Struct(msgspec.Struct, rename="camel"):
+    pass
+
+
+class _Metadata(_Struct):
+    uid: str
+    generation: int = 0
+    deletion_timestamp: str | None = None
+
+
+class _Spec(_Struct):
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int = 0
+    scheduling_gates: list[dict[str, str]] | None = None
+
+
+class _Status(_Struct):
+    phase: str = ""
+
+
+class PodFacts(_Struct):
+    """What decides whether a pod waits for a node, is on one, or neither."""
+
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def uid(self) -> str:
+        """Its identity."""
+        return self.metadata.uid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will never run again, so that its node is free of it."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    def waits_for(self, schedulers: frozenset[str]) -> bool:
+        """Whether one of these schedulers is to find it a node."""
+        spec = self.spec
+        free = not spec.node_name and not spec.scheduling_gates and self.metadata.deletion_timestamp is None
+        return free and spec.scheduler_name in schedulers
+
+
+read_facts = msgspec.json.Decoder(PodFacts).decode
+"""The facts of an encoded Pod."""

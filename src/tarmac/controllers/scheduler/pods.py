@@ -1,0 +1,111 @@
+"""Pod → node: decides one pod after the other and hands the bindings over, many of which are under way at once.
+
+A decision counts as soon as it is made (the pod is assumed to be on its node), so the next one sees it. When a binding
+fails the assumption is taken back and the pod is read again. Deciding never waits for a write, unless writes fall far
+behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tarmac.client.events import EventType, Recorder, Reference
+from tarmac.controllers.context import Context
+from tarmac.controllers.scheduler.backlog import Waiter
+from tarmac.controllers.scheduler.state import State
+from tarmac.controllers.scheduler.writes import Bind, Explain, Writes
+from tarmac.decide.scheduling import Scheduler
+from tarmac.decide.verdict import Refusal
+
+AT_A_TIME = 32  # decisions between chances for everybody else
+LOOK_SECONDS = 0.5  # how soon a change reaches the pods that were set aside
+BUSY = 200  # with more waiting than this nobody reads an event about each
+
+
+class PodScheduler:
+    """Decides for the pods of `State`."""
+
+    def __init__(self, context: Context, state: State) -> None:
+        self._clock = context.client.clock
+        self._recorder: Recorder = context.recorder
+        self._state = state
+        self._scheduler = Scheduler(state.cluster)
+        self._writes = Writes(context.client, state, self._bound, self._failed)
+        self._arrived = asyncio.Event()
+        self._turn = 0
+        state.pods.on_change(self._changed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for informer in self._state.informers:
+            await informer.synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._writes.run())
+            group.create_task(self._wake())
+            group.create_task(self._decide_all())
+
+    def _changed(self, _old: object, _new: object) -> None:
+        if len(self._state.backlog):
+            self._arrived.set()
+
+    async def _decide_all(self) -> NoReturn:
+        backlog = self._state.backlog
+        while True:
+            for _ in range(AT_A_TIME):
+                waiter = backlog.take()
+                if waiter is None:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+                    break
+                await self._decide(waiter)
+            else:
+                await asyncio.sleep(0)
+
+    async def _wake(self) -> NoReturn:
+        """Give those that were set aside another look when their time has come."""
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            self._state.backlog.wake(self._clock.monotonic())
+            if len(self._state.backlog):
+                self._arrived.set()
+
+    async def _decide(self, waiter: Waiter) -> None:
+        if not self._state.waits(waiter):
+            return
+        read = self._state.read(waiter)
+        if read.value is None:
+            await self._refuse(waiter, read.refusals)
+            return
+        self._turn += 1
+        verdict = self._scheduler.choose(read.value, self._turn)
+        if verdict.value is None:
+            await self._refuse(waiter, verdict.refusals)
+            return
+        self._state.place(read.value, verdict.value)
+        await self._writes.put(Bind(waiter, read.value, verdict.value))
+
+    async def _refuse(self, waiter: Waiter, refusals: Sequence[Refusal]) -> None:
+        self._state.backlog.set_aside(waiter, self._clock.monotonic())
+        message = refusals[0].message
+        if len(self._state.backlog) < BUSY:
+            self._event(waiter, "Warning", "FailedScheduling", message)
+        await self._writes.put(Explain(waiter.key, waiter.uid, message))
+
+    def _bound(self, job: Bind) -> None:
+        if len(self._state.backlog) < BUSY:
+            self._event(job.waiter, "Normal", "Scheduled", f"Assigned {job.waiter.key} to {job.node}")
+
+    def _failed(self, job: Bind) -> None:
+        """Take the assumption back, unless the pod turned out to be on a node after all; try again if it waits."""
+        state, waiter = self._state, job.waiter
+        facts = state.facts(waiter)
+        if state.cluster.node_of(waiter.uid) == job.node and (facts is None or facts.spec.node_name != job.node):
+            state.cluster.remove_pod(waiter.uid)
+        if state.waits(waiter):
+            state.backlog.put_back(waiter, self._clock.monotonic())
+
+    def _event(self, waiter: Waiter, type: EventType, reason: str, message: str) -> None:
+        namespace, _, name = waiter.key.partition("/")
+        self._recorder.event(Reference("v1", "Pod", name, namespace, waiter.uid), type, reason, message)

@@ -1,0 +1,132 @@
+"""The scheduler's copy of the cluster, kept in step with what the server says.
+
+Every change of a pod is read as far as it takes to tell whether it waits, is on a node or is gone; the whole pod is
+read once, when it is first decided about or first seen on a node. A pod that is assumed to be on a node is confirmed
+by the change that shows it there, which then costs nothing more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.client.cache import Item
+from tarmac.client.client import Client
+from tarmac.client.informer import Informer, Informers
+from tarmac.client.targets import NODES, PODS, dynamic
+from tarmac.controllers.scheduler.backlog import Backlog, Waiter
+from tarmac.controllers.scheduler.disks import Disks
+from tarmac.controllers.scheduler.podfacts import PodFacts, read_facts
+from tarmac.decide.scheduling import Cluster, Demands, Pod, node_of
+from tarmac.decide.verdict import Verdict
+
+RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class State:
+    """Nodes, what is on them, and the pods that wait."""
+
+    def __init__(self, client: Client, informers: Informers, schedulers: frozenset[str]) -> None:
+        self.cluster = Cluster()
+        self.backlog = Backlog(self._version)
+        self.disks = Disks(client, informers)
+        self.pods: Informer[JsonObject] = informers.informer(PODS)
+        self._nodes = informers.informer(NODES)
+        self._classes = informers.informer(RUNTIME_CLASSES)
+        self._schedulers = schedulers
+        self._demands = Demands()
+        self._nudges = 0  # changes of disks and runtimes
+        self._arrivals = 0  # pods that came to a node
+        self._nodes.on_change(self._node_changed)
+        self.pods.on_change(self._pod_changed)
+        for informer in (self._classes, self.disks.claims, self.disks.volumes):
+            informer.on_change(self._surroundings_changed)
+
+    @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        """What must be complete before anything is decided."""
+        return (self.pods, self._nodes, self._classes, self.disks.claims, self.disks.volumes)
+
+    def facts(self, waiter: Waiter) -> PodFacts | None:
+        """The pod of a waiter as our copy has it; None when it is gone."""
+        item = self.pods.cache.item(waiter.key)
+        facts = read_facts(item.raw) if item is not None else None
+        return facts if facts is not None and facts.uid == waiter.uid else None
+
+    def waits(self, waiter: Waiter) -> bool:
+        """Whether the pod still wants a node from us."""
+        facts = self.facts(waiter)
+        return facts is not None and not facts.ended and facts.waits_for(self._schedulers)
+
+    def read(self, waiter: Waiter) -> Verdict[Pod]:
+        """The pod of a waiter as decisions see it; a "no" when one of its disks cannot be had."""
+        if waiter.pod is not None and waiter.read_at == self._nudges:
+            return Verdict(waiter.pod)
+        obj = self.pods.cache.get(waiter.key) or {}
+        disks = self.disks.of(obj)
+        if disks.value is None:
+            return Verdict(None, disks.refusals)
+        waiter.pod, waiter.read_at = self._demands.pod(obj, self._handler(obj), disks.value), self._nudges
+        waiter.claims = self.disks.unplaced(obj)
+        return Verdict(waiter.pod)
+
+    def place(self, pod: Pod, node: str) -> None:
+        """The pod is on the node, or is assumed to be."""
+        self._arrivals += 1
+        self.cluster.add_pod(pod, node)
+
+    def free_at(self, location: str) -> dict[str, int]:
+        """What nobody has asked for yet on the nodes of a Location that take pods."""
+        free = {"cpu": 0, "memory": 0}
+        for info in self.cluster.nodes.values():
+            node = info.node
+            if node.location == location and not node.taints and not node.unschedulable:
+                free["cpu"] += info.free["cpu"]
+                free["memory"] += info.free["memory"]
+        return free
+
+    def _version(self, sensitive: bool) -> int:
+        return self.cluster.gains + self._nudges + (self._arrivals if sensitive else 0)
+
+    def _handler(self, pod: JsonObject) -> str:
+        name = pod["spec"].get("runtimeClassName")
+        found = self._classes.get(name) if name else None
+        return found["handler"] if found else ""
+
+    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is None:
+            if old is not None:
+                self._gone(old.metadata.uid)
+            return
+        facts = read_facts(new.raw)
+        uid, node = facts.uid, facts.spec.node_name
+        if facts.ended:
+            self._gone(uid)
+        elif node:
+            self.backlog.remove(uid)
+            if self.cluster.node_of(uid) != node:
+                obj = _decode(new.raw)
+                self.place(self._demands.pod(obj, self._handler(obj)), node)
+        elif not facts.waits_for(self._schedulers):
+            self._gone(uid)
+        elif self.cluster.node_of(uid) is None:  # else it is being bound
+            self.backlog.add(new.key, uid, facts.metadata.generation, facts.spec.priority)
+
+    def _gone(self, uid: str) -> None:
+        self.backlog.remove(uid)
+        self.cluster.remove_pod(uid)
+
+    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is None:
+            if old is not None:
+                self.cluster.remove_node(old.metadata.name)
+            return
+        self.cluster.set_node(node_of(_decode(new.raw)))
+
+    def _surroundings_changed(self, _old: Item[Any] | None, _new: Item[Any] | None) -> None:
+        """A disk or a runtime that some pod may have waited for."""
+        self._nudges += 1

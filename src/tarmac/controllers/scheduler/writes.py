@@ -1,0 +1,151 @@
+"""What the scheduler writes: bindings by the thousand, and for pods that nothing fits the reason why.
+
+A fixed number of workers keep as many writes under way; writes that are under way together share a commit in the
+store. Bodies are put together by hand: a binding says the same few things about every pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import msgspec
+
+from tarmac.api.status import ApiError
+from tarmac.base.clock import rfc3339
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError, NotLeader
+from tarmac.client.targets import PODS, encode
+from tarmac.controllers.scheduler.backlog import Waiter
+from tarmac.controllers.scheduler.state import State
+from tarmac.decide.scheduling import Pod
+
+WORKERS = 128
+WAITING = 256  # decisions made ahead of the writes
+UNSCHEDULABLE = "Unschedulable"
+_STRATEGIC = {"accept": "application/json", "content-type": "application/strategic-merge-patch+json"}
+
+_log = log("scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A pod goes to a node."""
+
+    waiter: Waiter
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """A pod goes nowhere, for this reason."""
+
+    key: str
+    uid: str
+    message: str
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] | None = None
+
+
+class _Pod(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_read = msgspec.json.Decoder(_Pod).decode
+
+
+def scheduled_condition(raw: bytes) -> _Condition | None:
+    """What a pod says about its being scheduled."""
+    return next((each for each in _read(raw).status.conditions or () if each.type == "PodScheduled"), None)
+
+
+class Writes:
+    """The workers. `bound` and `failed` are told the outcome of each binding."""
+
+    def __init__(
+        self, client: Client, state: State, bound: Callable[[Bind], None], failed: Callable[[Bind], None]
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._bound = bound
+        self._failed = failed
+        self._jobs: asyncio.Queue[Bind | Explain] = asyncio.Queue(WAITING)
+
+    async def put(self, job: Bind | Explain) -> None:
+        """Hand over a write; waits while too many are ahead of it."""
+        if self._jobs.full():
+            await self._jobs.put(job)
+        else:
+            self._jobs.put_nowait(job)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WORKERS):
+                group.create_task(self._work())
+
+    async def _work(self) -> NoReturn:
+        while True:
+            job = await self._jobs.get()
+            if isinstance(job, Bind):
+                await self._bind(job)
+            else:
+                await self._explain(job)
+
+    async def _bind(self, job: Bind) -> None:
+        pod = job.pod
+        try:
+            for claim in job.waiter.claims:
+                await self._state.disks.place(pod.namespace, claim, job.node)
+            path = PODS.path(pod.namespace, pod.name, "binding")
+            await self._client.call("POST", path, body=_binding(pod, job.node))
+        except NotLeader:
+            raise
+        except (ApiError, ClientError) as error:
+            _log.debug("pod not bound", pod=job.waiter.key, node=job.node, why=str(error))
+            self._failed(job)
+        else:
+            self._bound(job)
+
+    async def _explain(self, job: Explain) -> None:
+        """Write the condition if it says something new. Its time moves only when its status does."""
+        item = self._state.pods.cache.item(job.key)
+        if item is None:
+            return
+        known = scheduled_condition(item.raw)
+        if known is not None and (known.reason, known.message) == (UNSCHEDULABLE, job.message):
+            return
+        condition = {"type": "PodScheduled", "status": "False", "reason": UNSCHEDULABLE, "message": job.message}
+        if known is None or known.status != "False":
+            condition["lastTransitionTime"] = rfc3339(self._client.clock.now())
+        namespace, _, name = job.key.partition("/")
+        patch = {"metadata": {"uid": job.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._client.call(
+                "PATCH", PODS.path(namespace, name, "status"), body=encode(patch), headers=_STRATEGIC
+            )
+        except NotLeader:
+            raise
+        except (ApiError, ClientError) as error:
+            _log.debug("condition not written", pod=job.key, why=str(error))
+
+
+def _binding(pod: Pod, node: str) -> bytes:
+    """Names and uids need no escaping: the server has checked them."""
+    return (
+        f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{pod.name}","namespace":"{pod.namespace}",'
+        f'"uid":"{pod.uid}"}},"target":{{"apiVersion":"v1","kind":"Node","name":"{node}"}}}}'
+    ).encode()
