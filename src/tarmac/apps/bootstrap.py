@@ -15,6 +15,7 @@ from tarmac.client.client import Client
 from tarmac.client.targets import dynamic
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_RUNTIME_CLASSES = ("gvisor", "runc", "vm")
 _SYSTEM_PRIORITY = 2_000_000_000
 _FIELD_MANAGER = "tarmac-bootstrap"
 
@@ -31,6 +32,8 @@ def _initial() -> Iterable[tuple[str, JsonObject]]:
         ("system-node-critical", _SYSTEM_PRIORITY + 1000),
     ):
         yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
+    for name in _RUNTIME_CLASSES:
+        yield "runtimeclasses", _named("node.k8s.io/v1", "RuntimeClass", name, handler=name)
 
 
 async def ensure_initial_objects(client: Client) -> None:
