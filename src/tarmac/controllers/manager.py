@@ -18,10 +18,16 @@ from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.metrics import ClientMetrics
 from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.context import Context, Sign
+from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.garbage.collector import GarbageCollector
+from tarmac.controllers.instance.controller import InstanceController
+from tarmac.controllers.location.controller import LocationController
 from tarmac.controllers.namespace.controller import NamespaceController
+from tarmac.controllers.network.controller import NetworkControllers
+from tarmac.controllers.scheduler.controller import Schedulers
 from tarmac.controllers.serviceaccount.controller import ServiceAccountController
 from tarmac.controllers.volume.protection import VolumeProtection
+from tarmac.controllers.workload.controller import WorkloadController
 
 COMPONENT = "tarmac-controllers"
 
@@ -49,6 +55,12 @@ CONTROLLERS: Mapping[str, Build] = {
     "serviceaccount": ServiceAccountController,
     "certificates": CertificateController,
     "volume": VolumeProtection,
+    "workload": WorkloadController,
+    "deployment": DeploymentController,
+    "instance": InstanceController,
+    "scheduler": Schedulers,
+    "network": NetworkControllers,
+    "location": LocationController,
 }
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.scaling import ScaleSettings
-from tarmac.api.declare import Field, IntOrString, Struct
+from tarmac.api.declare import Field, IntOrString, Struct, Time
 from tarmac.api.shared import (
     Conditions,
     Kind,
@@ -97,6 +97,15 @@ class PlacementStatus(Counters, kw_only=True):
     locations: Annotated[list[str], Field("Locations that were chosen.")] = []
 
 
+class RevisionRecord(Struct):
+    """A template that was rolled out, kept so that one can go back to it."""
+
+    number: Annotated[int, Field("Counts up; going back makes a new revision.", minimum=1)]
+    template_hash: Annotated[str, Field("Name of the template's content, as Instances carry it.")]
+    created: Annotated[Time, Field("When it was first rolled out.")]
+    template: Annotated[str, Field("The template as JSON, compressed (zlib) and encoded (base64).")]
+
+
 class WorkloadStatus(Counters):
     """The workload as it is."""
 
@@ -105,6 +114,9 @@ class WorkloadStatus(Counters):
     deployments: Annotated[int, Field("WorkloadDeployments, those being deleted included.", minimum=0)] = 0
     placements: Annotated[list[PlacementStatus], Field("Each placement as it is.", key="name")] = []
     revision: Annotated[str, Field("Revision of the newest template.")] = ""
+    revisions: Annotated[
+        list[RevisionRecord], Field("The last templates, the newest last.", key="number", max_items=20)
+    ] = []
     anycast_addresses: Annotated[list[str], Field("Shared addresses announced from every city that is ready.")] = []
     summary: Annotated[Summary | None, Field("The workload in a few words.")] = None
 

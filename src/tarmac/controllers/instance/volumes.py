@@ -10,16 +10,7 @@ import itertools
 from collections.abc import Iterable
 
 from tarmac.api.compute.instance import Instance, InstanceSpec
-from tarmac.api.compute.names import (
-    LABEL_CITY_CODE,
-    LABEL_DEPLOYMENT_NAME,
-    LABEL_DEPLOYMENT_UID,
-    LABEL_INSTANCE_INDEX,
-    LABEL_PLACEMENT_NAME,
-    LABEL_WORKLOAD_NAME,
-    LABEL_WORKLOAD_UID,
-    claim_name,
-)
+from tarmac.api.compute.names import claim_name, identity_of
 from tarmac.api.compute.validation.volumes import IMAGES
 from tarmac.api.compute.volumes import DiskSource, Volume, VolumeAttachment
 from tarmac.api.declare import encode
@@ -28,15 +19,6 @@ from tarmac.api.shared import OwnerReference
 
 STORAGE_CLASS = "tarmac-local"
 _DEVICES = "/dev/disk/by-id/datumcloud-"
-_KEPT_LABELS = (
-    LABEL_WORKLOAD_UID,
-    LABEL_WORKLOAD_NAME,
-    LABEL_PLACEMENT_NAME,
-    LABEL_DEPLOYMENT_NAME,
-    LABEL_DEPLOYMENT_UID,
-    LABEL_CITY_CODE,
-    LABEL_INSTANCE_INDEX,
-)
 
 
 def pod_volumes(instance: Instance) -> list[JsonObject]:
@@ -88,12 +70,11 @@ def claims(instance: Instance) -> list[JsonObject]:
 
 def _claim(instance: Instance, volume: str, disk: DiskSource) -> JsonObject:
     meta, own = disk.template.metadata, instance.metadata
-    labels = {name: own.labels[name] for name in _KEPT_LABELS if name in own.labels}
     owner = next((each for each in own.owner_references if each.controller), None)
     metadata: JsonObject = {
         "name": claim_name(own.name, volume),
         "namespace": own.namespace,
-        "labels": {**(meta.labels if meta else {}), **labels},
+        "labels": {**(meta.labels if meta else {}), **identity_of(own.labels)},
         "annotations": meta.annotations if meta else {},
         "ownerReferences": [] if owner is None or disk.template.spec.retain else [_belonging(owner)],
     }

@@ -1,0 +1,1 @@
+"""WorkloadDeployment → its Instances and NetworkBindings, and their state back into the deployment."""

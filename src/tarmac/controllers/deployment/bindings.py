@@ -1,0 +1,89 @@
+"""The NetworkBindings of deployments: one per interface, made again when the interface's network changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.networking.network import NetworkBinding
+from tarmac.api.shared import LocationReference, ObjectMeta
+from tarmac.api.status import AlreadyExists, NotFound
+from tarmac.client.cache import Item, by_label
+from tarmac.client.controller import Controller, controller_key
+from tarmac.controllers.context import Context
+from tarmac.controllers.deployment.documents import binding_documents
+from tarmac.controllers.deployment.network import NetworkState
+from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
+from tarmac.controllers.network.contexts import context_of_claim
+from tarmac.controllers.network.networks import BY_NETWORK, network_of_binding
+from tarmac.controllers.targets import NETWORK_BINDINGS
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal
+
+MANAGER = "tarmac-deployment"
+BY_DEPLOYMENT = "deployment"
+
+_owner = controller_key("WorkloadDeployment")
+
+
+class Bindings:
+    """Makes and removes them, and knows which deployments a change of a network concerns."""
+
+    def __init__(self, context: Context, networks: NetworkState) -> None:
+        self._resource = context.client.resource(NETWORK_BINDINGS)
+        self._networks = networks
+        self._known = networks.bindings
+        self._known.add_index(BY_DEPLOYMENT, by_label(LABEL_DEPLOYMENT_UID))
+        self._known.add_index(BY_CONTEXT, context_of_binding)
+        self._known.add_index(BY_NETWORK, network_of_binding)
+
+    def wake(self, controller: Controller) -> None:
+        """Call the controller for every deployment whose networks change."""
+        controller.watches(self._known, _owner)
+        controller.watches(self._networks.networks, lambda item: self._owners(BY_NETWORK, item.key))
+        controller.watches(self._networks.contexts, lambda item: self._owners(BY_CONTEXT, item.key))
+        controller.watches(self._networks.subnets, self._of_subnet)
+
+    def _of_subnet(self, item: Item[Any]) -> list[str]:
+        return [key for context in context_of_claim(item) for key in self._owners(BY_CONTEXT, context)]
+
+    def _owners(self, index: str, value: str) -> list[str]:
+        return [key for binding in self._known.indexed(index, value) for key in _owner(binding)]
+
+    async def ensure(self, deployment: WorkloadDeployment, location: LocationReference) -> Refusal | None:
+        """Make what is missing and remove what is not wanted; why that is not possible, if so."""
+        wanted = {each.metadata.name: each for each in binding_documents(deployment, location)}
+        for item in self._known.indexed(BY_DEPLOYMENT, deployment.metadata.uid):
+            binding = wanted.get(item.metadata.name)
+            if binding is None or binding.spec != item.object.spec:
+                await self._remove(item)
+        for binding in wanted.values():
+            item = self._known.cache.item(f"{binding.metadata.namespace}/{binding.metadata.name}")
+            if item is None:
+                await self._create(binding)
+            elif item.metadata.controller is None or item.metadata.controller.uid != deployment.metadata.uid:
+                return _taken(binding.metadata, item.metadata.deletion_timestamp is not None)
+        return None
+
+    async def _create(self, binding: NetworkBinding) -> None:
+        try:
+            await self._resource.create(binding, manager=MANAGER)
+        except AlreadyExists:
+            return  # our copy is behind; the binding that is there will wake us
+
+    async def _remove(self, item: Item[NetworkBinding]) -> None:
+        metadata = item.metadata
+        if metadata.deletion_timestamp is None:
+            try:
+                await self._resource.delete(metadata.name, metadata.namespace, uid=metadata.uid)
+            except NotFound:
+                return
+
+
+def _taken(metadata: ObjectMeta, going: bool) -> Refusal:
+    name = metadata.name
+    if going:
+        return Refusal(reasons.NAME_BEING_DELETED, f"An older NetworkBinding {name} is still being deleted.", name)
+    change = f"Delete NetworkBinding {name}."
+    return Refusal(reasons.NAME_TAKEN, f"NetworkBinding {name} belongs to someone else.", name, change=change)

@@ -1,0 +1,160 @@
+"""Keeps the Instances of one city as decided: as many as wanted, of the newest template, gated until they may start.
+
+Every pass computes its steps from what exists, acts on all of them at once and reports; so a pass may be repeated, cut
+short or run on a copy that is a moment old. Changes of Instances are gathered for a moment, so that a thousand of them
+cost a few passes and not a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tarmac.api.compute.names import FINALIZER, LABEL_DEPLOYMENT_UID
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.shared import LocationReference
+from tarmac.api.status import NotFound
+from tarmac.client.cache import Item
+from tarmac.client.controller import RetryAfter, controller_key
+from tarmac.controllers.addressbook import Attachment
+from tarmac.controllers.conditions import find
+from tarmac.controllers.context import Context
+from tarmac.controllers.deployment.bindings import Bindings
+from tarmac.controllers.deployment.fleets import Fleets
+from tarmac.controllers.deployment.instances import Instances, Refused
+from tarmac.controllers.deployment.network import NetworkState
+from tarmac.controllers.targets import DEPLOYMENTS, INSTANCES
+from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.decide import rollout
+from tarmac.decide.rollup import DeploymentFacts, deployment_status
+from tarmac.decide.verdict import Refusal
+
+MANAGER = "tarmac-deployment"
+SCHEDULED = "Scheduled"
+GATHER_SECONDS = 0.05
+AGAIN_SECONDS = 15.0  # for what no watched object tells: a refusal by the server
+
+_OF_DEPLOYMENT = controller_key("WorkloadDeployment")
+
+
+class DeploymentController:
+    """Reconciles by the WorkloadDeployment's key."""
+
+    def __init__(self, context: Context) -> None:
+        client, informers = context.client, context.informers
+        self._clock = client.clock
+        self._deployments = client.resource(DEPLOYMENTS)
+        self._known = informers.informer(DEPLOYMENTS)
+        known_instances = informers.informer(INSTANCES)
+        self._fleets = Fleets(known_instances)
+        self._networks = NetworkState(informers)
+        self._bindings = Bindings(context, self._networks)
+        self._instances = Instances(context)
+        self._controller = context.controller("deployment", self.reconcile, workers=16)
+        self._controller.watches(self._known)
+        self._controller.awaits(known_instances)
+        known_instances.on_change(self._instance_changed)
+        self._bindings.wake(self._controller)
+        for informer in (*context.addresses.informers, *self._instances.informers):
+            self._controller.awaits(informer)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    def _instance_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        for item in (old, new):
+            for key in _OF_DEPLOYMENT(item) if item is not None else ():
+                self._controller.queue.add_after(key, GATHER_SECONDS)
+
+    async def reconcile(self, key: str) -> RetryAfter | None:
+        """One pass over one deployment."""
+        deployment = self._known.get(key)
+        if deployment is None:
+            return None
+        if deployment.metadata.deletion_timestamp is not None:
+            await self._finish(deployment)
+            return None
+        location = deployment.status.location if deployment.status else None
+        if location is None:
+            await self._explain(deployment, self._scheduling(deployment), network_ready=False)
+            return None
+        refusal = await self._bindings.ensure(deployment, location)
+        networks = self._networks.attachments(deployment)
+        try:
+            await self._step(deployment, location, networks.value)
+        except Refused as refused:
+            refusal = refused.refusal
+        blocks = networks.refusals if refusal is None else (refusal, *networks.refusals)
+        again = await self._explain(deployment, blocks, network_ready=networks.decided)
+        return (
+            RetryAfter(min(AGAIN_SECONDS, again or AGAIN_SECONDS)) if refusal else RetryAfter(again) if again else None
+        )
+
+    def _scheduling(self, deployment: WorkloadDeployment) -> list[Refusal]:
+        """Why the scheduler has no Location for it, as it said itself."""
+        said = find(deployment.status.conditions, SCHEDULED) if deployment.status else None
+        return [Refusal(said.reason, said.message)] if said is not None and said.status == "False" else []
+
+    async def _step(
+        self, deployment: WorkloadDeployment, location: LocationReference, networks: Sequence[Attachment] | None
+    ) -> None:
+        """Remove, make and release Instances as decided."""
+        uid, goal = deployment.metadata.uid, goal_of(deployment)
+        members = self._fleets.of(uid)
+        steps = rollout.plan(goal, self._fleets.views(uid))
+        await self._instances.remove([members[each.instance.name] for each in steps.remove])
+        await self._instances.make(deployment, location, goal.template_hash, steps.create, networks)
+        if networks is not None:
+            members = self._fleets.of(uid).values()
+            await self._instances.release([member for member in members if member.waits_for_network], networks)
+        ordinals = {view.ordinal for view in self._fleets.views(uid)}
+        await self._instances.remove_disks(uid, goal.desired, ordinals)
+
+    async def _explain(
+        self, deployment: WorkloadDeployment, blocks: Sequence[Refusal], *, network_ready: bool
+    ) -> float | None:
+        """Write the status; in how many seconds time alone changes it."""
+        own, goal, known = deployment.metadata, goal_of(deployment), deployment.status
+        facts = DeploymentFacts(
+            city=deployment.spec.city_code,
+            generation=own.generation,
+            desired=goal.desired,
+            template_hash=goal.template_hash,
+            revision=goal.template_hash,
+            selector=f"{LABEL_DEPLOYMENT_UID}={own.uid}",
+            instances=list(self._fleets.views(own.uid)),
+            blocks=blocks,
+            located=known is not None and known.location is not None,
+            network_ready=network_ready,
+            paused=goal.paused,
+            deleting=own.deletion_timestamp is not None,
+        )
+        status, again = deployment_status(facts, known, self._clock.now())
+        await write_status(self._deployments, own, known, status, MANAGER)
+        return again
+
+    async def _finish(self, deployment: WorkloadDeployment) -> None:
+        """Let a deleted deployment go when all its Instances are gone."""
+        metadata = deployment.metadata
+        members = list(self._fleets.of(metadata.uid).values())
+        await self._instances.remove([member for member in members if not member.view.deleting])
+        if not members and FINALIZER in metadata.finalizers:
+            kept = [each for each in metadata.finalizers if each != FINALIZER]
+            try:
+                await set_finalizers(self._deployments, metadata, kept)
+            except NotFound:
+                return
+
+
+def goal_of(deployment: WorkloadDeployment) -> rollout.Goal:
+    """What the deployment's Instances should become."""
+    spec = deployment.spec
+    desired = rollout.desired_replicas(spec.scale_settings, spec.replicas)
+    return rollout.Goal(
+        desired=desired,
+        template_hash=rollout.template_hash(spec.template),
+        limits=rollout.limits(spec.rollout, desired),
+        ordered=spec.scale_settings.instance_management_policy == "OrderedReady",
+        paused=spec.paused,
+    )

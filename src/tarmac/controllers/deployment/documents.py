@@ -1,0 +1,75 @@
+"""The objects that a WorkloadDeployment has made: Instances from its template, one NetworkBinding per interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tarmac.api.compute.instance import Instance, InstanceController, InstanceSpec, SchedulingGate
+from tarmac.api.compute.names import (
+    API_VERSION,
+    INSTANCE_FINALIZER,
+    LABEL_DEPLOYMENT_UID,
+    LABEL_INSTANCE_INDEX,
+    binding_name,
+    identity_of,
+    instance_name,
+)
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.networking.network import NetworkBinding, NetworkBindingSpec, NetworkRef
+from tarmac.api.shared import LocationReference, ObjectMeta, OwnerReference
+
+
+def instance_document(
+    deployment: WorkloadDeployment,
+    location: LocationReference,
+    ordinal: int,
+    template_hash: str,
+    gates: Iterable[str],
+    annotations: Mapping[str, str],
+) -> Instance:
+    """The Instance at an ordinal. Template labels never hide those it is found by."""
+    template, own = deployment.spec.template, deployment.metadata
+    meta = template.metadata
+    content = {field: getattr(template.spec, field) for field in template.spec.__struct_fields__}
+    return Instance(
+        metadata=ObjectMeta(
+            name=instance_name(own.name, ordinal),
+            namespace=own.namespace,
+            labels={
+                **(meta.labels if meta else {}),
+                **identity_of(own.labels),
+                LABEL_DEPLOYMENT_UID: own.uid,
+                LABEL_INSTANCE_INDEX: str(ordinal),
+            },
+            annotations={**(meta.annotations if meta else {}), **annotations},
+            finalizers=[INSTANCE_FINALIZER],
+            owner_references=[_owned_by(deployment)],
+        ),
+        spec=InstanceSpec(
+            **content,
+            location=location,
+            controller=InstanceController(template_hash, [SchedulingGate(gate) for gate in gates]),
+        ),
+    )
+
+
+def binding_documents(deployment: WorkloadDeployment, location: LocationReference) -> list[NetworkBinding]:
+    """A wish for a network at the deployment's Location, for each interface in order."""
+    own = deployment.metadata
+    return [
+        NetworkBinding(
+            metadata=ObjectMeta(
+                name=binding_name(own.name, index),
+                namespace=own.namespace,
+                labels={**identity_of(own.labels), LABEL_DEPLOYMENT_UID: own.uid},
+                owner_references=[_owned_by(deployment)],
+            ),
+            spec=NetworkBindingSpec(NetworkRef(nic.network.name, nic.network.namespace), location),
+        )
+        for index, nic in enumerate(deployment.spec.template.spec.network_interfaces)
+    ]
+
+
+def _owned_by(deployment: WorkloadDeployment) -> OwnerReference:
+    own = deployment.metadata
+    return OwnerReference(API_VERSION, "WorkloadDeployment", own.name, own.uid, True, True)

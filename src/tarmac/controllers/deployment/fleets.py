@@ -1,0 +1,75 @@
+"""The Instances of every deployment as a few facts each, kept in step with the shared copy.
+
+A deployment looks at all its Instances whenever one of them changes. Reading a thousand objects for each of a
+thousand changes would be a million reads, so each object is read once, when it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.names import GATE_NETWORK, LABEL_DEPLOYMENT_UID
+from tarmac.client.cache import Item
+from tarmac.client.informer import Informer
+from tarmac.decide.instances import InstanceFacts, InstanceView
+
+_read = msgspec.json.Decoder(InstanceFacts).decode
+
+
+class Member(NamedTuple):
+    """One Instance: what decisions see, its identity, and the gates that it waits behind."""
+
+    key: str
+    view: InstanceView
+    uid: str
+    version: str
+    gates: tuple[str, ...]
+
+    @property
+    def waits_for_network(self) -> bool:
+        """Whether it has no addresses yet."""
+        return GATE_NETWORK in self.gates and not self.view.deleting
+
+
+class Fleets:
+    """Members by the uid of their deployment, then by name."""
+
+    def __init__(self, instances: Informer[Instance]) -> None:
+        self._members: dict[str, dict[str, Member]] = {}
+        instances.on_change(self._changed)
+
+    def of(self, deployment_uid: str) -> dict[str, Member]:
+        """The members of a deployment. Shared: do not change it, and do not hold it over an await."""
+        return self._members.get(deployment_uid, {})
+
+    def views(self, deployment_uid: str) -> Iterator[InstanceView]:
+        """What decisions see of them."""
+        return (member.view for member in self.of(deployment_uid).values())
+
+    def _changed(self, old: Item[Instance] | None, new: Item[Instance] | None) -> None:
+        if old is not None and (new is None or _deployment(new) != _deployment(old)):
+            self._drop(_deployment(old), old.metadata.name)
+        if new is not None and (uid := _deployment(new)):
+            self._members.setdefault(uid, {})[new.metadata.name] = _member(new)
+
+    def _drop(self, uid: str, name: str) -> None:
+        members = self._members.get(uid)
+        if members is not None:
+            members.pop(name, None)
+            if not members:
+                del self._members[uid]
+
+
+def _deployment(item: Item[Instance]) -> str:
+    return (item.metadata.labels or {}).get(LABEL_DEPLOYMENT_UID, "")
+
+
+def _member(item: Item[Instance]) -> Member:
+    facts = _read(item.raw)
+    controller = facts.spec.controller
+    gates = tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
+    return Member(item.key, InstanceView.of(facts), item.metadata.uid, item.metadata.resource_version, gates)

@@ -1,0 +1,170 @@
+"""Making, releasing and removing the Instances of a deployment, many at a time.
+
+An Instance is never changed except to take a gate away. Its addresses are written in the same write that takes away
+the gate `Network`, or at once when the networks are ready beforehand; the gate `Quota` is there only where a quota
+could say no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.names import (
+    GATE_NETWORK,
+    GATE_QUOTA,
+    LABEL_DEPLOYMENT_UID,
+    LABEL_INSTANCE_INDEX,
+    instance_name,
+)
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.networking.interfaces import encode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.schema import JsonObject
+from tarmac.api.shared import LocationReference
+from tarmac.api.status import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from tarmac.client.cache import by_label, by_namespace
+from tarmac.client.targets import VOLUME_CLAIMS
+from tarmac.controllers.addressbook import Attachment
+from tarmac.controllers.context import Context
+from tarmac.controllers.deployment.documents import instance_document
+from tarmac.controllers.deployment.fleets import Member
+from tarmac.controllers.targets import INSTANCES, RESOURCE_QUOTAS
+from tarmac.controllers.writing import in_batches
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal
+
+MANAGER = "tarmac-deployment"
+BY_NAMESPACE, BY_DEPLOYMENT = "namespace", "deployment"
+
+
+class Refused(Exception):
+    """An Instance cannot be made now."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+class Instances:
+    """The writes of the deployment controller on Instances and their disks."""
+
+    def __init__(self, context: Context) -> None:
+        self._instances = context.client.resource(INSTANCES)
+        self._claims = context.client.resource(VOLUME_CLAIMS)
+        self._addresses = context.addresses
+        self._quotas = context.informers.informer(RESOURCE_QUOTAS)
+        self._quotas.add_index(BY_NAMESPACE, by_namespace)
+        self._known_claims = context.informers.informer(VOLUME_CLAIMS)
+        self._known_claims.add_index(BY_DEPLOYMENT, by_label(LABEL_DEPLOYMENT_UID))
+        self.informers = (self._quotas, self._known_claims)
+
+    async def make(
+        self,
+        deployment: WorkloadDeployment,
+        location: LocationReference,
+        template_hash: str,
+        ordinals: Sequence[int],
+        attachments: Sequence[Attachment] | None,
+    ) -> None:
+        """Make Instances at these ordinals. Raises Refused when one cannot be made."""
+        limited = bool(self._quotas.indexed(BY_NAMESPACE, deployment.metadata.namespace))
+        quota = (GATE_QUOTA,) if limited else ()
+
+        async def make_one(ordinal: int) -> None:
+            annotations = self._addressed(deployment, ordinal, attachments)
+            gates = quota if annotations is not None else (GATE_NETWORK, *quota)
+            await self._create(
+                instance_document(deployment, location, ordinal, template_hash, gates, annotations or {})
+            )
+
+        await in_batches(make_one, ordinals)
+
+    def _addressed(
+        self, deployment: WorkloadDeployment, ordinal: int, attachments: Sequence[Attachment] | None
+    ) -> dict[str, str] | None:
+        """The annotation with the Instance's addresses; None while there are none to be had."""
+        if attachments is None:
+            return None
+        own = deployment.metadata
+        verdict = self._addresses.assign(f"{own.namespace}/{instance_name(own.name, ordinal)}", attachments)
+        return None if verdict.value is None else {ANNOTATION_INTERFACES: encode_interfaces(verdict.value)}
+
+    async def _create(self, instance: Instance) -> None:
+        key = f"{instance.metadata.namespace}/{instance.metadata.name}"
+        try:
+            await self._instances.create(instance, manager=MANAGER)
+        except AlreadyExists:
+            self._addresses.forget(key)
+            await self._check_ours(instance)
+        except ApiError as error:
+            self._addresses.forget(key)
+            if isinstance(error, Forbidden) and "exceeded quota" in str(error):
+                raise Refused(Refusal(reasons.QUOTA_EXHAUSTED, str(error))) from error
+            raise
+
+    async def _check_ours(self, instance: Instance) -> None:
+        """Our copy may be behind, or the name is somebody else's."""
+        metadata = instance.metadata
+        try:
+            present = (await self._instances.get(metadata.name, metadata.namespace)).metadata
+        except NotFound:
+            return
+        owners = {owner.uid for owner in present.owner_references if owner.controller}
+        if owners != {owner.uid for owner in metadata.owner_references}:
+            raise Refused(_taken(metadata.name, present.deletion_timestamp is not None))
+
+    async def release(self, members: Iterable[Member], attachments: Sequence[Attachment]) -> None:
+        """Give addresses to Instances that wait for networks, and take that gate away."""
+
+        async def release_one(member: Member) -> None:
+            verdict = self._addresses.assign(member.key, attachments)
+            if verdict.value is None:
+                raise Refused(verdict.refusals[0])
+            gates = [{"name": gate} for gate in member.gates if gate != GATE_NETWORK]
+            patch: JsonObject = {
+                "metadata": {
+                    "resourceVersion": member.version,
+                    "annotations": {ANNOTATION_INTERFACES: encode_interfaces(verdict.value)},
+                },
+                "spec": {"controller": {"schedulingGates": gates or None}},
+            }
+            namespace, _, name = member.key.rpartition("/")
+            try:
+                await self._instances.patch(name, patch, namespace, manager=MANAGER)
+            except (Conflict, NotFound):
+                return  # it has changed meanwhile, and that change brings us back
+
+        await in_batches(release_one, list(members))
+
+    async def remove(self, members: Iterable[Member]) -> None:
+        """Delete Instances; those that are gone or replaced already are left alone."""
+
+        async def remove_one(member: Member) -> None:
+            namespace, _, name = member.key.rpartition("/")
+            try:
+                await self._instances.delete(name, namespace, uid=member.uid)
+            except (Conflict, NotFound):
+                return
+
+        await in_batches(remove_one, list(members))
+
+    async def remove_disks(self, deployment_uid: str, desired: int, ordinals: set[int]) -> None:
+        """Delete the disks of ordinals that are scaled away and have no Instance any more, unless to be retained."""
+        for item in self._known_claims.indexed(BY_DEPLOYMENT, deployment_uid):
+            metadata = item.metadata
+            ordinal = int((metadata.labels or {}).get(LABEL_INSTANCE_INDEX, "-1"))
+            owned = any(owner.uid == deployment_uid for owner in metadata.owner_references or ())
+            if ordinal < desired or ordinal in ordinals or not owned or metadata.deletion_timestamp is not None:
+                continue
+            try:
+                await self._claims.delete(metadata.name, metadata.namespace, uid=metadata.uid)
+            except (Conflict, NotFound):
+                continue
+
+
+def _taken(name: str, going: bool) -> Refusal:
+    if going:
+        return Refusal(reasons.NAME_BEING_DELETED, f"An older Instance {name} is still being deleted.", name)
+    message = f"Instance {name} belongs to someone else."
+    return Refusal(reasons.NAME_TAKEN, message, name, change=f"Delete Instance {name}.")

@@ -1,0 +1,107 @@
+"""Whether the networks of a deployment are usable at its Location, and through which subnets.
+
+A deployment asks for a network at a place with a NetworkBinding; the network's controller answers with a context and
+its subnets. Until every interface has a subnet of every family it wants, new Instances wait behind the gate `Network`.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.compute.instance import NetworkInterface
+from tarmac.api.compute.names import binding_name
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet
+from tarmac.api.shared import Condition, IPFamily, ObjectMeta
+from tarmac.client.informer import Informers
+from tarmac.controllers.addressbook import Attachment
+from tarmac.controllers.conditions import find, holds
+from tarmac.controllers.network.contexts import context_of_claim
+from tarmac.controllers.network.subnets import BY_CONTEXT, range_of
+from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS, SUBNETS
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal, Verdict
+
+
+class NetworkState:
+    """Networks, bindings, contexts and subnets as they are now."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.networks = informers.informer(NETWORKS)
+        self.bindings = informers.informer(NETWORK_BINDINGS)
+        self.contexts = informers.informer(NETWORK_CONTEXTS)
+        self.subnets = informers.informer(SUBNETS)
+        self.subnets.add_index(BY_CONTEXT, context_of_claim)
+
+    def attachments(self, deployment: WorkloadDeployment) -> Verdict[tuple[Attachment, ...]]:
+        """Every interface of the deployment, or the first reason why there is none yet."""
+        found: list[Attachment] = []
+        for index, nic in enumerate(deployment.spec.template.spec.network_interfaces):
+            verdict = self._attachment(deployment, index, nic)
+            if verdict.value is None:
+                return Verdict(None, verdict.refusals)
+            found.append(verdict.value)
+        return Verdict(tuple(found))
+
+    def _attachment(self, deployment: WorkloadDeployment, index: int, nic: NetworkInterface) -> Verdict[Attachment]:
+        namespace = nic.network.namespace or deployment.metadata.namespace
+        key = f"{namespace}/{nic.network.name}"
+        network = self.networks.get(key)
+        if network is None:
+            return _no(reasons.NETWORK_NOT_FOUND, f"Network {key} does not exist.", f"Create Network {key}.")
+        families = nic.ip_families or network.spec.ip_families
+        for family in families:
+            if family not in network.spec.ip_families:
+                change = f"Remove {family} from the interface {nic.name}."
+                return _no(reasons.ADDRESS_FAMILY_NOT_CARRIED, f"Network {key} does not carry {family}.", change)
+        binding = self.bindings.get(f"{deployment.metadata.namespace}/{binding_name(deployment.metadata.name, index)}")
+        context = self._context(binding)
+        if context is None:
+            return _waiting(binding.status.conditions if binding and binding.status else [])
+        ranges = self._ranges(context, families)
+        if ranges is None:
+            return _no(reasons.SUBNET_NOT_READY, f"Network {key} has no subnet here yet.")
+        return Verdict(Attachment(nic.name, key, _vni(network), _mtu(network, context), ranges, nic.network_policy))
+
+    def _context(self, binding: NetworkBinding | None) -> NetworkContext | None:
+        if binding is None or binding.status is None or not holds(binding.status.conditions, "Ready"):
+            return None
+        reference = binding.status.network_context_ref
+        if reference is None:
+            return None
+        return self.contexts.get(f"{reference.namespace or binding.metadata.namespace}/{reference.name}")
+
+    def _ranges(self, context: NetworkContext, families: list[IPFamily]) -> dict[IPFamily, str] | None:
+        subnets = [item.object for item in self.subnets.indexed(BY_CONTEXT, _key(context.metadata))]
+        ranges = {subnet.spec.ip_family: _range(subnet) for subnet in subnets if _range(subnet)}
+        return {family: ranges[family] for family in families} if ranges.keys() >= set(families) else None
+
+
+def _key(metadata: ObjectMeta) -> str:
+    return f"{metadata.namespace}/{metadata.name}"
+
+
+def _range(subnet: Subnet) -> str:
+    return range_of(subnet.status) if subnet.status and holds(subnet.status.conditions, "Ready") else ""
+
+
+def _vni(network: Network) -> int:
+    return network.status.vni if network.status else 0
+
+
+def _mtu(network: Network, context: NetworkContext) -> int:
+    return (context.status.mtu if context.status else 0) or network.spec.mtu
+
+
+def _waiting(conditions: list[Condition]) -> Verdict[Attachment]:
+    """A binding that failed says why; any other is being made."""
+    failed = find(conditions, "Ready")
+    if (
+        failed is not None
+        and failed.status == "False"
+        and reasons.priority(failed.reason) > reasons.priority(reasons.PROVISIONING_NETWORK)
+    ):
+        return _no(failed.reason, failed.message)
+    return _no(reasons.PROVISIONING_NETWORK, "Network is being provisioned")
+
+
+def _no(reason: str, message: str, change: str = "") -> Verdict[Attachment]:
+    return Verdict(None, (Refusal(reason, message, rule="network", change=change),))

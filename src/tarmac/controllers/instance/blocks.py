@@ -1,0 +1,81 @@
+"""What others have against an Instance: a quota without room, a network that cannot be made, a source that is missing.
+
+These are not the Instance's own failures, and it goes on by itself when they are gone; whoever looks at it should see
+them all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.names import GATE_NETWORK, GATE_QUOTA, LABEL_DEPLOYMENT_NAME, binding_name
+from tarmac.client.controller import Controller
+from tarmac.client.targets import CONFIG_MAPS, SECRETS
+from tarmac.controllers.conditions import find
+from tarmac.controllers.context import Context
+from tarmac.controllers.instance.sources import CONFIG_MAP, SECRET, sources
+from tarmac.controllers.instance.waiting import Waiting
+from tarmac.controllers.targets import NETWORK_BINDINGS
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal
+
+QUOTA_GRANTED = "QuotaGranted"
+_BINDING = "NetworkBinding"
+
+
+class Blocks:
+    """Looks them up, and has the Instance looked at again when they change."""
+
+    def __init__(self, context: Context, waiting: Waiting) -> None:
+        informers = context.informers
+        self._bindings = informers.informer(NETWORK_BINDINGS)
+        self._sources = {CONFIG_MAP: informers.informer(CONFIG_MAPS), SECRET: informers.informer(SECRETS)}
+        self._waiting = waiting
+
+    def wake(self, controller: Controller) -> None:
+        """Call the controller for Instances whose blocks change."""
+        controller.watches(self._bindings, self._waiting.woken_by(_BINDING))
+        for kind, informer in self._sources.items():
+            controller.watches(informer, self._waiting.woken_by(kind))
+
+    def of(self, key: str, instance: Instance, *, started: bool) -> tuple[Refusal, ...]:
+        """What there is now. Once its containers have started, sources that go away do not matter."""
+        controller = instance.spec.controller
+        gates = {gate.name for gate in controller.scheduling_gates} if controller else set[str]()
+        found: list[Refusal] = []
+        if GATE_QUOTA in gates:
+            found += _quota(instance)
+        if GATE_NETWORK in gates:
+            found += self._networks(key, instance)
+        if not gates and not started:
+            found += self._missing(key, instance)
+        return tuple(found)
+
+    def _networks(self, key: str, instance: Instance) -> Iterator[Refusal]:
+        deployment = instance.metadata.labels.get(LABEL_DEPLOYMENT_NAME, "")
+        for index in range(len(instance.spec.network_interfaces)):
+            binding_key = f"{instance.metadata.namespace}/{binding_name(deployment, index)}"
+            self._waiting.note(key, _BINDING, binding_key)
+            binding = self._bindings.get(binding_key)
+            said = find(binding.status.conditions, "Ready") if binding and binding.status else None
+            if said is not None and said.status == "False":
+                yield Refusal(said.reason, said.message, rule="network")
+
+    def _missing(self, key: str, instance: Instance) -> Iterator[Refusal]:
+        missing: dict[str, None] = {}
+        for source in sources(instance.spec):
+            source_key = f"{instance.metadata.namespace}/{source.name}"
+            if source_key not in self._sources[source.kind].cache:
+                self._waiting.note(key, source.kind, source_key)
+                missing[f"{source.kind} {source.name}"] = None
+        if missing:
+            names = " and ".join(missing)
+            yield Refusal(reasons.SOURCE_NOT_FOUND, f"{names} not found.", rule="sources", change=f"Create {names}.")
+
+
+def _quota(instance: Instance) -> Iterator[Refusal]:
+    """What the quota's controller has said about it."""
+    said = find(instance.status.conditions, QUOTA_GRANTED) if instance.status else None
+    if said is not None and said.status == "False":
+        yield Refusal(said.reason, said.message, rule="quota")

@@ -1,0 +1,212 @@
+"""Keeps one Pod for every Instance that no gate holds back, and tells the Instance how its Pod is.
+
+A Pod that is lost is made again for the same Instance. An Instance that is deleted stays until its Pod is gone, so
+whoever waits for the Instance has waited for what ran. What stands in the way of a Pod (a foreign object of its name,
+a disk of somebody else, a type that does not exist) is said in the Instance's conditions and tried again when it
+changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, Forbidden, Invalid, NotFound
+from tarmac.client.cache import Item
+from tarmac.client.controller import RetryAfter
+from tarmac.client.envelope import Metadata
+from tarmac.client.events import Reference
+from tarmac.client.targets import PODS, VOLUME_CLAIMS
+from tarmac.controllers.context import Context
+from tarmac.controllers.instance.blocks import Blocks
+from tarmac.controllers.instance.interfaces import interfaces_of
+from tarmac.controllers.instance.pod import pod_of
+from tarmac.controllers.instance.resources import instance_amounts
+from tarmac.controllers.instance.volumes import claims
+from tarmac.controllers.instance.waiting import Waiting
+from tarmac.controllers.targets import INSTANCE_TYPES, INSTANCES
+from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.decide import reasons
+from tarmac.decide.rollup import InstanceInput, PodFacts, PodView, instance_status
+from tarmac.decide.verdict import Refusal
+
+MANAGER = "tarmac-instance"
+WORKERS = 64
+AGAIN_SECONDS = 15.0  # for what no watched object tells: a refusal by the server
+_CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
+_SERVER = "server"  # the rule of a refusal that only asking again can lift
+_ENDED = ("Failed", "Succeeded")  # a Pod that always restarts ends only when it is driven off its node
+
+_read_pod = msgspec.json.Decoder(PodFacts).decode
+
+
+class InstanceController:
+    """Reconciles by the Instance's key, which is its Pod's as well."""
+
+    def __init__(self, context: Context) -> None:
+        client, informers = context.client, context.informers
+        self._clock = client.clock
+        self._recorder = context.recorder
+        self._instances = client.resource(INSTANCES)
+        self._pods = client.resource(PODS)
+        self._claims = client.resource(VOLUME_CLAIMS)
+        self._known = informers.informer(INSTANCES)
+        self._known_pods = informers.informer(PODS)
+        self._known_claims = informers.informer(VOLUME_CLAIMS)
+        self._known_types = informers.informer(INSTANCE_TYPES)
+        self._waiting = Waiting()
+        self._blocks = Blocks(context, self._waiting)
+        self._controller = context.controller("instance", self.reconcile, workers=WORKERS)
+        self._controller.watches(self._known)
+        self._controller.watches(self._known_pods, self._same_name)
+        self._controller.watches(self._known_claims, self._waiting.woken_by(_CLAIM))
+        self._controller.watches(self._known_types, self._waiting.woken_by(_TYPE))
+        self._blocks.wake(self._controller)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    def _same_name(self, item: Item[Any]) -> tuple[str, ...]:
+        return (item.key,) if item.key in self._known.cache else ()
+
+    async def reconcile(self, key: str) -> RetryAfter | None:
+        """Bring one Instance and its Pod together."""
+        instance = self._known.get(key)
+        if instance is None:
+            return None
+        pod = self._known_pods.cache.item(key)
+        own = pod if pod is not None and _is_own(pod.metadata, instance) else None
+        if instance.metadata.deletion_timestamp is not None:
+            await self._finish(instance, own)
+            return None
+        refusal = await self._ensure_pod(key, instance, pod, own)
+        await self._explain(key, instance, own, refusal)
+        return RetryAfter(AGAIN_SECONDS) if refusal is not None and refusal.rule == _SERVER else None
+
+    async def _finish(self, instance: Instance, pod: Item[JsonObject] | None) -> None:
+        """Let a deleted Instance go once its Pod is gone. Its disks stay: they may be its successor's."""
+        metadata = instance.metadata
+        if pod is not None:
+            await self._delete_pod(pod.metadata)
+        elif INSTANCE_FINALIZER in metadata.finalizers:
+            kept = [each for each in metadata.finalizers if each != INSTANCE_FINALIZER]
+            await set_finalizers(self._instances, metadata, kept)
+
+    async def _ensure_pod(
+        self, key: str, instance: Instance, pod: Item[JsonObject] | None, own: Item[JsonObject] | None
+    ) -> Refusal | None:
+        """Make what is missing; the reason why it cannot be made, if so."""
+        if gates_of(instance):
+            return None
+        if pod is None:
+            return await self._make(key, instance)
+        if own is None:
+            return _taken("Pod", key, pod.metadata.deletion_timestamp is not None or _is_instances(pod.metadata))
+        ended = _read_pod(own.raw).status
+        if ended.phase in _ENDED and own.metadata.deletion_timestamp is None:
+            self._event(instance, f"Pod ended: {ended.message or ended.reason or ended.phase}")
+            await self._delete_pod(own.metadata)
+        return None
+
+    async def _make(self, key: str, instance: Instance) -> Refusal | None:
+        amounts = instance_amounts(instance.spec.runtime, self._known_types.get)
+        if amounts is None:
+            written = instance.spec.runtime.resources.instance_type
+            self._waiting.note(key, _TYPE, written.replace("/", "-"))
+            change = "Create the InstanceType, or name one that exists."
+            return Refusal(reasons.INSTANCE_TYPE_NOT_FOUND, f"InstanceType {written} does not exist.", change=change)
+        for claim in claims(instance):
+            refusal = await self._ensure_claim(key, claim)
+            if refusal is not None:
+                return refusal
+        try:
+            await self._pods.create(pod_of(instance, amounts), manager=MANAGER)
+        except AlreadyExists:
+            return None  # our copy is behind; the Pod that is there will wake us
+        except (Forbidden, Invalid) as error:
+            return _refused(error)
+        return None
+
+    async def _ensure_claim(self, key: str, claim: JsonObject) -> Refusal | None:
+        """A disk that is there is used when it was made for this ordinal, now or before."""
+        wanted = claim["metadata"]
+        claim_key = f"{wanted['namespace']}/{wanted['name']}"
+        item = self._known_claims.cache.item(claim_key)
+        if item is None:
+            try:
+                await self._claims.create(claim, manager=MANAGER)
+            except AlreadyExists:
+                self._waiting.note(key, _CLAIM, claim_key)
+            except (Forbidden, Invalid) as error:
+                return _refused(error)
+            return None
+        deleting = item.metadata.deletion_timestamp is not None
+        same = (item.metadata.labels or {}).get(LABEL_DEPLOYMENT_NAME) == wanted["labels"].get(LABEL_DEPLOYMENT_NAME)
+        if same and not deleting:
+            return None
+        self._waiting.note(key, _CLAIM, claim_key)
+        return _taken(_CLAIM, claim_key, deleting)
+
+    async def _explain(
+        self, key: str, instance: Instance, pod: Item[JsonObject] | None, refusal: Refusal | None
+    ) -> None:
+        view = PodView.of(_read_pod(pod.raw)) if pod is not None else None
+        blocks = self._blocks.of(key, instance, started=view is not None and view.running.holds)
+        controller = instance.spec.controller
+        given = InstanceInput(
+            generation=instance.metadata.generation,
+            template_hash=controller.template_hash if controller else "",
+            gates=gates_of(instance),
+            blocks=(refusal, *blocks) if refusal else blocks,
+            pod=view,
+            interfaces=interfaces_of(instance),
+        )
+        status = instance_status(given, instance.status, self._clock.now())
+        await write_status(self._instances, instance.metadata, instance.status, status, MANAGER)
+
+    async def _delete_pod(self, metadata: Metadata) -> None:
+        if metadata.deletion_timestamp is not None:
+            return
+        try:
+            await self._pods.delete(metadata.name, metadata.namespace, uid=metadata.uid)
+        except NotFound:
+            return
+
+    def _event(self, instance: Instance, message: str) -> None:
+        own = instance.metadata
+        about = Reference(API_VERSION, "Instance", own.name, own.namespace, own.uid)
+        self._recorder.event(about, "Warning", reasons.FAILED, message)
+
+
+def gates_of(instance: Instance) -> tuple[str, ...]:
+    """What the Instance waits behind."""
+    controller = instance.spec.controller
+    return tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
+
+
+def _is_own(pod: Metadata, instance: Instance) -> bool:
+    return pod.controller is not None and pod.controller.uid == instance.metadata.uid
+
+
+def _is_instances(pod: Metadata) -> bool:
+    """Whether it was made for an earlier Instance of the name, which garbage collection sees to."""
+    owner = pod.controller
+    return owner is not None and owner.kind == "Instance" and owner.api_version == API_VERSION
+
+
+def _taken(kind: str, key: str, going: bool) -> Refusal:
+    name = key.rpartition("/")[2]
+    if going:
+        return Refusal(reasons.NAME_BEING_DELETED, f"An older {kind} {name} is still being deleted.", where=name)
+    message = f"{kind} {name} belongs to someone else."
+    return Refusal(reasons.NAME_TAKEN, message, where=name, change=f"Delete or rename {kind} {name}.")
+
+
+def _refused(error: Forbidden | Invalid) -> Refusal:
+    exhausted = isinstance(error, Forbidden) and "exceeded quota" in str(error)
+    return Refusal(reasons.QUOTA_EXHAUSTED if exhausted else reasons.CONFIGURATION_ERROR, str(error), rule=_SERVER)

@@ -1,0 +1,224 @@
+"""Keeps one WorkloadDeployment per placement and city, and the Workload's status true to them.
+
+Deployments are found by the Workload's uid. A name that belongs to somebody else is refused with a reason, a name
+that is still being deleted is waited for. While a network of the template does not exist nothing is made or removed:
+what runs keeps running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_UID
+from tarmac.api.compute.workload import Workload, WorkloadDeployment
+from tarmac.api.networking.location import Location
+from tarmac.api.status import AlreadyExists, Conflict, NotFound
+from tarmac.base.clock import parse_rfc3339
+from tarmac.client.cache import Item, by_label
+from tarmac.client.controller import RetryAfter, controller_key
+from tarmac.controllers.conditions import find
+from tarmac.controllers.context import Context
+from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
+from tarmac.controllers.workload.children import Child, changes, document
+from tarmac.controllers.workload.events import announce
+from tarmac.controllers.workload.goal import Goal, goal_of
+from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.decide import reasons
+from tarmac.decide.placement import Place, place_of
+from tarmac.decide.rollout import record
+from tarmac.decide.rollout.stored import history_of, stored
+from tarmac.decide.rollup import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
+from tarmac.decide.verdict import Refusal
+
+MANAGER = "tarmac-workload"
+GATHER_SECONDS = 0.1
+AGAIN_SECONDS = 15.0  # a name that is taken: its holder does not tell us when it goes
+BY_WORKLOAD, BY_NETWORK = "workload", "network"
+
+_OF_WORKLOAD = controller_key("Workload")
+
+
+class WorkloadController:
+    """Reconciles by the Workload's key."""
+
+    def __init__(self, context: Context) -> None:
+        client, informers = context.client, context.informers
+        self._clock = client.clock
+        self._recorder = context.recorder
+        self._workloads = client.resource(WORKLOADS)
+        self._deployments = client.resource(DEPLOYMENTS)
+        self._known = informers.informer(WORKLOADS)
+        self._known.add_index(BY_NETWORK, _networks_of_item)
+        self._known_deployments = informers.informer(DEPLOYMENTS)
+        self._known_deployments.add_index(BY_WORKLOAD, by_label(LABEL_WORKLOAD_UID))
+        self._locations = informers.informer(LOCATIONS)
+        self._networks = informers.informer(NETWORKS)
+        self._controller = context.controller("workload", self.reconcile)
+        self._controller.watches(self._known)
+        self._controller.watches(self._locations, lambda _: self._known.cache.keys())
+        self._controller.watches(self._networks, self._users)
+        self._controller.awaits(self._known_deployments)
+        self._known_deployments.on_change(self._deployment_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    def _users(self, item: Item[Any]) -> list[str]:
+        return [each.key for each in self._known.indexed(BY_NETWORK, item.key)]
+
+    def _deployment_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        for item in (old, new):
+            for key in _OF_WORKLOAD(item) if item is not None else ():
+                self._controller.queue.add_after(key, GATHER_SECONDS)
+
+    async def reconcile(self, key: str) -> RetryAfter | None:
+        """One pass over one Workload."""
+        workload = self._known.get(key)
+        if workload is None:
+            return None
+        if workload.metadata.deletion_timestamp is not None:
+            await self._finish(workload)
+            return None
+        if FINALIZER not in workload.metadata.finalizers:
+            await set_finalizers(self._workloads, workload.metadata, [*workload.metadata.finalizers, FINALIZER])
+            return None
+        existing = self._existing(workload)
+        goal = goal_of(workload, self._places(), existing, self._clock.now())
+        blocks = self._missing_networks(workload)
+        if not blocks:
+            await self._remove_orphans(goal, existing)
+            blocks = await self._ensure(workload, goal, existing)
+        await self._explain(workload, goal, blocks)
+        again = goal.again or (AGAIN_SECONDS if blocks else None)
+        return RetryAfter(again) if again else None
+
+    def _existing(self, workload: Workload) -> list[WorkloadDeployment]:
+        return [item.object for item in self._known_deployments.indexed(BY_WORKLOAD, workload.metadata.uid)]
+
+    def _places(self) -> list[Place]:
+        return [
+            place_of(location, _since(location)) for location in (item.object for item in self._locations.cache.items())
+        ]
+
+    def _missing_networks(self, workload: Workload) -> list[Refusal]:
+        missing = [key for key in _networks(workload) if key not in self._networks.cache]
+        if not missing:
+            return []
+        names = ", ".join(missing)
+        return [Refusal(reasons.NETWORK_NOT_FOUND, f"Unable to find networks: {names}", change=f"Create {names}.")]
+
+    async def _remove_orphans(self, goal: Goal, existing: Sequence[WorkloadDeployment]) -> None:
+        for deployment in existing:
+            if deployment.metadata.name not in goal.children:
+                await self._delete(deployment)
+
+    async def _delete(self, deployment: WorkloadDeployment) -> None:
+        metadata = deployment.metadata
+        if metadata.deletion_timestamp is not None:
+            return
+        try:
+            await self._deployments.delete(metadata.name, metadata.namespace, uid=metadata.uid)
+        except (Conflict, NotFound):
+            return  # it is gone already
+
+    async def _ensure(self, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]) -> list[Refusal]:
+        """Make and update deployments; why some cannot be made, if so."""
+        present = {each.metadata.name: each for each in existing}
+        refusals: list[Refusal] = []
+        for name, child in goal.children.items():
+            refusal = await self._ensure_one(workload, name, child, present.get(name))
+            if refusal is not None:
+                refusals.append(refusal)
+        return refusals
+
+    async def _ensure_one(
+        self, workload: Workload, name: str, child: Child, present: WorkloadDeployment | None
+    ) -> Refusal | None:
+        namespace = workload.metadata.namespace
+        if present is None:
+            other = self._known_deployments.cache.item(f"{namespace}/{name}")
+            if other is not None:
+                return _taken(name, child.city, going=other.metadata.deletion_timestamp is not None)
+            try:
+                await self._deployments.create(document(workload, child), manager=MANAGER)
+            except AlreadyExists:
+                return None  # our copy is behind; the deployment that is there will wake us
+            return None
+        if present.metadata.deletion_timestamp is not None:
+            return _taken(name, child.city, going=True)
+        patch = changes(workload, child, present)
+        if patch:
+            await self._deployments.patch(name, patch, namespace, type="json", manager=MANAGER)
+        return None
+
+    async def _explain(self, workload: Workload, goal: Goal, blocks: Sequence[Refusal]) -> None:
+        now, known = self._clock.now(), workload.status
+        history = record(history_of(workload), workload.spec.template, now)
+        views = [(each, DeploymentView.of(each)) for each in self._existing(workload)]
+        placements = {placement.name for placement in workload.spec.placements}
+        facts = WorkloadFacts(
+            generation=workload.metadata.generation,
+            revision=history[-1].template_hash,
+            placements=[
+                PlacementFacts(
+                    name=name,
+                    cities=cities,
+                    deployments=[view for each, view in views if each.spec.placement_name == name],
+                    blocks=goal.blocks[name],
+                )
+                for name, cities in goal.cities.items()
+            ],
+            orphans=[view for each, view in views if each.spec.placement_name not in placements],
+            blocks=blocks,
+            anycast_addresses=known.anycast_addresses if known else (),
+            paused=workload.spec.paused,
+            deleting=workload.metadata.deletion_timestamp is not None,
+        )
+        status = workload_status(facts, known, now)
+        status.revisions = stored(history, known.revisions if known else ())
+        if await write_status(self._workloads, workload.metadata, known, status, MANAGER) is not None:
+            announce(self._recorder, workload, known, status)
+
+    async def _finish(self, workload: Workload) -> None:
+        """Let a deleted Workload go when all its deployments are gone, asking the server in case our copy is behind."""
+        metadata = workload.metadata
+        if FINALIZER not in metadata.finalizers:
+            return
+        existing = self._existing(workload)
+        if not existing:
+            selector = f"{LABEL_WORKLOAD_UID}={metadata.uid}"
+            existing = (await self._deployments.list(metadata.namespace, labels=selector)).items
+        for deployment in existing:
+            await self._delete(deployment)
+        if existing:
+            goal = goal_of(workload, self._places(), existing, self._clock.now())
+            await self._explain(workload, goal, ())
+        else:
+            kept = [each for each in metadata.finalizers if each != FINALIZER]
+            await set_finalizers(self._workloads, metadata, kept)
+
+
+def _networks(workload: Workload) -> list[str]:
+    """The keys of the networks that the template attaches to, each once."""
+    own = workload.metadata.namespace
+    nics = workload.spec.template.spec.network_interfaces
+    return list(dict.fromkeys(f"{nic.network.namespace or own}/{nic.network.name}" for nic in nics))
+
+
+def _networks_of_item(item: Item[Workload]) -> list[str]:
+    return _networks(item.object)
+
+
+def _since(location: Location) -> float:
+    ready = find(location.status.conditions, "Ready") if location.status else None
+    return parse_rfc3339(ready.last_transition_time) if ready and ready.last_transition_time else 0.0
+
+
+def _taken(name: str, city: str, *, going: bool) -> Refusal:
+    if going:
+        message = f"An older WorkloadDeployment {name} is still being deleted."
+        return Refusal(reasons.NAME_BEING_DELETED, message, city)
+    change = f"Delete WorkloadDeployment {name}, or rename the workload."
+    return Refusal(reasons.NAME_TAKEN, f"WorkloadDeployment {name} belongs to someone else.", city, change=change)

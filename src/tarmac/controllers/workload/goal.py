@@ -1,0 +1,84 @@
+"""Which deployments a Workload should have now, from its placements and the places there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tarmac.api.compute.names import LABEL_MOVED_FROM
+from tarmac.api.compute.validation.scaling import MAX_REPLICAS
+from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
+from tarmac.controllers.workload.children import Child, own_children, stand_ins
+from tarmac.decide.cityloss import STEP_SECONDS, loss_of, moves
+from tarmac.decide.placement import Place, cities_of
+from tarmac.decide.rollout import desired_replicas
+from tarmac.decide.verdict import Refusal
+
+
+@dataclass(slots=True)
+class Goal:
+    """Deployments by name, the cities and the complaints of each placement, and when time alone changes the goal."""
+
+    children: dict[str, Child] = field(default_factory=dict[str, Child])
+    cities: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    blocks: dict[str, tuple[Refusal, ...]] = field(default_factory=dict[str, tuple[Refusal, ...]])
+    again: float | None = None
+
+
+def goal_of(workload: Workload, places: Collection[Place], existing: Iterable[WorkloadDeployment], now: float) -> Goal:
+    """The goal. `existing` are the Workload's deployments: what has moved already stays where it is."""
+    goal = Goal()
+    existing = list(existing)
+    for placement in workload.spec.placements:
+        siblings = [each for each in existing if each.spec.placement_name == placement.name]
+        verdict = cities_of(placement, places)
+        cities = verdict.value or ()
+        children = own_children(placement, (*cities, *_without_place(placement, cities, siblings, places)))
+        blocks = list(verdict.refusals)
+        for city in cities:
+            extra, complaints = _moved(placement, city, siblings, places, now)
+            children += extra
+            blocks += complaints
+            if extra or (complaints and _moves(placement)):
+                goal.again = STEP_SECONDS / 2
+        goal.children.update((child.name(workload.metadata.name), child) for child in children)
+        goal.cities[placement.name] = cities
+        goal.blocks[placement.name] = tuple(blocks)
+    return goal
+
+
+def _without_place(
+    placement: Placement, cities: Collection[str], siblings: Iterable[WorkloadDeployment], places: Collection[Place]
+) -> list[str]:
+    """Cities whose Locations are all gone: their deployments stay, since what runs there may well run on."""
+    served = {place.city for place in places}
+    own = (each for each in siblings if LABEL_MOVED_FROM not in each.metadata.labels and not placement.city_codes)
+    return [each.spec.city_code for each in own if each.spec.city_code not in {*cities, *served}]
+
+
+def _moved(
+    placement: Placement, city: str, siblings: Iterable[WorkloadDeployment], places: Collection[Place], now: float
+) -> tuple[list[Child], tuple[Refusal, ...]]:
+    """The stand-ins of one city, and what keeps more of its instances from moving."""
+    of_city = [each for each in siblings if each.metadata.labels.get(LABEL_MOVED_FROM) == city]
+    standing = {each.spec.city_code: each.spec.scale_settings.min_replicas for each in of_city}
+    if not standing and placement.on_city_loss is None:
+        return [], ()
+    loss = loss_of(city, _wanted(placement, city, siblings), places, standing)
+    verdict = moves(placement.on_city_loss, loss, _rooms(places), now)
+    return stand_ins(placement, city, verdict.value or {}), verdict.refusals
+
+
+def _moves(placement: Placement) -> bool:
+    return placement.on_city_loss is not None and placement.on_city_loss.policy == "Move"
+
+
+def _wanted(placement: Placement, city: str, siblings: Iterable[WorkloadDeployment]) -> int:
+    own = (each for each in siblings if each.spec.city_code == city and LABEL_MOVED_FROM not in each.metadata.labels)
+    replicas = next((each.spec.replicas for each in own), None)
+    return desired_replicas(placement.scale_settings, replicas)
+
+
+def _rooms(places: Collection[Place]) -> Mapping[str, int]:
+    """A city that is ready takes what a deployment may have at most; whether its nodes have room shows there."""
+    return {place.city: MAX_REPLICAS for place in places if place.ready}

@@ -1,0 +1,192 @@
+"""Workloads on a small planet in virtual time: a server, the controllers under test, and stand-ins for the rest.
+
+Nodes are simulated; the stand-in for the scheduler gives every deployment the first Location of its city and every Pod
+the first node of its Location. Both can be told to look away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from tarmac.api.compute.names import API_VERSION
+from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, Conflict, NotFound
+from tarmac.apps.control_plane import CONTROLLING
+from tarmac.apps.tasks import ended
+from tarmac.apps.up import NODES
+from tarmac.apps.world import World, world
+from tarmac.base.clock import rfc3339
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.targets import PODS, dynamic
+from tarmac.controllers.manager import CONTROLLERS, Manager
+from tarmac.controllers.network.controller import NetworkControllers
+from tarmac.sim.faults.luck import Luck
+from tarmac.sim.loop import VirtualLoop, run
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.objects import LOCATIONS, location
+from tarmac.sim.nodes.settings import Behaviour, Place
+
+PLACES = (Place("dfw", "DFW", 2), Place("lhr", "LHR", 2), Place("sea", "SEA", 2))
+WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
+DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
+INSTANCES = dynamic(API_VERSION, "instances", "Instance")
+NAMES = "garbage,namespace,serviceaccount,volume,network,workload,deployment,instance"
+
+
+class Planet:
+    """What a test sees."""
+
+    def __init__(self, made: World, fleet: Fleet) -> None:
+        self.world = made
+        self.fleet = fleet
+        self.user: Client = made.reliable()
+        self.scheduling = True
+        self.workloads = self.user.resource(WORKLOADS)
+        self.deployments = self.user.resource(DEPLOYMENTS)
+        self.instances = self.user.resource(INSTANCES)
+        self.pods = self.user.resource(PODS)
+        self._manager: asyncio.Task[None] | None = None
+        self._runs = 0
+
+    def start(self, names: str = NAMES) -> None:
+        """A new process of controllers."""
+        self._runs += 1
+        client = self.world.client("controllers", self.world.link(CONTROLLING), self._runs)
+        known = {**CONTROLLERS, "network": NetworkControllers}
+        self._manager = asyncio.create_task(Manager(client, names, controllers=known).run())
+
+    async def stop(self) -> None:
+        """The process ends."""
+        if self._manager is not None:
+            self._manager.cancel()
+            await asyncio.wait([self._manager])
+            self._manager = None
+
+    async def wait(self, seconds: float) -> None:
+        await self.world.clock.sleep(seconds)
+
+    async def until(self, check: Callable[[], Coroutine[Any, Any, bool]], seconds: float = 300) -> None:
+        """Let time pass until something holds."""
+        for _ in range(int(seconds * 4)):
+            if await check():
+                return
+            await self.wait(0.25)
+        raise AssertionError(f"did not become so within {seconds} s")
+
+    async def apply(self, **changes: Any) -> JsonObject:
+        """Create a Workload, or change one."""
+        return await self.workloads.create(workload(**changes))
+
+    async def workload(self, name: str = "web") -> JsonObject:
+        return await self.workloads.get(name, "default")
+
+    async def all(self, resource: Any, namespace: str = "default") -> list[JsonObject]:
+        return (await resource.list(namespace)).items
+
+    async def ready(self, count: int, name: str = "web") -> None:
+        """Wait until so many instances are ready and the status says so."""
+
+        async def check() -> bool:
+            status = (await self.workload(name)).get("status") or {}
+            progress = {each["type"]: each.get("reason") for each in status.get("conditions", ())}
+            return status.get("readyReplicas", 0) == count and progress.get("Progressing") == "Complete"
+
+        await self.until(check)
+
+    async def open(self, place: Place, ready: bool = True) -> None:
+        """A Location that is ready, or one that is there and is not."""
+        locations = self.user.resource(LOCATIONS)
+        with suppress(AlreadyExists):
+            await locations.create(location(place))
+        condition = {
+            "type": "Ready",
+            "status": "True" if ready else "False",
+            "lastTransitionTime": rfc3339(self.world.clock.now()),
+        }
+        await locations.patch(place.name, {"status": {"conditions": [condition]}}, subresource="status")
+
+    async def schedule(self) -> None:
+        """The stand-in for the scheduler."""
+        nodes = {place.name: f"{place.name}-0" for place in PLACES}
+        cities = {place.city: place.name for place in PLACES}
+        while True:
+            await self.wait(0.2)
+            if not self.scheduling:
+                continue
+            for deployment in await self.all(self.deployments, ""):
+                await self._locate(deployment, cities)
+            for pod in await self.all(self.pods, ""):
+                location = (pod["spec"].get("nodeSelector") or {}).get(LABEL_LOCATION)
+                if location and not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+                    await self._bind(pod["metadata"], nodes[location])
+
+    async def _locate(self, deployment: JsonObject, cities: dict[str, str]) -> None:
+        own, city = deployment["metadata"], deployment["spec"]["cityCode"]
+        if (deployment.get("status") or {}).get("location") or city not in cities:
+            return
+        patch = {"status": {"location": {"name": cities[city]}}}
+        await self.deployments.patch(own["name"], patch, own["namespace"], subresource="status")
+
+    async def _bind(self, own: JsonObject, node: str) -> None:
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": own["name"]}, "target": {"name": node}}
+        try:
+            await self.pods.create(binding, namespace=own["namespace"], name=own["name"], subresource="binding")
+        except (Conflict, NotFound):
+            return
+
+
+def workload(name: str = "web", *, cities: tuple[str, ...] = ("DFW",), replicas: int = 2, **spec: Any) -> JsonObject:
+    """A Workload with one placement."""
+    policy = spec.pop("policy", "OrderedReady")
+    image = spec.pop("image", "example.com/app:1")
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {
+            "runtime": {
+                "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                "sandbox": {"containers": [{"name": "main", "image": image, **spec.pop("container", {})}]},
+            },
+            "networkInterfaces": [{"network": {"name": "default"}}],
+            **spec.pop("template", {}),
+        },
+    }
+    settings = {"minReplicas": replicas, "instanceManagementPolicy": policy}
+    placement = {"name": "all", "cityCodes": list(cities), "scaleSettings": settings}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "default", **spec.pop("metadata", {})},
+        "spec": {"template": template, "placements": [placement], **spec},
+    }
+
+
+@asynccontextmanager
+async def _planet(loop: VirtualLoop, behaviour: Behaviour | None) -> AsyncGenerator[Planet]:
+    luck = Luck(Randomness(1))
+    luck.stop()
+    async with world(loop, 1, luck) as made:
+        fleet = Fleet(made.client("nodes", made.link(NODES)), PLACES, behaviour=behaviour)
+        async with ended(asyncio.create_task(fleet.run())):
+            await fleet.registered()
+            planet = Planet(made, fleet)
+            for place in PLACES:
+                await planet.open(place)
+            planet.start()
+            async with ended(asyncio.create_task(planet.schedule())):
+                yield planet
+                await planet.stop()
+
+
+def play(story: Callable[[Planet], Coroutine[Any, Any, None]], behaviour: Behaviour | None = None) -> None:
+    """Run a story to its end."""
+
+    async def main(loop: VirtualLoop) -> None:
+        async with _planet(loop, behaviour) as planet:
+            await story(planet)
+
+    run(main)
