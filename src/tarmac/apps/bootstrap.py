@@ -7,6 +7,8 @@ is the exception (it is applied at every start), since Workloads rely on it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from ipaddress import ip_address
 
 from tarmac.api.compute.instancetype import built_in
 from tarmac.api.schema import JsonObject
@@ -17,6 +19,7 @@ from tarmac.client.targets import dynamic
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _RUNTIME_CLASSES = ("gvisor", "runc", "vm")
 _SYSTEM_PRIORITY = 2_000_000_000
+SERVICE_ADDRESS = "10.96.0.1"
 _FIELD_MANAGER = "tarmac-bootstrap"
 
 
@@ -40,10 +43,38 @@ async def ensure_initial_objects(client: Client) -> None:
     """Create what is missing; apply the catalogue of instance types."""
     for plural, body in _initial():
         target = dynamic(body["apiVersion"], plural, body["kind"], namespaced=False)
-        try:
+        with suppress(AlreadyExists):
             await client.resource(target).create(body, manager=_FIELD_MANAGER)
-        except AlreadyExists:
-            continue
     for body in built_in():
         target = dynamic(body["apiVersion"], "instancetypes", "InstanceType", namespaced=False)
         await client.resource(target).apply(body, manager=_FIELD_MANAGER, force=True)
+
+
+async def ensure_own_service(client: Client, host: str, port: int) -> None:
+    """The Service `default/kubernetes` and, unless only this machine can reach it, the address behind it."""
+    service = _named("v1", "Service", "kubernetes", spec={"clusterIP": SERVICE_ADDRESS, "ports": [_own_port(443)]})
+    service["spec"]["ports"][0]["targetPort"] = port
+    service["metadata"] |= {"namespace": "default", "labels": {"component": "apiserver", "provider": "kubernetes"}}
+    with suppress(AlreadyExists):
+        await client.resource(dynamic("v1", "services", "Service")).create(service, manager=_FIELD_MANAGER)
+    if not _is_routable(host):
+        return
+    family = f"IPv{ip_address(host).version}"
+    endpoint = {"addresses": [host], "conditions": {"ready": True}}
+    slice_ = _named("discovery.k8s.io/v1", "EndpointSlice", "kubernetes", addressType=family, endpoints=[endpoint])
+    slice_["ports"] = [_own_port(port)]
+    slice_["metadata"] |= {"namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}}
+    slices = client.resource(dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"))
+    await slices.apply(slice_, manager=_FIELD_MANAGER, force=True)
+
+
+def _own_port(number: int) -> JsonObject:
+    return {"name": "https", "port": number, "protocol": "TCP"}
+
+
+def _is_routable(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return not (address.is_loopback or address.is_unspecified)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
 
 from tarmac.api.catalog import build_catalog
-from tarmac.apps.bootstrap import ensure_initial_objects
+from tarmac.apps.bootstrap import ensure_initial_objects, ensure_own_service
 from tarmac.apps.layout import Layout
+from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
@@ -87,7 +88,8 @@ async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Runn
         server = _server(layout, pki, store, metrics, stack)
         await server.start()
         stack.push_async_callback(server.stop)
-        await ensure_initial_objects(Client(local_transport(server, store, STARTING), clock, randomness))
+        starting = Client(local_transport(server, store, STARTING), clock, randomness)
+        await ensure_initial_objects(starting)
         names = [address.host, *address.names]
         context = server_context(*pki.server_files(names), pki.ca_file)
         renewing = asyncio.create_task(keep_renewed(pki, names, context, clock))
@@ -96,6 +98,7 @@ async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Runn
         stack.push_async_callback(listener.stop)
         url = f"https://{_bracketed(address.host)}:{listener.port}"
         write_kubeconfig(layout.kubeconfig, url, pki.ca_file.read_bytes(), pki.admin())
+        await ensure_own_service(starting, address.host, listener.port)
         await stack.enter_async_context(_controllers(server, store, pki, metrics))
         yield Running(server, store, listener, url)
 
@@ -117,12 +120,13 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
     issuer = TokenIssuer(store, tokens, clock, randomness)
     parts = Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
     parts.documents.update(tokens.documents())
+    parts.ready["store"] = lambda: store.trouble
     return assemble(parts)
 
 
 @asynccontextmanager
 async def _controllers(server: ApiServer, store: Store, pki: Pki, metrics: Metrics) -> AsyncGenerator[None]:
-    """House-keeping beside the server. If it fails, so does the control plane."""
+    """The controllers beside the server."""
 
     def sign(request: str, usages: list[str], expiration: int | None) -> str:
         return pki.sign_request(request.encode(), usages, expiration or _YEAR).decode()
@@ -133,13 +137,8 @@ async def _controllers(server: ApiServer, store: Store, pki: Pki, metrics: Metri
         sign=sign,
     )
     metrics.gauges.append(manager.metrics.families)
-    task = asyncio.create_task(manager.run())
-    try:
+    async with ended(asyncio.create_task(supervise("controllers", manager.run, SystemClock()))):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 def local_transport(server: ApiServer, store: Store, user: User) -> LocalTransport:

@@ -37,5 +37,5 @@ def make_layout(options: argparse.Namespace) -> Layout:
         data_dir,
         (pki or data_dir / "pki").absolute(),
         (key or data_dir / "secrets.key").absolute(),
-        options.store or f"sqlite:///{data_dir / 'store.db'}",
+        options.store or f"sqlite://{data_dir / 'store.db'}",
     )

@@ -1,10 +1,18 @@
-"""Tasks that last as long as a block."""
+"""Tasks that last as long as a block, and tasks that are begun again when they fail."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import traceback
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+
+_SHORTEST_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+_log = log("tarmac")
 
 
 @asynccontextmanager
@@ -16,3 +24,18 @@ async def ended(task: asyncio.Task[None]) -> AsyncGenerator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+async def supervise(name: str, run: Callable[[], Awaitable[None]], clock: Clock) -> None:
+    """Run until cancelled. A failure is logged and the work begun anew, after pauses that grow while it fails."""
+    pause = _SHORTEST_PAUSE
+    while True:
+        began = clock.monotonic()
+        try:
+            await run()
+        except Exception:
+            _log.error("begins again after a failure", what=name, traceback=traceback.format_exc())
+        if clock.monotonic() - began > _LONGEST_PAUSE:
+            pause = _SHORTEST_PAUSE
+        await clock.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)

@@ -6,7 +6,6 @@ wall clock of its own, so each can be cut off, crash, or be wrong about the time
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,8 +18,6 @@ from tarmac.apps.bootstrap import ensure_initial_objects
 from tarmac.apps.control_plane import CONTROLLING, STARTING, local_transport
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
-from tarmac.client.leader import Elector, Timing
-from tarmac.controllers.manager import COMPONENT, Manager
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import Parts, assemble
@@ -35,10 +32,10 @@ from tarmac.sim.faults.link import Link
 from tarmac.sim.faults.luck import Luck
 from tarmac.sim.history import HistoryStore
 from tarmac.sim.loop import VirtualClock, VirtualLoop
+from tarmac.sim.replica import Replica
 from tarmac.sim.seeds import stream
 
 USER = User("somebody", groups=("system:masters", "system:authenticated"))
-ELECTION = Timing()
 
 
 class _Strangers:
@@ -81,48 +78,18 @@ class World:
         clock = self.clocks.setdefault(name, VirtualClock(self.loop))
         return Client(link, clock, stream(self.seed, f"{name}/{run}"))
 
+    def replica(self, name: str, controllers: str = "*") -> Replica:
+        """A process of controllers, not yet started."""
+
+        def connect(run: int) -> tuple[Link, Client]:
+            link = self.link(CONTROLLING)
+            return link, self.client(name, link, run)
+
+        return Replica(name, connect, controllers)
+
     def reliable(self, user: User = USER) -> Client:
         """A client whose connection never fails."""
         return Client(local_transport(self.server, self.store, user), self.clock, Randomness(self.seed))
-
-
-class Replica:
-    """One process of controllers: it leads or waits to lead, may crash, and comes back as another run of itself."""
-
-    def __init__(self, world: World, name: str, controllers: str = "*") -> None:
-        self.name = name
-        self.link: Link
-        self._world = world
-        self._controllers = controllers
-        self._runs = 0
-        self._task: asyncio.Task[None] | None = None
-        self._elector: Elector
-
-    @property
-    def leading(self) -> bool:
-        """Whether it believes so itself."""
-        return self._task is not None and self._elector.leading
-
-    @property
-    def running(self) -> bool:
-        """Whether the process exists."""
-        return self._task is not None
-
-    def start(self) -> None:
-        """A fresh process: nothing is left of an earlier one."""
-        self._runs += 1
-        self.link = self._world.link(CONTROLLING)
-        client = self._world.client(self.name, self.link, self._runs)
-        self._elector = Elector(client, COMPONENT, "kube-system", f"{self.name}-{self._runs}", ELECTION)
-        manager = Manager(client, self._controllers, root_ca="simulated", elector=self._elector)
-        self._task = asyncio.create_task(manager.run())
-
-    def crash(self) -> None:
-        """Gone at once: nothing that its tasks still do on their way out reaches the server."""
-        if self._task is not None:
-            self.link.sever()
-            self._task.cancel()
-            self._task = None
 
 
 @asynccontextmanager

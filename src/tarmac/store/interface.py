@@ -151,6 +151,11 @@ class Store(Protocol):
         """Finish what was accepted, release everything."""
         ...
 
+    @property
+    def trouble(self) -> str | None:
+        """Why writes are refused at the moment, for health checks; None when all is well."""
+        ...
+
     def fresh(self) -> Awaitable[None] | None:
         """None when memory is current by construction; else await it before a consistent read."""
         ...

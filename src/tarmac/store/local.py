@@ -82,6 +82,11 @@ class LocalStore(VisibleState, ABC):
         """Memory is current by construction."""
         return
 
+    @property
+    def trouble(self) -> str | None:
+        """Why writes are refused at the moment."""
+        return self._refusal
+
     def head(self, bucket: str, name: str) -> Entry | None:
         """The newest accepted version, durable or not."""
         event = self._pending.get((bucket, name))

@@ -99,6 +99,13 @@ class EtcdStore(VisibleState):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._client.close()
 
+    @property
+    def trouble(self) -> str | None:
+        """Why writes are refused at the moment."""
+        if self._closing:
+            return "the store is shutting down"
+        return None if self._stream is not None else "no connection to etcd"
+
     def fresh(self) -> Awaitable[None]:
         """Wait until everything that happened before this call is visible. Raises Unavailable."""
         if self._barrier is None:

@@ -1,0 +1,1 @@
+"""What the composition roots promise."""
