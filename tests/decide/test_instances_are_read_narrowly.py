@@ -28,15 +28,16 @@ def test_a_ready_instance() -> None:
     ]
     status = {"conditions": conditions, "controller": {"observedTemplateHash": "a"}}
     assert read_instance(stored(INDEX, status)) == InstanceView(
-        "web-7",
-        7,
-        "a",
-        ready=True,
-        programmed=True,
-        observed_hash="a",
-        reason=reasons.RUNNING,
-        since=1_800_000_000.0,
+        "web-7", 7, "a", ready=True, programmed=True, observed_hash="a", reason=reasons.RUNNING
     )
+
+
+def test_an_instance_that_is_not_ready() -> None:
+    """With the reason, and since when."""
+    condition = {"type": "Ready", "status": "False", "reason": "Starting", "message": "Containers are starting."}
+    view = read_instance(stored(INDEX, {"conditions": [{**condition, "lastTransitionTime": "2027-01-15T08:00:00Z"}]}))
+    assert (view.ready, view.reason, view.message) == (False, reasons.STARTING, "Containers are starting.")
+    assert view.since == 1_800_000_000.0
 
 
 def test_an_instance_that_nobody_has_looked_at_yet() -> None:

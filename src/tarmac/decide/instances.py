@@ -6,7 +6,6 @@ read here is kept narrow. `read_instance` takes the encoded object; `InstanceVie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -44,10 +43,9 @@ class InstanceFacts(Struct):
     status: _Status | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceView:
-    """One instance. `template_hash` is what it was made from, `observed_hash` what runs; `since` is when Ready last
-    changed, 0 when that is not known."""
+class InstanceView(msgspec.Struct, frozen=True):
+    """One instance. `template_hash` is what it was made from, `observed_hash` what runs; `since` is when it stopped
+    being ready, 0 when it is ready or that is not known."""
 
     name: str
     ordinal: int
@@ -94,6 +92,6 @@ def _ordinal(label: str) -> int:
 
 
 def _moment(condition: Condition | None) -> float:
-    if condition is None or condition.last_transition_time is None:
+    if condition is None or condition.status == "True" or condition.last_transition_time is None:
         return 0
     return parse_rfc3339(condition.last_transition_time)

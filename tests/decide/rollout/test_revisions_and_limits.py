@@ -8,12 +8,13 @@ import pytest
 
 from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.scaling import ScaleSettings
-from tarmac.api.compute.workload import Rollout
+from tarmac.api.compute.workload import Rollout, WorkloadDeploymentSpec, WorkloadReference
 from tarmac.api.declare import decode
 from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.decide import reasons
 from tarmac.decide.rollout import (
     KEPT_REVISIONS,
+    Goal,
     Limits,
     Revision,
     desired_replicas,
@@ -146,3 +147,18 @@ def test_the_number_wanted_is_kept_within_bounds(low: int, high: int | None, ask
 def test_limits_in_instances(rollout: Rollout | None, desired: int, expected: Limits) -> None:
     """Percentages round toward safety, and a rollout can always move."""
     assert limits(rollout, desired) == expected
+
+
+def test_a_deployment_as_a_goal() -> None:
+    """Everything that a rollout needs, from the specification."""
+    spec = WorkloadDeploymentSpec(
+        workload_ref=WorkloadReference("web", "uid"),
+        placement_name="us",
+        city_code="DFW",
+        template=template(),
+        scale_settings=ScaleSettings(min_replicas=4, instance_management_policy="Parallel"),
+        replicas=10,
+        rollout=Rollout(max_unavailable="50%"),
+        paused=True,
+    )
+    assert Goal.of(spec) == Goal(10, template_hash(template()), Limits(5, 0), ordered=False, paused=True)

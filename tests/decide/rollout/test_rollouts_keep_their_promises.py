@@ -6,6 +6,7 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollout import Goal, Limits, plan
@@ -102,8 +103,10 @@ def test_ordered_changes_one_instance_at_a_time(goal: Goal, fleet: list[Instance
     assert len(steps.create) + len(steps.remove) <= (0 if any(view.deleting for view in fleet) else 1)
 
 
-@given(goals, fleets)
-def test_a_plan_is_never_empty_without_a_reason(goal: Goal, fleet: list[InstanceView]) -> None:
+@given(goals, fleets, strays, st.booleans())
+def test_a_plan_is_never_empty_without_a_reason(
+    goal: Goal, fleet: list[InstanceView], extra: list[InstanceView], going: bool
+) -> None:
     """Steps, or complete, or what it waits for."""
-    steps = plan(goal, fleet)
+    steps = plan(goal, [*fleet, *(replace(stray, deleting=going) for stray in extra)])
     assert steps.create or steps.remove or steps.complete or steps.waiting

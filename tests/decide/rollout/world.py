@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollout import Goal, Plan, plan

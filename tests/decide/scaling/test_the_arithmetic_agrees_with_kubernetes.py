@@ -164,6 +164,12 @@ def test_what_requests_nothing_has_no_utilization() -> None:
     assert proposal(by_utilization(50), instances("100/0 100/0"), 2) is None
 
 
+def test_no_series_is_not_a_load_of_nothing() -> None:
+    """An empty answer may be a typing error or an outage, and takes nobody away."""
+    assert proposal(external(average="10"), ExternalReading([], 5), 5) is None
+    assert proposal(external(average="10"), ExternalReading([0], 5), 5) == 0
+
+
 def test_an_external_value_needs_an_instance_that_serves() -> None:
     """With none ready, nothing is known about what one can bear, and nobody is taken away."""
     assert proposal(external(value="10"), ExternalReading([1000], 0), 5) is None

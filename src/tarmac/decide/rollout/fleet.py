@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tarmac.api.compute.workload import WorkloadDeploymentSpec
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout.bounds import DEFAULT_LIMITS, Limits
+from tarmac.decide.rollout.bounds import DEFAULT_LIMITS, Limits, desired_replicas, limits
+from tarmac.decide.rollout.template import template_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,18 @@ class Goal:
     limits: Limits = DEFAULT_LIMITS
     ordered: bool = True
     paused: bool = False
+
+    @staticmethod
+    def of(spec: WorkloadDeploymentSpec) -> Goal:
+        """What a deployment asks for."""
+        desired = desired_replicas(spec.scale_settings, spec.replicas)
+        return Goal(
+            desired,
+            template_hash(spec.template),
+            limits(spec.rollout, desired),
+            spec.scale_settings.instance_management_policy == "OrderedReady",
+            spec.paused,
+        )
 
 
 class Fleet:

@@ -49,8 +49,10 @@ def plan(goal: Goal, instances: Iterable[InstanceView]) -> Plan:
     if fleet.is_settled():
         return Plan(complete=True)
     steps = _ordered(goal, fleet) if goal.ordered else _parallel(goal, fleet)
-    strays = tuple(Removal(stray, Cause.STRAY) for stray in fleet.strays if not stray.deleting)
-    return Plan(steps.create, strays + steps.remove, steps.waiting)
+    removals = (*(Removal(stray, Cause.STRAY) for stray in fleet.strays if not stray.deleting), *steps.remove)
+    if not removals and fleet.strays and steps == Plan():
+        return Plan(waiting=_gone_first(fleet.strays[0]))
+    return Plan(steps.create, removals, steps.waiting)
 
 
 def _parallel(goal: Goal, fleet: Fleet) -> Plan:

@@ -31,10 +31,6 @@ class DeploymentFacts:
     paused: bool = False
     deleting: bool = False
 
-    def is_current(self, instance: InstanceView) -> bool:
-        """Whether it is of the newest template and stays."""
-        return instance.template_hash == self.template_hash and not instance.deleting
-
 
 def deployment_status(
     given: DeploymentFacts, old: WorkloadDeploymentStatus | None, now: float
@@ -65,12 +61,16 @@ def deployment_status(
 
 def _count(given: DeploymentFacts, status: WorkloadDeploymentStatus) -> None:
     """Everything that exists is counted; ready and up to date is only what also stays."""
+    newest, ready, updated, current = given.template_hash, 0, 0, 0
     for instance in given.instances:
-        status.replicas += 1
-        status.ready_replicas += instance.ready and not instance.deleting
-        if given.is_current(instance):
-            status.updated_replicas += 1
-            status.current_replicas += instance.programmed and instance.observed_hash == given.template_hash
+        if instance.deleting:
+            continue
+        ready += instance.ready
+        if instance.template_hash == newest:
+            updated += 1
+            current += instance.programmed and instance.observed_hash == newest
+    status.replicas, status.ready_replicas = len(given.instances), ready
+    status.updated_replicas, status.current_replicas = updated, current
 
 
 def _troubles(given: DeploymentFacts, now: float) -> Iterator[Refusal]:
@@ -80,7 +80,9 @@ def _troubles(given: DeploymentFacts, now: float) -> Iterator[Refusal]:
     """
     by_reason: dict[str, list[InstanceView]] = {}
     for instance in given.instances:
-        if not instance.ready and not instance.deleting and (given.is_current(instance) or given.paused):
+        if instance.ready or instance.deleting:
+            continue
+        if given.paused or instance.template_hash == given.template_hash:
             stalled = _waited(instance, now) > _patience(instance)
             by_reason.setdefault(reasons.STALLED if stalled else instance.reason, []).append(instance)
     for reason, found in by_reason.items():

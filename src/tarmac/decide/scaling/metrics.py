@@ -83,6 +83,8 @@ def _no(reason: str, name: str, message: str) -> Verdict[int]:
 def _by_external(
     name: str, target: MetricTarget, reading: ExternalReading, current: int, tolerance: Tolerance
 ) -> Verdict[int]:
+    if not reading.values:
+        return _no(reasons.METRICS_UNAVAILABLE, name, "no series matches")
     total = sum(reading.values)
     if target.average_value is not None:
         wanted = target.average_value.milli()
