@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from tests.differential.shared import MAPS, PARTIAL, PODS, ROLES, SERVICES, TABLE, WORKLOADS, role, workload
-from tests.differential.steps import create, delete, feature, get, watch
+from tests.differential.steps import Json, create, delete, feature, get, watch
 
 _INITIAL = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 # A bookmark comes shortly before the time limit of a watch.
-_ENDING = "allowWatchBookmarks=true&timeoutSeconds=4"
+_ENDING = "allowWatchBookmarks=true&timeoutSeconds=3"
 _RV = "metadata.resourceVersion"
+
+
+def _once(events: Json) -> Json:
+    """The real server may send the last bookmark again, a second later."""
+    return [event for index, event in enumerate(events) if event not in events[:index]]
+
 
 CASES = feature(
     "bookmarks",
@@ -19,11 +25,11 @@ CASES = feature(
     as_metadata=watch(f"{SERVICES}?{_INITIAL}", events=1).accepting(PARTIAL),
     before_the_end=(
         get(ROLES).keep(rv=_RV),
-        watch(f"{ROLES}?{_ENDING}&resourceVersion=$rv", create(ROLES, role()), events=9),
+        watch(f"{ROLES}?{_ENDING}&resourceVersion=$rv", create(ROLES, role()), events=9).viewing(_once),
     ),
     before_the_end_of_workloads=(
         create(WORKLOADS, workload()).keep(rv=_RV),
-        watch(f"{WORKLOADS}?{_ENDING}&resourceVersion=$rv", delete(f"{WORKLOADS}/a"), events=9),
+        watch(f"{WORKLOADS}?{_ENDING}&resourceVersion=$rv", delete(f"{WORKLOADS}/a"), events=9).viewing(_once),
     ),
     not_unless_asked_for=(
         get(MAPS).keep(rv=_RV).viewing(lambda _: None),

@@ -85,6 +85,8 @@ def _read(served: Served, resource: Resource, request: Request) -> tuple[JsonObj
     obj, warnings = decode_kind(*kind, request.body, content_type, call.options.field_validation)
     obj.setdefault("metadata", {})
     if resource is _TOKEN_REQUEST:
-        obj.setdefault("spec", {}).setdefault("expirationSeconds", _AN_HOUR)
+        spec = obj.setdefault("spec", {})
+        if spec.get("expirationSeconds") is None:
+            spec["expirationSeconds"] = _AN_HOUR
     managed.for_update(resource, None, obj, call.manager, call.info.subresource, served.services.now())
     return obj, warnings
