@@ -12,13 +12,13 @@ from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item, by_label
 from tarmac.client.controller import Controller, controller_key
 from tarmac.controllers.context import Context
-from tarmac.controllers.deployment.documents import binding_documents
 from tarmac.controllers.deployment.network import NetworkState
 from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
 from tarmac.controllers.network.contexts import context_of_claim
 from tarmac.controllers.network.networks import BY_NETWORK, network_of_binding
 from tarmac.controllers.targets import NETWORK_BINDINGS
 from tarmac.decide import reasons
+from tarmac.decide.children.instances import binding_documents
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-deployment"

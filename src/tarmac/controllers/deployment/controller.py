@@ -100,7 +100,7 @@ class DeploymentController:
         self, deployment: WorkloadDeployment, location: LocationReference, networks: Sequence[Attachment] | None
     ) -> None:
         """Remove, make and release Instances as decided."""
-        uid, goal = deployment.metadata.uid, goal_of(deployment)
+        uid, goal = deployment.metadata.uid, rollout.Goal.of(deployment.spec)
         members = self._fleets.of(uid)
         steps = rollout.plan(goal, self._fleets.views(uid))
         await self._instances.remove([members[each.instance.name] for each in steps.remove])
@@ -115,7 +115,7 @@ class DeploymentController:
         self, deployment: WorkloadDeployment, blocks: Sequence[Refusal], *, network_ready: bool
     ) -> float | None:
         """Write the status; in how many seconds time alone changes it."""
-        own, goal, known = deployment.metadata, goal_of(deployment), deployment.status
+        own, goal, known = deployment.metadata, rollout.Goal.of(deployment.spec), deployment.status
         facts = DeploymentFacts(
             city=deployment.spec.city_code,
             generation=own.generation,
@@ -145,16 +145,3 @@ class DeploymentController:
                 await set_finalizers(self._deployments, metadata, kept)
             except NotFound:
                 return
-
-
-def goal_of(deployment: WorkloadDeployment) -> rollout.Goal:
-    """What the deployment's Instances should become."""
-    spec = deployment.spec
-    desired = rollout.desired_replicas(spec.scale_settings, spec.replicas)
-    return rollout.Goal(
-        desired=desired,
-        template_hash=rollout.template_hash(spec.template),
-        limits=rollout.limits(spec.rollout, desired),
-        ordered=spec.scale_settings.instance_management_policy == "OrderedReady",
-        paused=spec.paused,
-    )

@@ -27,11 +27,11 @@ from tarmac.client.cache import by_label, by_namespace
 from tarmac.client.targets import VOLUME_CLAIMS
 from tarmac.controllers.addressbook import Attachment
 from tarmac.controllers.context import Context
-from tarmac.controllers.deployment.documents import instance_document
 from tarmac.controllers.deployment.fleets import Member
 from tarmac.controllers.targets import INSTANCES, RESOURCE_QUOTAS
 from tarmac.controllers.writing import in_batches
 from tarmac.decide import reasons
+from tarmac.decide.children.instances import instance_document
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-deployment"

@@ -14,10 +14,10 @@ from tarmac.client.controller import Controller
 from tarmac.client.targets import CONFIG_MAPS, SECRETS
 from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
-from tarmac.controllers.instance.sources import CONFIG_MAP, SECRET, sources
 from tarmac.controllers.instance.waiting import Waiting
 from tarmac.controllers.targets import NETWORK_BINDINGS
 from tarmac.decide import reasons
+from tarmac.decide.children.sources import CONFIG_MAP, SECRET, sources
 from tarmac.decide.verdict import Refusal
 
 QUOTA_GRANTED = "QuotaGranted"

@@ -24,13 +24,13 @@ from tarmac.client.targets import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
 from tarmac.controllers.instance.interfaces import interfaces_of
-from tarmac.controllers.instance.pod import pod_of
-from tarmac.controllers.instance.resources import instance_amounts
-from tarmac.controllers.instance.volumes import claims
 from tarmac.controllers.instance.waiting import Waiting
 from tarmac.controllers.targets import INSTANCE_TYPES, INSTANCES
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
+from tarmac.decide.children.pods import pod_of
+from tarmac.decide.children.resources import instance_amounts
+from tarmac.decide.children.volumes import claims
 from tarmac.decide.rollup import InstanceInput, PodFacts, PodView, instance_status
 from tarmac.decide.verdict import Refusal
 

@@ -20,11 +20,11 @@ from tarmac.client.controller import RetryAfter, controller_key
 from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
-from tarmac.controllers.workload.children import Child, changes, document
 from tarmac.controllers.workload.events import announce
-from tarmac.controllers.workload.goal import Goal, goal_of
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
+from tarmac.decide.children.deployments import Child, changes, document
+from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.placement import Place, place_of
 from tarmac.decide.rollout import record
 from tarmac.decide.rollout.stored import history_of, stored

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tarmac.api.compute.names import LABEL_MOVED_FROM
 from tarmac.api.compute.validation.scaling import MAX_REPLICAS
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
-from tarmac.controllers.workload.children import Child, own_children, stand_ins
+from tarmac.decide.children.deployments import Child, own_children, stand_ins
 from tarmac.decide.cityloss import STEP_SECONDS, loss_of, moves
 from tarmac.decide.placement import Place, cities_of
 from tarmac.decide.rollout import desired_replicas

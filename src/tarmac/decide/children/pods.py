@@ -15,8 +15,8 @@ from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS, API_VERSION
 from tarmac.api.declare import encode
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
-from tarmac.controllers.instance.resources import Amounts, everything, of_container, of_pod
-from tarmac.controllers.instance.volumes import attachments, pod_volumes
+from tarmac.decide.children.resources import Amounts, everything, of_container, of_pod
+from tarmac.decide.children.volumes import attachments, pod_volumes
 
 SCHEDULER = "tarmac"
 SANDBOX_CLASS = "gvisor"
