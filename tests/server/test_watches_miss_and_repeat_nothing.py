@@ -83,6 +83,18 @@ async def test_one_object_is_watched_by_name(api: Client) -> None:
     assert old_form.names == [("ADDED", "b")]
 
 
+async def test_a_name_is_watched_in_every_namespace(api: Client) -> None:
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "other"}})
+    watching = await api.watch("/api/v1/configmaps?watch=1&fieldSelector=metadata.name%3Db")
+    namespaces = await api.watch("/api/v1/namespaces?watch=1&fieldSelector=metadata.name%3Db")
+    for name in ("b", "a", "ab"):
+        await api.configmap(name)
+        await api.configmap(name, "other")
+        await api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+    assert watching.names == [("ADDED", "b"), ("ADDED", "b")]
+    assert namespaces.names == [("ADDED", "b")]
+
+
 async def test_the_end_of_the_initial_state_is_marked_for_those_who_ask(api: Client, store: MemoryStore) -> None:
     await api.configmap("a")
     query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

@@ -1,7 +1,7 @@
 """Who watches what, and the one place where events turn into writes.
 
-The hub subscribes to a bucket while anybody watches it. Groups that follow one object only are found by its key, so a
-thousand watches of single ConfigMaps cost an event nothing but a look-up. Deadlines and bookmarks are kept by one slow
+The hub subscribes to a bucket while anybody watches it. Groups that follow one name only, in one namespace or in all,
+are found by it, so a thousand watches of single ConfigMaps cost an event nothing but two look-ups. Deadlines and bookmarks are kept by one slow
 beat over all watchers instead of timers of their own.
 
 Writing to many sockets is the dearest thing the server does, so it paces itself: after a fan-out that took long, the
@@ -100,10 +100,11 @@ class Group:
 
     @property
     def only(self) -> str | None:
-        """The key of the one object it follows, if it follows one."""
-        if self.selection.name is None or (self.served.resource.namespaced and not self.prefix):
+        """The key of the one object it follows, if it follows one; "/NAME" when it does so in every namespace."""
+        if self.selection.name is None:
             return None
-        return f"{self.prefix}{self.selection.name}"
+        anywhere = self.served.resource.namespaced and not self.prefix
+        return f"{'/' if anywhere else self.prefix}{self.selection.name}"
 
     def line(self, change: Change) -> bytes:
         """What its watchers see of a change; empty for nothing."""
@@ -134,6 +135,14 @@ class _Scope:
     def groups_of(self, group: Group) -> dict[GroupKey, Group]:
         """The table that a group like this belongs in."""
         return self.general if group.only is None else self.single.setdefault(group.only, {})
+
+    def following(self, key: str) -> Iterable[Group]:
+        """The groups that follow the object with this key only."""
+        namespace, slash, name = key.rpartition("/")
+        for followed in (key, slash + name) if namespace else (key,):
+            groups = self.single.get(followed)
+            if groups is not None:
+                yield from tuple(groups.values())
 
     def groups(self) -> Iterable[Group]:
         """All of them."""
@@ -220,7 +229,7 @@ class Hub:
             self._write(bucket, group, _changes_for(group, events, changes))
         if scope.single:
             for event in events:
-                for group in tuple(scope.single.get(event.entry.name, {}).values()):
+                for group in scope.following(event.entry.name):
                     self._write(bucket, group, [Change(group.served, event)])
 
     def _write(self, bucket: str, group: Group, changes: Sequence[Change]) -> None:
