@@ -24,6 +24,7 @@ from tarmac.controllers.instance.controller import InstanceController
 from tarmac.controllers.location.controller import LocationController
 from tarmac.controllers.namespace.controller import NamespaceController
 from tarmac.controllers.network.controller import NetworkControllers
+from tarmac.controllers.node.controller import NodeController
 from tarmac.controllers.scheduler.controller import Schedulers
 from tarmac.controllers.serviceaccount.controller import ServiceAccountController
 from tarmac.controllers.volume.protection import VolumeProtection
@@ -61,6 +62,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "scheduler": Schedulers,
     "network": NetworkControllers,
     "location": LocationController,
+    "node": NodeController,
 }
 
 

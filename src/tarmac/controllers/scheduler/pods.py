@@ -34,6 +34,7 @@ class PodScheduler:
         self._scheduler = Scheduler(state.cluster)
         self._writes = Writes(context.client, state, self._bound, self._failed)
         self._arrived = asyncio.Event()
+        self._set_aside = asyncio.Event()
         self._turn = 0
         state.pods.on_change(self._changed)
 
@@ -66,8 +67,11 @@ class PodScheduler:
     async def _wake(self) -> NoReturn:
         """Give those that were set aside another look when their time has come."""
         while True:
+            await self._set_aside.wait()
             await self._clock.sleep(LOOK_SECONDS)
             self._state.backlog.wake(self._clock.monotonic())
+            if not self._state.backlog.aside:
+                self._set_aside.clear()
             if len(self._state.backlog):
                 self._arrived.set()
 
@@ -88,6 +92,7 @@ class PodScheduler:
 
     async def _refuse(self, waiter: Waiter, refusals: Sequence[Refusal]) -> None:
         self._state.backlog.set_aside(waiter, self._clock.monotonic())
+        self._set_aside.set()
         message = refusals[0].message
         if len(self._state.backlog) < BUSY:
             self._event(waiter, "Warning", "FailedScheduling", message)
@@ -105,6 +110,7 @@ class PodScheduler:
             state.cluster.remove_pod(waiter.uid)
         if state.waits(waiter):
             state.backlog.put_back(waiter, self._clock.monotonic())
+            self._set_aside.set()
 
     def _event(self, waiter: Waiter, type: EventType, reason: str, message: str) -> None:
         namespace, _, name = waiter.key.partition("/")

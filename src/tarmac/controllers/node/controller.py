@@ -1,0 +1,161 @@
+"""Says of a silent node that it is silent, and gives every node the taints that its conditions call for.
+
+Taints that bar new pods follow the conditions at once. The taint that drives pods away comes as the pace of the place
+allows, and is taken back when the node recovers or when its whole place turns out to be cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import rfc3339
+from tarmac.client.cache import Item
+from tarmac.client.controller import RetryAfter
+from tarmac.client.events import Reference
+from tarmac.client.targets import NODES
+from tarmac.controllers.context import Context
+from tarmac.controllers.node.evictions import Evictions
+from tarmac.controllers.node.heartbeats import Heartbeats
+from tarmac.controllers.node.zones import Zones, zone_of
+from tarmac.controllers.nodefacts import NodeCondition, NodeFacts, NodeTaint, read_node
+from tarmac.decide.nodes import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    NOT_READY,
+    OWN_KEYS,
+    UNREACHABLE,
+    Disruption,
+    key_that_drives_away,
+    keys_that_bar,
+)
+
+MANAGER = "tarmac-node"
+_UNKNOWN_WHEN_SILENT = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_DRIVING = (NOT_READY, UNREACHABLE)
+_LOOK_AGAIN = 10.0  # for a node that may not be given up yet
+
+
+class NodeController:
+    """Reconciles by node name; `evictions` acts on the taints that result."""
+
+    def __init__(self, context: Context) -> None:
+        client = context.client
+        self._clock = client.clock
+        self._recorder = context.recorder
+        self._nodes = client.resource(NODES)
+        self._known = context.informers.informer(NODES)
+        self._heartbeats = Heartbeats(context.informers, client.clock)
+        self._zones = Zones(self._known)
+        self._evictions = Evictions(context, self._heartbeats)
+        self._controller = context.controller("node", self.reconcile)
+        self._controller.watches(self._known, self._concerned)
+        self._controller.awaits(self._heartbeats.leases)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run())
+            group.create_task(self._evictions.run())
+
+    def _concerned(self, item: Item[Any]) -> list[str]:
+        """A node that changes may change what is to be thought of the others in its place."""
+        zone = zone_of(item)
+        cut_off = self._zones.state(zone) is Disruption.CUT_OFF
+        return self._zones.members(zone) if cut_off else [item.key]
+
+    async def reconcile(self, name: str) -> RetryAfter | None:
+        """Bring one node's conditions and taints in line with what is heard from it."""
+        item = self._known.cache.item(name)
+        if item is None:
+            return None
+        facts = read_node(item.raw)
+        left = self._heartbeats.silent_in(name)
+        if left <= 0 and facts.readiness != "Unknown":
+            await self._declare_silent(facts)
+            return None  # the change brings us back
+        again = await self._taint(zone_of(item), facts)
+        if facts.readiness != "True":
+            await self._evictions.mark_not_ready(name)
+        waits = [seconds for seconds in (again, left if left > 0 else None) if seconds is not None]
+        return RetryAfter(min(waits)) if waits else None
+
+    async def _declare_silent(self, facts: NodeFacts) -> None:
+        now = rfc3339(self._clock.now())
+        known = {each.type: each for each in facts.status.conditions or ()}
+        conditions = [_silent(kind, known.get(kind), now) for kind in _UNKNOWN_WHEN_SILENT]
+        patch = {"metadata": {"resourceVersion": facts.metadata.resource_version}, "status": {"conditions": conditions}}
+        await self._nodes.patch(facts.name, patch, type="strategic", subresource="status", manager=MANAGER)
+        about = Reference("v1", "Node", facts.name, uid=facts.metadata.uid)
+        self._recorder.event(about, "Normal", "NodeNotReady", f"Nothing is heard from node {facts.name} any more")
+
+    async def _taint(self, zone: str, facts: NodeFacts) -> float | None:
+        """Write the taints the node should have; seconds until a taint that must wait may be given."""
+        driving, again = self._driving(zone, facts)
+        wanted = [*self._kept(facts, driving), *self._missing(facts, driving)]
+        if wanted == facts.taints:
+            return again
+        taints = [_document(taint) for taint in wanted]
+        patch = {"metadata": {"resourceVersion": facts.metadata.resource_version}, "spec": {"taints": taints or None}}
+        await self._nodes.patch(facts.name, patch, manager=MANAGER)
+        if driving is not None and not _has(facts, driving, NO_EXECUTE):
+            self._zones.given_up(zone, self._clock.monotonic())
+        return again
+
+    def _driving(self, zone: str, facts: NodeFacts) -> tuple[str | None, float | None]:
+        """The key of the NoExecute taint to have now, and when to look again if that must wait."""
+        key = key_that_drives_away(facts.readiness)
+        if key is None:
+            return None, None
+        wait = self._zones.may_give_up(zone, self._clock.monotonic())
+        if wait is None:  # the place is cut off, or too much is in trouble: nobody is given up, and nobody stays so
+            kept = None if self._zones.state(zone) is Disruption.CUT_OFF or not _has(facts, key, NO_EXECUTE) else key
+            return kept, _LOOK_AGAIN
+        if wait == 0 or _has(facts, key, NO_EXECUTE):
+            return key, None
+        return None, wait
+
+    def _kept(self, facts: NodeFacts, driving: str | None) -> list[NodeTaint]:
+        """Taints of others, and of ours those that still apply."""
+        barring = self._barring(facts)
+        return [
+            taint
+            for taint in facts.taints
+            if taint.key not in OWN_KEYS
+            or (taint.effect == NO_SCHEDULE and taint.key in barring)
+            or (taint.effect == NO_EXECUTE and (taint.key not in _DRIVING or taint.key == driving))
+            or taint.effect not in (NO_SCHEDULE, NO_EXECUTE)
+        ]
+
+    def _missing(self, facts: NodeFacts, driving: str | None) -> list[NodeTaint]:
+        now = rfc3339(self._clock.now())
+        wanted = [(key, NO_SCHEDULE) for key in sorted(self._barring(facts))]
+        wanted += [(driving, NO_EXECUTE)] if driving is not None else []
+        return [NodeTaint(key, effect, time_added=now) for key, effect in wanted if not _has(facts, key, effect)]
+
+    def _barring(self, facts: NodeFacts) -> frozenset[str]:
+        conditions = {each.type: each.status for each in facts.status.conditions or ()}
+        conditions.setdefault("Ready", "False")  # a node that has said nothing yet
+        return keys_that_bar(conditions, facts.spec.unschedulable)
+
+
+def _silent(kind: str, known: NodeCondition | None, now: str) -> JsonObject:
+    """A condition of a node that nobody hears from."""
+    return {
+        "type": kind,
+        "status": "Unknown",
+        "reason": "NodeStatusUnknown" if known else "NodeStatusNeverUpdated",
+        "message": "Nothing is heard from the node any more." if known else "Nothing was ever heard from the node.",
+        "lastHeartbeatTime": known.last_heartbeat_time if known else None,
+        "lastTransitionTime": now,
+    }
+
+
+def _has(facts: NodeFacts, key: str, effect: str) -> bool:
+    return any((taint.key, taint.effect) == (key, effect) for taint in facts.taints)
+
+
+def _document(taint: NodeTaint) -> JsonObject:
+    found = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added}
+    return {name: value for name, value in found.items() if value}

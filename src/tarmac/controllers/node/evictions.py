@@ -1,0 +1,217 @@
+"""Drives pods off nodes that are given up, when their tolerations say so, and clears up after nodes that are gone.
+
+How long a pod has stayed is measured on this process's monotonic clock from the moment the taint was first seen here,
+so a jump of the wall clock drives nobody away. Before a pod of an unreachable node goes, the node's heartbeat is looked
+at once more: if anything was heard since, the pod stays. Such a pod is removed without waiting for the node, which
+cannot answer; on a node that can be reached, pods end in their own time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import msgspec
+
+from tarmac.api.status import Conflict, NotFound
+from tarmac.base.clock import rfc3339
+from tarmac.client.cache import Item
+from tarmac.client.controller import RetryAfter
+from tarmac.client.envelope import Metadata
+from tarmac.client.events import Reference
+from tarmac.client.targets import NODES, PODS
+from tarmac.controllers.context import Context
+from tarmac.controllers.node.heartbeats import Heartbeats
+from tarmac.controllers.nodefacts import NodeFacts, read_node
+from tarmac.decide.nodes import NO_EXECUTE, UNREACHABLE, Tolerance, stays
+
+LOOK_SECONDS = 10.0  # pods may still arrive on a node after it was given up
+SWEEP_SECONDS = 20.0
+AT_A_TIME = 1000
+QUARANTINE = 40.0  # a node object that is gone may have been deleted to be made again
+
+
+class _Struct(msgspec.Struct, rename="camel"):
+    pass
+
+
+class _Toleration(_Struct):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: float | None = None
+
+    def tolerance(self) -> Tolerance:
+        return Tolerance(self.key, self.operator == "Exists", self.value, self.effect, self.toleration_seconds)
+
+
+class _Condition(_Struct):
+    type: str
+    status: str
+
+
+class _Spec(_Struct):
+    node_name: str = ""
+    tolerations: list[_Toleration] | None = None
+
+
+class _Status(_Struct):
+    phase: str = ""
+    conditions: list[_Condition] | None = None
+
+
+class _Pod(_Struct):
+    metadata: Metadata
+    spec: _Spec
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def ready(self) -> bool:
+        return any((each.type, each.status) == ("Ready", "True") for each in self.status.conditions or ())
+
+
+_read_pod = msgspec.json.Decoder(_Pod).decode
+_Seen = dict[tuple[str, str, str | None], float]
+
+
+class Evictions:
+    """Reconciles by node name."""
+
+    def __init__(self, context: Context, heartbeats: Heartbeats) -> None:
+        client = context.client
+        self._clock = client.clock
+        self._recorder = context.recorder
+        self._heartbeats = heartbeats
+        self._resource = client.resource(PODS)
+        self._node_resource = client.resource(NODES)
+        self._nodes = context.informers.informer(NODES)
+        self._pods = context.informers.informer(PODS)
+        self._seen: dict[str, _Seen] = {}  # by node: taints, and when each was first seen
+        self._missing: dict[str, float] = {}  # nodes that are gone, since when
+        self._controller = context.controller("eviction", self.reconcile)
+        self._controller.watches(self._nodes)
+        self._controller.awaits(self._pods)
+        self._nodes.on_change(self._node_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run())
+            group.create_task(self._sweep())
+
+    async def reconcile(self, name: str) -> RetryAfter | None:
+        """Let the pods of one node go whose time is over; come back for the next."""
+        item = self._nodes.cache.item(name)
+        facts = read_node(item.raw) if item is not None else None
+        taints = self._note(name, facts)
+        if facts is None or not taints:
+            return None
+        nearest = LOOK_SECONDS
+        for pod in list(self._pods_on(name)):
+            left = self._left(pod, taints)
+            if left is not None and left <= 0:
+                await self._evict(facts, pod)
+            elif left is not None:
+                nearest = min(nearest, left)
+        return RetryAfter(nearest)
+
+    async def mark_not_ready(self, name: str) -> None:
+        """A pod on a node that is not ready is not ready either, whatever it last said."""
+        condition = {
+            "type": "Ready",
+            "status": "False",
+            "reason": "NodeNotReady",
+            "message": f"Node {name} is not ready.",
+        }
+        for pod in list(self._pods_on(name)):
+            if pod.ready:
+                condition["lastTransitionTime"] = rfc3339(self._clock.now())
+                patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+                await self._patch_status(pod, patch)
+
+    def _note(self, name: str, facts: NodeFacts | None) -> _Seen:
+        """The NoExecute taints of a node, each with the moment it was first seen."""
+        known, now = self._seen.pop(name, {}), self._clock.monotonic()
+        driving = [taint for taint in facts.taints if taint.effect == NO_EXECUTE] if facts is not None else []
+        seen: _Seen = {}
+        for taint in driving:
+            identity = (taint.key, taint.value, taint.time_added)
+            seen[identity] = known.get(identity, now)
+        if seen:
+            self._seen[name] = seen
+        return seen
+
+    def _left(self, pod: _Pod, taints: _Seen) -> float | None:
+        """Seconds until the pod has to go; None when it may stay."""
+        limit = stays([each.tolerance() for each in pod.spec.tolerations or ()], [key[:2] for key in taints])
+        return None if limit is None else max(taints.values()) + limit - self._clock.monotonic()
+
+    async def _evict(self, facts: NodeFacts, pod: _Pod) -> None:
+        lost = any(taint.key == UNREACHABLE for taint in facts.taints) and facts.readiness == "Unknown"
+        if lost and self._heartbeats.silent_in(facts.name) > 0:
+            return
+        if pod.metadata.deletion_timestamp is None or lost:
+            await self._delete(pod, 0 if lost else None)
+            about = Reference("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
+            self._recorder.event(about, "Normal", "TaintManagerEviction", f"Driven off node {facts.name}")
+
+    async def _delete(self, pod: _Pod, grace: int | None) -> None:
+        metadata = pod.metadata
+        try:
+            await self._resource.delete(metadata.name, metadata.namespace, grace=grace, uid=metadata.uid)
+        except (NotFound, Conflict):
+            return  # gone, or another pod of the same name
+
+    async def _patch_status(self, pod: _Pod, patch: Any) -> None:
+        metadata = pod.metadata
+        try:
+            await self._resource.patch(metadata.name, patch, metadata.namespace, type="strategic", subresource="status")
+        except (NotFound, Conflict):
+            return
+
+    def _pods_on(self, node: str, *, ended: bool = False) -> Iterator[_Pod]:
+        """The pods of a node. Most are told by their bytes, which is faster than reading them all."""
+        mark = f'"{node}"'.encode()
+        for item in self._pods.cache.items():
+            if mark in item.raw:
+                pod = _read_pod(item.raw)
+                if pod.spec.node_name == node and (ended or pod.status.phase not in ("Succeeded", "Failed")):
+                    yield pod
+
+    # Nodes that are gone.
+
+    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None:
+            self._missing.pop(new.metadata.name, None)
+        elif old is not None:
+            self._missing.setdefault(old.metadata.name, self._clock.monotonic())
+
+    async def _sweep(self) -> NoReturn:
+        await self._pods.synced()
+        await self._nodes.synced()
+        await self._note_missing()
+        while True:
+            now = self._clock.monotonic()
+            for name in [name for name, since in self._missing.items() if since + QUARANTINE <= now]:
+                await self._clear_up(name)
+                self._missing.pop(name, None)
+            await self._clock.sleep(SWEEP_SECONDS)
+
+    async def _note_missing(self) -> None:
+        """Nodes that were deleted while nobody here was looking."""
+        for number, item in enumerate(list(self._pods.cache.items())):
+            name = _read_pod(item.raw).spec.node_name
+            if name and name not in self._nodes.cache:
+                self._missing.setdefault(name, self._clock.monotonic())
+            if number % AT_A_TIME == 0:
+                await asyncio.sleep(0)
+
+    async def _clear_up(self, node: str) -> None:
+        """Remove the pods of a node that is gone; the server is asked, in case our copy is behind."""
+        try:
+            await self._node_resource.get(node)
+        except NotFound:
+            for pod in list(self._pods_on(node, ended=True)):
+                await self._delete(pod, 0)

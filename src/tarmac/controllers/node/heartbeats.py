@@ -1,0 +1,86 @@
+"""When each node last gave a sign of life, on this process's own clock.
+
+A renewal counts from the moment it is seen here, by the monotonic clock, so neither a node's wall clock nor ours can
+make a living node look dead. A node is silent when nothing was seen for as long as its lease says that a renewal
+holds, and never sooner than `GRACE`. After a start everybody has just been seen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.base.clock import Clock
+from tarmac.client.cache import Item
+from tarmac.client.informer import Informers
+from tarmac.client.targets import LEASES, NODES
+from tarmac.controllers.nodefacts import read_node
+
+GRACE = 40.0
+LEASE_NAMESPACE = "kube-node-lease"
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    renew_time: str | None = None
+    lease_duration_seconds: int | None = None
+
+
+class _Lease(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_read_lease = msgspec.json.Decoder(_Lease).decode
+
+
+class _Sign:
+    """The last sign of life of a node, and what it said."""
+
+    __slots__ = ("grace", "heartbeat", "renewal", "seen")
+
+    def __init__(self, seen: float) -> None:
+        self.seen = seen
+        self.grace = GRACE
+        self.renewal: str | None = None
+        self.heartbeat: str | None = None
+
+
+class Heartbeats:
+    """Signs of life by node name."""
+
+    def __init__(self, informers: Informers, clock: Clock) -> None:
+        self._clock = clock
+        self._signs: dict[str, _Sign] = {}
+        self.nodes = informers.informer(NODES)
+        self.leases = informers.informer(LEASES, namespace=LEASE_NAMESPACE)
+        self.nodes.on_change(self._node_changed)
+        self.leases.on_change(self._lease_changed)
+
+    def silent_in(self, name: str) -> float:
+        """Seconds until the node counts as silent if nothing more is heard; zero or less when it does."""
+        sign = self._sign(name)
+        return sign.seen + sign.grace - self._clock.monotonic()
+
+    def _sign(self, name: str) -> _Sign:
+        sign = self._signs.get(name)
+        if sign is None:
+            sign = self._signs[name] = _Sign(self._clock.monotonic())
+        return sign
+
+    def _lease_changed(self, _old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is None:
+            return
+        spec, sign = _read_lease(new.raw).spec, self._sign(new.metadata.name)
+        sign.grace = max(GRACE, float(spec.lease_duration_seconds or 0))
+        if spec.renew_time != sign.renewal:
+            sign.renewal, sign.seen = spec.renew_time, self._clock.monotonic()
+
+    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """What a node says about itself is a sign of life too; what is said about a silent node is not."""
+        if new is None:
+            if old is not None:
+                self._signs.pop(old.metadata.name, None)
+            return
+        ready, sign = read_node(new.raw).ready, self._sign(new.metadata.name)
+        if ready is not None and ready.status != "Unknown" and ready.last_heartbeat_time != sign.heartbeat:
+            sign.heartbeat, sign.seen = ready.last_heartbeat_time, self._clock.monotonic()

@@ -1,0 +1,67 @@
+"""The nodes of each place by readiness, and the pace at which they may be given up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.client.cache import Item
+from tarmac.client.informer import Informer
+from tarmac.controllers.nodefacts import read_node
+from tarmac.decide.nodes import Disruption, disruption, pause
+
+_ZONE = "topology.kubernetes.io/zone"
+
+
+def zone_of(item: Item[Any]) -> str:
+    """The Location of a node, or else its zone."""
+    labels = item.metadata.labels or {}
+    return labels.get(LABEL_LOCATION) or labels.get(_ZONE, "")
+
+
+class _Zone:
+    __slots__ = ("last", "members")
+
+    def __init__(self) -> None:
+        self.members: dict[str, str] = {}  # node to readiness
+        self.last = float("-inf")  # when the last node was given up
+
+    def state(self) -> Disruption:
+        counts = Counter(self.members.values())
+        return disruption(counts["True"], counts["False"], counts["Unknown"])
+
+
+class Zones:
+    """Places by name."""
+
+    def __init__(self, nodes: Informer[Any]) -> None:
+        self._zones: dict[str, _Zone] = {}
+        nodes.on_change(self._changed)
+
+    def state(self, zone: str) -> Disruption:
+        """How many nodes of the place are in trouble."""
+        return self._zone(zone).state()
+
+    def members(self, zone: str) -> list[str]:
+        """The nodes of the place."""
+        return list(self._zone(zone).members)
+
+    def may_give_up(self, zone: str, now: float) -> float | None:
+        """Seconds until another node of the place may be given up; None while none may be."""
+        known = self._zone(zone)
+        seconds = pause(known.state(), len(known.members))
+        return None if seconds is None else max(0.0, known.last + seconds - now)
+
+    def given_up(self, zone: str, now: float) -> None:
+        """A node was given up now."""
+        self._zone(zone).last = now
+
+    def _zone(self, zone: str) -> _Zone:
+        return self._zones.setdefault(zone, _Zone())
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if old is not None and (new is None or zone_of(new) != zone_of(old)):
+            self._zone(zone_of(old)).members.pop(old.metadata.name, None)
+        if new is not None:
+            self._zone(zone_of(new)).members[new.metadata.name] = read_node(new.raw).readiness
