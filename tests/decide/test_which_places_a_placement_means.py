@@ -91,6 +91,7 @@ def test_the_emptiest_ready_location_gets_the_deployment() -> None:
     here = [place("b", "DFW", cpu=9), place("a", "DFW", cpu=9), place("c", "DFW", ready=False, cpu=99)]
     verdict = location_for(placement(cityCodes=["DFW"]), "DFW", here)
     assert verdict.value == "a"
+    assert location_for(placement(cityCodes=["DFW"]), "DFW", [*here, place("d", "DFW", cpu=10)]).value == "d"
     assert [(refusal.reason, refusal.where) for refusal in verdict.refusals] == [("LocationNotReady", "c")]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.decide.scheduling import Cluster, Demands, NodeInfo, Pod, Scheduler, node_of
+from tarmac.decide.scheduling import Cluster, Demands, NodeInfo, Pod, Scheduler, free_at, node_of, room_at
 from tarmac.decide.scheduling.filters import Brief, Check, Why
 from tarmac.decide.scheduling.scheduler import SAMPLE
 
@@ -170,6 +170,45 @@ def test_a_failed_binding_is_taken_back() -> None:
     assert world.cluster.node_of("p") == "elsewhere"
     world.cluster.add_pod(world.read(first), "a")
     assert world.choose(pod("q", {"cpu": "1"})).value is None
+
+
+def test_a_pod_that_changes_where_it_is_is_counted_anew() -> None:
+    """Its size and its labels both matter to others."""
+    world = World(node("a", cpu="4"))
+    world.run(pod("p", {"cpu": "1"}, {"app": "web"}), on="a")
+    world.run(pod("p", {"cpu": "3"}, {"app": "db"}), on="a")
+    assert world.choose(pod("q", {"cpu": "2"})).value is None
+    assert world.cluster.nodes["a"].free["cpu"] == 1000
+    apart = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    assert world.choose(pod("r", affinity=required("podAntiAffinity", apart))).value == "a"
+
+
+def test_how_much_room_a_location_has() -> None:
+    """Nodes that take no ordinary pods do not count."""
+    taint = [{"key": "x", "effect": "NoSchedule"}]
+    dfw = {LOCATION: "dfw"}
+    world = World(
+        node("a", labels=dfw),
+        node("b", labels=dfw, pods="2"),
+        node("c", labels=dfw, taints=taint),
+        node("d", labels=dfw, unschedulable=True),
+        node("e", labels={LOCATION: "sea"}),
+    )
+    world.run(pod("p", {"cpu": "1"}), on="a")
+    assert free_at(world.cluster, "dfw") == {"cpu": 7000, "memory": 16 << 30, "pods": 11}
+    assert room_at(world.cluster, "dfw", {"cpu": 1000}) == 3 + 2
+    assert room_at(world.cluster, "nrt", {"cpu": 1000}) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 4)), max_size=6), st.integers(1, 1500))
+def test_room_is_exactly_how_many_pods_fit(sizes: list[tuple[int, int]], cpu: int) -> None:
+    """As found by placing them."""
+    dfw = {LOCATION: "dfw"}
+    world = World(*(node(f"n{i}", f"{milli}m", pods=str(pods), labels=dfw) for i, (milli, pods) in enumerate(sizes)))
+    room = room_at(world.cluster, "dfw", {"cpu": cpu})
+    placed = [world.run(pod(f"p{i}", {"cpu": f"{cpu}m"}, nodeSelector=dfw)) for i in range(room + 1)]
+    assert None not in placed[:room]
+    assert placed[room] is None
 
 
 def test_the_smallest_change_is_for_the_nearest_node() -> None:

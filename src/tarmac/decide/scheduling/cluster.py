@@ -65,10 +65,10 @@ class Cluster:
             self._homeless[name] = pods
 
     def add_pod(self, pod: Pod, node_name: str) -> None:
-        """A pod is on a node, or is assumed to be. Saying so again changes nothing."""
+        """A pod is on a node, or is assumed to be, or has changed there. Saying so again changes nothing."""
         known = self._where.get(pod.uid)
         if known is not None:
-            if known[1] == node_name:
+            if known[1] == node_name and _is_same(known[0], pod):
                 return
             self.remove_pod(pod.uid)
         self._where[pod.uid] = pod, node_name
@@ -172,3 +172,7 @@ class Cluster:
     def _changed(self) -> None:
         self.shape += 1
         self.gains += 1
+
+
+def _is_same(one: Pod, other: Pod) -> bool:
+    return one.demand is other.demand and one.labels == other.labels and one.group == other.group

@@ -1,0 +1,38 @@
+"""How much room a Location has: for choosing among Locations, and for moving instances of a lost city.
+
+Only nodes that take ordinary pods count: those without a taint that keeps pods off, and not cordoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tarmac.decide.scheduling.amounts import PODS, Amounts
+from tarmac.decide.scheduling.cluster import Cluster
+from tarmac.decide.scheduling.filters.taints import KEEPS_OFF
+from tarmac.decide.scheduling.nodeinfo import NodeInfo
+
+
+def free_at(cluster: Cluster, location: str) -> Amounts:
+    """What the nodes of a Location have left, added up."""
+    total: Amounts = {}
+    for info in _open(cluster, location):
+        for resource, amount in info.free.items():
+            total[resource] = total.get(resource, 0) + max(0, amount)
+    return total
+
+
+def room_at(cluster: Cluster, location: str, requests: Mapping[str, int]) -> int:
+    """How many pods of this size fit at a Location, node by node."""
+    wanted = [(resource, amount) for resource, amount in {**requests, PODS: 1}.items() if amount]
+    return sum(
+        max(0, min(info.free.get(resource, 0) // amount for resource, amount in wanted))
+        for info in _open(cluster, location)
+    )
+
+
+def _open(cluster: Cluster, location: str) -> Iterator[NodeInfo]:
+    for pool in cluster.pools.values():
+        node = pool.example.node
+        if node.location == location and not node.unschedulable and all(t.effect not in KEEPS_OFF for t in node.taints):
+            yield from pool
