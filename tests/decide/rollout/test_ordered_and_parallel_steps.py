@@ -68,6 +68,24 @@ def test_scale_down_does_not_take_what_still_serves_in_place_of_others(goal: Goa
     assert removed(steps) == []
 
 
+def test_nothing_is_made_above_the_limit_while_others_are_kept() -> None:
+    """Two above the number still serve, so of the three below only one may be made; the next when one of those went."""
+    kept = [instance(3), instance(4)]
+    assert plan(PARALLEL, kept).create == (0,)
+    assert plan(ORDERED, [*kept, instance(5, ready=False, deleting=True)]).create == ()
+    assert plan(PARALLEL, [*kept, instance(0, ready=False)]) == plan(PARALLEL, [instance(0, ready=False), *kept])
+    assert plan(PARALLEL, [*kept, instance(0, ready=False)]).create == ()
+    assert removed(plan(PARALLEL, [*kept, instance(0)])) == [(4, Cause.SCALE_DOWN)]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_scale_down_never_holds_everything_that_those_below_wait_for(ordered: bool) -> None:
+    """Three fit the quota and three are wanted; two of them are above. Even with none to spare, one has to go."""
+    goal = Goal(3, "a", Limits(0, 1), ordered)
+    blocked = [instance(0), instance(1, ready=False), instance(4), instance(5)]
+    assert removed(plan(goal, blocked)) == [(5, Cause.SCALE_DOWN)]
+
+
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
 def test_scale_down_takes_a_stuck_instance_away(goal: Goal) -> None:
     """The one that never gets ready is above the new number."""
