@@ -29,8 +29,8 @@ class Pair:
 
 @pytest.fixture(scope="session")
 def pair(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair]:
-    """Both servers, with our kinds as CRDs on the real one, and the same places and sizes on both."""
-    with TarmacProcess(tmp_path_factory.mktemp("tarmac") / "data") as tarmac:
+    """Both servers without controllers, our kinds as CRDs on the real one, and the same places on both."""
+    with TarmacProcess(tmp_path_factory.mktemp("tarmac") / "data", "--controllers=-*") as tarmac:
         ca = (tarmac.data_dir / "pki" / "ca.crt").read_text()
         real = Server("kube-apiserver", peer.url, peer.ca, token=peer.token)
         ours = Server("tarmac", tarmac.url, ca, tarmac.client_context())

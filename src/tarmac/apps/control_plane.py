@@ -74,8 +74,11 @@ class Running:
 
 
 @asynccontextmanager
-async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Running]:
-    """Serve until the block ends. Raises ValueError, OSError or StoreError with a text for the operator."""
+async def control_plane(layout: Layout, address: Address, controllers: str = "*") -> AsyncGenerator[Running]:
+    """Serve until the block ends, with the chosen controllers beside.
+
+    Raises ValueError, OSError or StoreError with a text for the operator.
+    """
     clock, randomness = SystemClock(), Randomness()
     async with AsyncExitStack() as stack:
         pki = Pki(layout.pki, clock)
@@ -99,7 +102,7 @@ async def control_plane(layout: Layout, address: Address) -> AsyncGenerator[Runn
         url = f"https://{_bracketed(address.host)}:{listener.port}"
         write_kubeconfig(layout.kubeconfig, url, pki.ca_file.read_bytes(), pki.admin())
         await ensure_own_service(starting, address.host, listener.port)
-        await stack.enter_async_context(_controllers(server, store, pki, metrics))
+        await stack.enter_async_context(_controllers(controllers, server, store, pki, metrics))
         yield Running(server, store, listener, url)
 
 
@@ -125,7 +128,7 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
 
 
 @asynccontextmanager
-async def _controllers(server: ApiServer, store: Store, pki: Pki, metrics: Metrics) -> AsyncGenerator[None]:
+async def _controllers(names: str, server: ApiServer, store: Store, pki: Pki, metrics: Metrics) -> AsyncGenerator[None]:
     """The controllers beside the server."""
 
     def sign(request: str, usages: list[str], expiration: int | None) -> str:
@@ -133,6 +136,7 @@ async def _controllers(server: ApiServer, store: Store, pki: Pki, metrics: Metri
 
     manager = Manager(
         Client(local_transport(server, store, CONTROLLING), SystemClock(), Randomness()),
+        names,
         root_ca=pki.ca_file.read_text(),
         sign=sign,
     )

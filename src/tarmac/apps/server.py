@@ -35,20 +35,21 @@ def main(options: argparse.Namespace, beside: Beside = nullcontext) -> int:
     host, port = options.listen
     try:
         layout = make_layout(options)
-        uvloop.run(run(layout, Address(host, port, tuple(getattr(options, "tls_san", ()))), beside))
+        address = Address(host, port, tuple(getattr(options, "tls_san", ())))
+        uvloop.run(run(layout, address, beside, getattr(options, "controllers", "*")))
     except (OSError, ValueError, StoreError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def run(layout: Layout, address: Address, beside: Beside) -> None:
+async def run(layout: Layout, address: Address, beside: Beside, controllers: str) -> None:
     """Serve until a signal comes; print one line when ready."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    async with control_plane(layout, address) as running, beside(running):
+    async with control_plane(layout, address, controllers) as running, beside(running):
         # What was made up to here stays; keeping it out of collections saves their time and their dirtied pages.
         gc.collect()
         gc.freeze()

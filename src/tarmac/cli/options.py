@@ -36,6 +36,10 @@ def parser() -> argparse.ArgumentParser:
 
     server = commands.add_parser("server", help="the API server and its house-keeping controllers")
     _add_server_flags(server)
+    server.add_argument(
+        "--controllers", default="*", metavar="NAMES",
+        help="which controllers to run beside the server: * for all, NAME for one, -NAME for all but one (default: *)",
+    )  # fmt: skip
     _add_sharing_flags(server)
 
     commands.add_parser("crds", help="print Tarmac's kinds as CustomResourceDefinitions for a Kubernetes API server")
