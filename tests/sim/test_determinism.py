@@ -9,7 +9,7 @@ import sys
 
 from tarmac.api.schema import JsonObject
 from tarmac.apps.up import NODES
-from tarmac.apps.world import Replica, world
+from tarmac.apps.world import world
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, own_key
 from tarmac.client.informer import Informers
@@ -60,7 +60,7 @@ def story(seed: int) -> str:
     async def main(loop: VirtualLoop) -> str:
         luck = Luck(stream(seed, "faults"))
         async with world(loop, seed, luck) as made:
-            replica = Replica(made, "controllers-a")
+            replica = made.replica("controllers-a")
             replica.start()
             places = [Place("dfw", "DFW", 2), Place("lhr", "LHR", 2)]
             unlucky = Behaviour(fails=0.2, crash_loops=0.1, out_of_memory=0.1)

@@ -37,7 +37,7 @@ class Odds:
     lost_answer: float = 0.01
     slow: float = 0.02
     delay: tuple[float, float] = (1.0, 40.0)  # seconds of a slow write
-    watch_seconds: float = 60.0
+    watch_seconds: float = 200.0
 
 
 class Luck:

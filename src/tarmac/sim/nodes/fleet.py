@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from tarmac.api.status import Conflict, NotFound
@@ -104,6 +105,14 @@ class Fleet:
         """The node is connected again."""
         self.nodes[name].reachable = True
         self._keeper.look_at(name)
+
+    def calm(self) -> None:
+        """No start goes wrong by bad luck any more; what crashes on purpose still does."""
+        self.behaviour = replace(self.behaviour, fails=0.0, crash_loops=0.0, out_of_memory=0.0)
+        for pod in self._pods.values():
+            pod.doomed = 0
+            if pod.stage is Stage.RUNNING and CRASH_AFTER not in pod.annotations:
+                self._cancel(pod)
 
     # What the shared watch tells.
 

@@ -14,10 +14,10 @@ from enum import Enum
 
 import msgspec
 
+from tarmac.api.networking.interfaces import decode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.sim.nodes.settings import HOST_THAT_NEVER_ANSWERS
-
-INTERFACES = "networking.datumapis.com/interfaces"
 
 
 class Stage(Enum):
@@ -131,7 +131,7 @@ class SimulatedPod:
         self.containers = [(container.name, container.image) for container in spec.containers]
         self.initial = [(container.name, container.image) for container in spec.init_containers or ()]
         self.restart_policy = spec.restart_policy
-        self.addresses = _addresses(self.annotations.get(INTERFACES, ""))
+        self.addresses = _addresses(self.annotations.get(ANNOTATION_INTERFACES, ""))
         self.doomed = 0  # starts that are yet to go wrong
         self.restarts = sum(status.restart_count for status in view.status.container_statuses or ())
         self.stage = Stage.WAITING
@@ -254,11 +254,8 @@ def _done(name: str, image: str, when: str) -> JsonObject:
 
 def _addresses(interfaces: str) -> list[str]:
     """The first address of each family that the control plane gave to the pod."""
-    if not interfaces:
-        return []
     found: dict[bool, str] = {}
-    for interface in msgspec.json.decode(interfaces):
-        for address in interface.get("addresses") or ():
-            text: str = address if isinstance(address, str) else address.get("address", "")
-            found.setdefault(":" in text, text.partition("/")[0])
+    for interface in decode_interfaces(interfaces) if interfaces else ():
+        for address in interface.addresses:
+            found.setdefault(":" in address, address.partition("/")[0])
     return list(found.values())

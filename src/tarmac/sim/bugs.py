@@ -1,0 +1,34 @@
+"""Listens to the log for what a controller could not handle: an exception that no fault explains is a bug."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from tarmac.base.log import configure
+
+# What faults cause, and a controller answers by trying again.
+_EXPLAINED = ("Disconnected(", "RequestTimeout(", "NotLeader(", "GarbledReply(")
+_FAILED = ("reconcile failed", "handler failed", "request failed")
+
+
+class LogTap(io.TextIOBase):
+    """A stream for log lines that keeps only the bugs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bugs: list[str] = []
+
+    def listen(self) -> None:
+        """Take the log of this process."""
+        configure(level="error", as_json=True, stream=self)  # pyright: ignore[reportArgumentType]
+
+    def write(self, text: str, /) -> int:
+        """One line, or a part of one."""
+        if any(failed in text for failed in _FAILED):
+            line = json.loads(text)
+            error = str(line.get("error") or line.get("traceback"))
+            if not error.startswith(_EXPLAINED):
+                where = line.get("controller") or line.get("path") or ""
+                self.bugs.append(f"{where} {line.get('key', '')}: {error} {line.get('where', '')}")
+        return len(text)

@@ -1,0 +1,290 @@
+"""What must hold at every moment, whatever goes wrong.
+
+Each rule keeps only what it needs to judge the next change. Controllers act on what they last heard, which faults make
+old; so a number that somebody has just lowered may still be used for `STALE` seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from math import ceil, inf
+
+from tarmac.api.compute.names import GATE_QUOTA, LABEL_DEPLOYMENT_UID, LABEL_INSTANCE_INDEX
+from tarmac.api.networking.interfaces import decode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Quantity
+from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Change, Mirror, Rule
+
+STALE = 150.0
+_OVER = ("Succeeded", "Failed")
+_LEASE_NAMESPACE = "kube-node-lease/"
+
+
+def labels(obj: JsonObject) -> Mapping[str, str]:
+    """The labels of an object."""
+    return obj["metadata"].get("labels") or {}
+
+
+def desired(deployment: JsonObject) -> int:
+    """Instances that a deployment wants."""
+    spec = deployment["spec"]
+    scale = spec["scaleSettings"]
+    wanted = spec.get("replicas")
+    least = scale["minReplicas"]
+    return min(max(least if wanted is None else wanted, least), scale.get("maxReplicas") or 1000)
+
+
+def allowed(deployment: JsonObject) -> int:
+    """Instances that it may have at once."""
+    surge = (deployment["spec"].get("rollout") or {}).get("maxSurge", 0)
+    number = desired(deployment)
+    if isinstance(surge, str) and surge.endswith("%"):
+        surge = ceil(number * int(surge[:-1]) / 100)
+    return number + int(surge)
+
+
+class OrdinalsAreUnique:
+    """No two Instances of a deployment have one ordinal, and no Instance has two Pods."""
+
+    name = "ordinals-unique"
+
+    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+        """A new Instance or Pod must be the only one."""
+        if change.new is None or change.old is not None or change.bucket not in (INSTANCES, PODS):
+            return
+        mine = labels(change.new)
+        identity = (mine.get(LABEL_DEPLOYMENT_UID), mine.get(LABEL_INSTANCE_INDEX))
+        if None in identity:
+            return
+        for key, other in mirror.bucket(change.bucket).items():
+            theirs = labels(other)
+            if key != change.key and (theirs.get(LABEL_DEPLOYMENT_UID), theirs.get(LABEL_INSTANCE_INDEX)) == identity:
+                yield f"{change.key} and {key} are both number {identity[1]} of deployment {identity[0]}"
+
+
+class AddressesAreUnique:
+    """No two live Instances share an address. A Pod repeats the addresses of the Instance of its name."""
+
+    name = "addresses-unique"
+
+    def __init__(self) -> None:
+        self._holders: dict[tuple[str, str], Counter[str]] = {}
+
+    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+        """Count holders by the name of the Instance, whichever object says it."""
+        if change.bucket not in (INSTANCES, PODS):
+            return
+        before, after = set(_addresses(change.old)), set(_addresses(change.new))
+        for held in sorted(before - after):
+            holders = self._holders[held]
+            holders[change.key] -= 1
+            if not holders[change.key]:
+                del holders[change.key]
+        for held in sorted(after - before):
+            holders = self._holders.setdefault(held, Counter())
+            holders[change.key] += 1
+            if len(holders) > 1:
+                yield f"{held[1]} of network {held[0]} is held by {', '.join(sorted(holders))}"
+
+
+def _addresses(obj: JsonObject | None) -> Iterable[tuple[str, str]]:
+    text = (obj["metadata"].get("annotations") or {}).get(ANNOTATION_INTERFACES) if obj is not None else None
+    for interface in decode_interfaces(text) if text else ():
+        for address in interface.addresses:
+            yield interface.network, address.partition("/")[0]
+
+
+class NeverTooMany:
+    """A deployment never gets an Instance beyond what it wants and may have more for a rollout."""
+
+    name = "never-too-many"
+
+    def __init__(self) -> None:
+        self._limits: dict[str, deque[tuple[float, int]]] = {}  # by uid: what was allowed until when
+
+    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+        """Judge each new Instance by the most that was allowed lately."""
+        if change.bucket == DEPLOYMENTS and change.new is not None:
+            limits = self._limits.setdefault(change.new["metadata"]["uid"], deque())
+            now = allowed(change.new)
+            if limits and limits[-1][1] == now:
+                return
+            if limits:
+                limits[-1] = (change.time, limits[-1][1])
+            limits.append((inf, now))
+        elif change.bucket == INSTANCES and change.old is None and change.new is not None:
+            uid = labels(change.new).get(LABEL_DEPLOYMENT_UID, "")
+            limits = self._limits.get(uid, deque())
+            while limits and limits[0][0] < change.time - STALE:
+                limits.popleft()
+            most = max((limit for _, limit in limits), default=0)
+            there = sum(1 for each in mirror.bucket(INSTANCES).values() if _counts(each, uid))
+            if there > most:
+                yield f"{change.key} is one of {there}, and {most} are allowed"
+
+
+def _counts(instance: JsonObject, deployment: str) -> bool:
+    return labels(instance).get(LABEL_DEPLOYMENT_UID) == deployment and "deletionTimestamp" not in instance["metadata"]
+
+
+class QuotaHolds:
+    """Nothing new starts beyond a quota: no Pod is made, and no Instance let through its gate."""
+
+    name = "quota-holds"
+
+    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+        """Judge each new Pod, and each Instance that has just been let through."""
+        if change.new is None:
+            return
+        namespace = change.key.partition("/")[0]
+        if change.bucket == PODS and change.old is None:
+            used = _pods_used(mirror, namespace)
+        elif change.bucket == INSTANCES and _released(change):
+            used = {"count/instances.compute.datumapis.com": Quantity.parse(_released_count(mirror, namespace))}
+        else:
+            return
+        for key, quota in mirror.bucket(QUOTAS).items():
+            if not key.startswith(f"{namespace}/"):
+                continue
+            for resource, hard in (quota["spec"].get("hard") or {}).items():
+                if resource in used and used[resource] > Quantity.parse(hard):
+                    yield f"{change.key} makes {resource} {used[resource]} of {hard} (quota {key})"
+
+
+def _gated(instance: JsonObject) -> bool:
+    gates = (instance["spec"].get("controller") or {}).get("schedulingGates") or ()
+    return any(gate["name"] == GATE_QUOTA for gate in gates)
+
+
+def _released(change: Change) -> bool:
+    return change.new is not None and not _gated(change.new) and (change.old is None or _gated(change.old))
+
+
+def _released_count(mirror: Mirror, namespace: str) -> int:
+    found = mirror.bucket(INSTANCES).items()
+    return sum(1 for key, each in found if key.startswith(f"{namespace}/") and not _gated(each))
+
+
+def _pods_used(mirror: Mirror, namespace: str) -> dict[str, Quantity]:
+    zero = Quantity.parse(0)
+    used = {"pods": zero, "cpu": zero, "memory": zero}
+    for key, pod in mirror.bucket(PODS).items():
+        if key.startswith(f"{namespace}/") and pod["status"].get("phase") not in _OVER:
+            used["pods"] += Quantity.parse(1)
+            for name, amount in requests(pod).items():
+                if name in used:
+                    used[name] += amount
+    return used | {f"requests.{name}": used[name] for name in ("cpu", "memory")}
+
+
+def requests(pod: JsonObject) -> dict[str, Quantity]:
+    """What a pod asks for, its containers together."""
+    total: dict[str, Quantity] = {}
+    for container in pod["spec"]["containers"]:
+        for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
+            total[name] = total.get(name, Quantity.parse(0)) + Quantity.parse(amount)
+    return total
+
+
+class RevisionsGrow:
+    """Revisions, generations and observed generations never go back, and nobody has observed what is yet to come."""
+
+    name = "revisions-monotone"
+
+    def __init__(self) -> None:
+        self._newest = 0
+
+    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+        """Compare with what was."""
+        if change.new is None:
+            return
+        metadata, status = change.new["metadata"], change.new.get("status") or {}
+        revision = int(metadata["resourceVersion"])
+        if revision <= self._newest:
+            yield f"{change.key} has revision {revision} after {self._newest}"
+        self._newest = max(self._newest, revision)
+        seen = status.get("observedGeneration") or 0
+        if seen > (metadata.get("generation") or inf):
+            yield f"{change.key} was observed at generation {seen} of {metadata.get('generation')}"
+        old = change.old
+        if old is None or old["metadata"]["uid"] != metadata["uid"]:
+            return
+        if (metadata.get("generation") or 0) < (old["metadata"].get("generation") or 0):
+            yield f"the generation of {change.key} goes back"
+        if seen < ((old.get("status") or {}).get("observedGeneration") or 0):
+            yield f"the observed generation of {change.key} goes back"
+
+
+class BoundOnce:
+    """A pod gets one node, for good, and no node gets more than it has."""
+
+    name = "bound-once"
+
+    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+        """Judge each binding."""
+        if change.bucket != PODS or change.new is None or change.old is None:
+            return
+        before, node = change.old["spec"].get("nodeName"), change.new["spec"].get("nodeName")
+        if before == node:
+            return
+        if before:
+            yield f"{change.key} moves from {before} to {node}"
+        found = mirror.bucket(NODES).get(node)
+        if found is None:
+            return
+        for name, used in _committed(mirror, node).items():
+            offered = found["status"]["allocatable"].get(name, "0")
+            if used > Quantity.parse(offered):
+                yield f"{change.key} makes {name} on {node} {used} of {offered}"
+
+
+def _committed(mirror: Mirror, node: str) -> dict[str, Quantity]:
+    total: dict[str, Quantity] = {"pods": Quantity.parse(0)}
+    for pod in mirror.bucket(PODS).values():
+        if pod["spec"].get("nodeName") == node and pod["status"].get("phase") not in _OVER:
+            total["pods"] += Quantity.parse(1)
+            for name, amount in requests(pod).items():
+                total[name] = total.get(name, Quantity.parse(0)) + amount
+    return total
+
+
+class LeasesAreTrusted:
+    """A node is called silent only when its lease has run out, by a clock that does not jump."""
+
+    name = "leases-trusted"
+
+    def __init__(self) -> None:
+        self._renewed: dict[str, tuple[float, float]] = {}  # when, and for how long
+
+    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+        """Note renewals; judge each node that turns Unknown."""
+        if change.bucket == LEASES and change.key.startswith(_LEASE_NAMESPACE) and change.new is not None:
+            spec = change.new["spec"]
+            if change.old is None or change.old["spec"].get("renewTime") != spec.get("renewTime"):
+                name = change.key.removeprefix(_LEASE_NAMESPACE)
+                self._renewed[name] = (change.time, float(spec["leaseDurationSeconds"]))
+        elif change.bucket == NODES and _ready(change.new) == "Unknown" and _ready(change.old) not in ("Unknown", ""):
+            renewed, duration = self._renewed.get(change.key, (-inf, 0.0))
+            age = change.time - renewed
+            if age < duration:
+                yield f"{change.key} is called silent {age:.1f} s after a renewal for {duration:.0f} s"
+
+
+def _ready(node: JsonObject | None) -> str:
+    conditions = ((node or {}).get("status") or {}).get("conditions") or ()
+    return next((each["status"] for each in conditions if each["type"] == "Ready"), "")
+
+
+def safety() -> list[Rule]:
+    """Every rule, fresh."""
+    return [
+        OrdinalsAreUnique(),
+        AddressesAreUnique(),
+        NeverTooMany(),
+        QuotaHolds(),
+        RevisionsGrow(),
+        BoundOnce(),
+        LeasesAreTrusted(),
+    ]

@@ -1,0 +1,155 @@
+"""Plays fate: every now and then something big goes wrong somewhere, and after a while it is mended.
+
+Each fault is a short story of its own (break, wait, mend) that runs beside the others, so a city may be cut off while a
+controller crashes and a clock jumps. `end` mends everything at once; from then on all must come right by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from math import log
+from typing import Any
+
+from tarmac.base.clock import Clock
+from tarmac.sim.faults.luck import (
+    CITY_PARTITION,
+    CLOCK_JUMP,
+    CONTROLLER_CRASH,
+    HISTORY_LOST,
+    LEADER_CHANGE,
+    NODE_DEATH,
+    Luck,
+)
+from tarmac.sim.loop import VirtualClock
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.replica import Replica
+from tarmac.store.interface import Store
+
+_SOON = 40  # requests within which an armed crash happens
+
+
+class Director:
+    """Fate. `run` until cancelled; `end` once."""
+
+    def __init__(
+        self,
+        luck: Luck,
+        clock: Clock,
+        store: Store,
+        replicas: Sequence[Replica],
+        fleet: Fleet,
+        clocks: Mapping[str, VirtualClock],
+        *,
+        pace: float = 16.0,
+        told: Callable[[str], None] = lambda _what: None,
+    ) -> None:
+        self._luck = luck
+        self._dice = luck.randomness
+        self._clock = clock
+        self._store = store
+        self._replicas = replicas
+        self._fleet = fleet
+        self._clocks = clocks
+        self._pace = pace
+        self._told = told
+        self._acts: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            CONTROLLER_CRASH: self._crash,
+            LEADER_CHANGE: self._silence_leader,
+            NODE_DEATH: self._kill_node,
+            CITY_PARTITION: self._cut_city,
+            CLOCK_JUMP: self._jump,
+            HISTORY_LOST: self._lose_history,
+        }
+
+    async def run(self) -> None:
+        """Let something happen every `pace` seconds or so, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._clock.sleep(-self._pace * log(self._dice.uniform(1e-9, 1)))
+                kind = self._dice.choice(list(self._acts))
+                group.create_task(self._acts[kind]())
+
+    def end(self) -> None:
+        """No more faults; everything that is broken is mended now."""
+        self._luck.stop()
+        for replica in self._replicas:
+            if not replica.running:
+                replica.start()
+            replica.link.mute(False)
+        for node in self._fleet.nodes.values():
+            if not node.alive:
+                self._fleet.revive(node.name)
+            if not node.reachable:
+                self._fleet.heal(node.name)
+        self._fleet.calm()
+
+    def _hit(self, kind: str, what: str) -> None:
+        self._luck.hits[kind] += 1
+        self._told(what)
+
+    async def _crash(self) -> None:
+        """A process of controllers dies in the middle of a request, and comes back some time later."""
+        replica = self._dice.choice(self._replicas)
+        if not replica.running:
+            return
+        dead = asyncio.Event()
+
+        def crash() -> None:
+            replica.crash()
+            dead.set()
+
+        number = replica.link.requests + int(self._dice.uniform(0, _SOON))
+        replica.link.crash_at(number, self._dice.uniform(0, 1) < 0.5, crash)
+        await dead.wait()
+        self._hit(CONTROLLER_CRASH, f"{replica.name} crashes")
+        await self._clock.sleep(self._dice.uniform(0.1, 30))
+        replica.start()
+        self._told(f"{replica.name} starts again")
+
+    async def _silence_leader(self) -> None:
+        """The leader's cable is pulled for longer than its lease holds."""
+        leader = next((replica for replica in self._replicas if replica.leading), None)
+        if leader is None:
+            return
+        link = leader.link
+        link.mute(True)
+        self._told(f"{leader.name} leads and cannot be heard")
+        await self._clock.sleep(self._dice.uniform(16, 45))
+        if any(replica.leading for replica in self._replicas if replica is not leader):
+            self._hit(LEADER_CHANGE, "another leads now")
+        link.mute(False)
+
+    async def _kill_node(self) -> None:
+        alive = [node.name for node in self._fleet.nodes.values() if node.alive]
+        if len(alive) <= 1:
+            return
+        name = self._dice.choice(alive)
+        self._fleet.die(name)
+        self._hit(NODE_DEATH, f"node {name} dies")
+        await self._clock.sleep(self._dice.uniform(5, 700))
+        self._fleet.revive(name)
+        self._told(f"node {name} boots")
+
+    async def _cut_city(self) -> None:
+        place = self._dice.choice(self._fleet.places)
+        names = [name for name in place.node_names() if self._fleet.nodes[name].reachable]
+        if not names:
+            return
+        for name in names:
+            self._fleet.cut(name)
+        self._hit(CITY_PARTITION, f"city {place.city} is cut off")
+        await self._clock.sleep(self._dice.uniform(5, 700))
+        for name in names:
+            self._fleet.heal(name)
+        self._told(f"city {place.city} is connected again")
+
+    async def _jump(self) -> None:
+        name = self._dice.choice(list(self._clocks))
+        seconds = round(self._dice.uniform(1, 400) * (1 if self._dice.uniform(0, 1) < 0.6 else -1))
+        self._clocks[name].jump(seconds)
+        self._hit(CLOCK_JUMP, f"the clock of {name} jumps by {seconds} s")
+
+    async def _lose_history(self) -> None:
+        await self._store.compact(self._store.revision)
+        self._hit(HISTORY_LOST, "the store forgets its history")

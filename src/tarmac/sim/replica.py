@@ -1,0 +1,52 @@
+"""One process of controllers: it leads or waits to lead, may crash, and comes back as another run of itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tarmac.client.client import Client
+from tarmac.client.leader import Elector
+from tarmac.controllers.manager import COMPONENT, Manager
+from tarmac.sim.faults.link import Link
+
+Connect = Callable[[int], tuple[Link, Client]]
+"""connect(number of the run) -> a fresh link, and a client over it."""
+
+
+class Replica:
+    """The process. Everything in it is made anew by `start`."""
+
+    def __init__(self, name: str, connect: Connect, controllers: str = "*") -> None:
+        self.name = name
+        self.link: Link
+        self._connect = connect
+        self._controllers = controllers
+        self._runs = 0
+        self._task: asyncio.Task[None] | None = None
+        self._elector: Elector
+
+    @property
+    def running(self) -> bool:
+        """Whether the process exists."""
+        return self._task is not None
+
+    @property
+    def leading(self) -> bool:
+        """Whether it believes that it leads."""
+        return self._task is not None and self._elector.leading
+
+    def start(self) -> None:
+        """Begin a run."""
+        self._runs += 1
+        self.link, client = self._connect(self._runs)
+        self._elector = Elector(client, COMPONENT, "kube-system", f"{self.name}-{self._runs}")
+        manager = Manager(client, self._controllers, root_ca="simulated", elector=self._elector)
+        self._task = asyncio.create_task(manager.run(), name=f"{self.name}-{self._runs}")
+
+    def crash(self) -> None:
+        """Gone at once: nothing that its tasks still do on their way out reaches the server."""
+        if self._task is not None:
+            self.link.sever()
+            self._task.cancel()
+            self._task = None
