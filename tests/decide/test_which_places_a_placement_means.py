@@ -72,6 +72,13 @@ def test_a_selector_that_matches_nothing_says_what_exists() -> None:
     assert "dfw" in verdict.refusals[0].change
 
 
+def test_a_constraint_that_cannot_be_read_says_so() -> None:
+    """One that was stored where CEL was at hand, say."""
+    verdict = cities_of(placement(selector={"constraint": "region =="}), WORLD)
+    assert verdict.value is None
+    assert "because its constraint cannot be read" in verdict.refusals[0].message
+
+
 def test_a_missing_location_is_named() -> None:
     """The Locations that exist still serve."""
     verdict = cities_of(placement(locations=[{"name": "dfw"}, {"name": "gru"}]), WORLD)

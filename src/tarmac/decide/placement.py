@@ -133,10 +133,20 @@ def _nothing_matches(placement: Placement, places: Collection[Place]) -> Refusal
     if not places:
         change = "Create a Location that the placement matches."
         return Refusal(reasons.NO_LOCATIONS, "No Locations exist.", placement.name, "places", change)
-    message = f"None of the {len(places)} Locations matches placement {placement.name}."
+    message = f"None of the {len(places)} Locations matches placement {placement.name}{_unreadable(placement)}."
     names = ", ".join(sorted(place.name for place in places)[:5])
     change = f"Change the placement so that it matches a Location that exists (such as {names}), or create one."
     return Refusal(reasons.NO_MATCHING_LOCATIONS, message, placement.name, "places", change)
+
+
+def _unreadable(placement: Placement) -> str:
+    """What is wrong with a stored constraint that this server cannot read, such as a missing CEL library."""
+    try:
+        if placement.selector is not None:
+            compile_constraint(placement.selector.constraint)
+    except ConstraintError as error:
+        return f", because its constraint cannot be read: {error}"
+    return ""
 
 
 def _no_candidate(city: str, candidates: Collection[Place]) -> Refusal:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tarmac.decide.reasons import CATALOGUE
-from tarmac.decide.scheduling import Disk, any_of
+from tarmac.decide.scheduling import Disk, any_of, node_of
 
 from .world import HOSTNAME, LOCATION, Json, World, node, pod, required, spread
 
@@ -262,6 +262,16 @@ def test_spread_counts_only_domains_that_the_pod_may_use() -> None:
     world = World(node("a", labels={**ZONE_A, "disk": "ssd"}), node("b", labels=ZONE_B))
     spec = {"topologySpreadConstraints": spread("zone", app="web"), "nodeSelector": {"disk": "ssd"}}
     assert [world.run(pod(f"p{i}", None, {"app": "web"}, **spec)) for i in range(3)] == ["a", "a", "a"]
+
+
+def test_spread_over_too_few_domains_counts_from_zero() -> None:
+    """With minDomains, a zone that does not exist yet counts as empty."""
+    world = World(node("a", labels=ZONE_A))
+    constraint = [{**spread("zone", app="web")[0], "minDomains": 2}]
+    placed = [world.run(pod(f"p{i}", None, {"app": "web"}, topologySpreadConstraints=constraint)) for i in range(2)]
+    assert placed == ["a", None]
+    world.cluster.set_node(node_of(node("b", labels=ZONE_B)))
+    assert world.choose(pod("p2", None, {"app": "web"}, topologySpreadConstraints=constraint)).value == "b"
 
 
 def test_spread_with_match_label_keys_counts_one_revision() -> None:

@@ -17,8 +17,8 @@ from tarmac.decide.scheduling.filters import Check, Filter
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 from tarmac.decide.verdict import Refusal
 
-# Reasons from this priority on are told first even if another node is nearer: nothing else helps.
-_DECISIVE: Final = 80
+# These are told first even if another node is nearer: nothing else helps.
+_DECISIVE: Final = frozenset(code for code in reasons.CATALOGUE if reasons.priority(code) >= 80)
 
 Rules = Sequence[tuple[Filter, Check]]
 
@@ -91,7 +91,7 @@ def _count(
 
 
 def _decisive(broken: list[tuple[Filter, str]]) -> str | None:
-    return next((reason for _, reason in broken if reasons.priority(reason) >= _DECISIVE), None)
+    return next((reason for _, reason in broken if reason in _DECISIVE), None)
 
 
 def _sum(pod: Pod, cluster: Cluster, nearest: NodeInfo, rules: Rules, kinds: Sequence[_Kind], total: int) -> Refusal:
