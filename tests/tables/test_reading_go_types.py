@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tools.kubernetes_tables.enumerations import add_enumerations
 from tools.kubernetes_tables.gotypes import GoTypes, openapi_prefix
 
 _SOURCE = """package v1
@@ -13,7 +14,16 @@ import (
 \tmetav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Mode is a way to be.
+// +enum
 type Mode string
+
+const (
+	// ModeFast is for those
+	// in a hurry.
+	ModeFast Mode = "Fast"
+	ModeSlow = Mode("Slow")
+)
 
 type Amounts map[Mode]resource.Quantity
 
@@ -81,3 +91,11 @@ def test_named_types(tmp_path: Path) -> None:
 
 def test_names_as_openapi_writes_them() -> None:
     assert openapi_prefix("k8s.io/apimachinery/pkg/apis/meta/v1") == "io.k8s.apimachinery.pkg.apis.meta.v1"
+
+
+def test_enumerations_with_the_meaning_of_their_values(tmp_path: Path) -> None:
+    schema = {"properties": {"mode": {"type": "string", "description": "How it is."}, "raw": {"type": "string"}}}
+    add_enumerations({"io.k8s.api.things.v1.Thing": schema}, _read(tmp_path))
+    described = 'How it is.\n\nPossible enum values:\n - `"Fast"` is for those in a hurry.\n - `"Slow"`'
+    assert schema["properties"]["mode"] == {"type": "string", "description": described, "enum": ["Fast", "Slow"]}
+    assert schema["properties"]["raw"] == {"type": "string"}

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 _IMPORT = re.compile(r'^\t(?:(\w+) )?"([^"]+)"', re.MULTILINE)
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"^type (\w+) (=\s)?([^\s{(]+)$", re.MULTILINE)
 _FIELD = re.compile(r"^\t(?:(\w+)\s+)?([^\s`/]+)\s+`([^`]*)`", re.MULTILINE)
+_ENUMERATION = re.compile(r"^// \+enum\n(?://.*\n)*type (\w+) string$", re.MULTILINE)
+_CONSTANT = re.compile(r'^(?:\t|const )(\w+)\s+(\w+)\s+= "([^"]*)"', re.MULTILINE)
+_CONVERTED = re.compile(r'^\t(\w+)\s+= (\w+)\((?:"([^"]*)"|\w+\.(\w+))\)', re.MULTILINE)
 _TAG = re.compile(r'(\w+):"([^"]*)"')
 
 
@@ -27,21 +30,33 @@ class Field:
     json: str  # empty: embedded, its fields are inlined
     number: str  # of the field in protobuf; empty: not on the wire
     go_type: str
-    target: str  # full name of the type, for embedded ones
+    target: str  # full name of the type, or of what it is a list or map of
     pointer: bool
     omit_empty: bool
     omit_zero: bool
     doc: str = ""
 
 
+@dataclass(frozen=True)
+class Constant:
+    """One value of an enumeration."""
+
+    name: str
+    text: str
+    doc: str
+    same_as: str = ""  # the constant of another package that has the text
+
+
 @dataclass
 class Package:
-    """One Go package: its structs and its other named types, by name."""
+    """One Go package: its structs, its other named types and its enumerations, by name."""
 
     prefix: str  # io.k8s.api.core.v1
     structs: dict[str, list[Field]] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
     docs: dict[str, str] = field(default_factory=dict)
+    enumerations: set[str] = field(default_factory=set)
+    constants: dict[str, list[Constant]] = field(default_factory=dict)
 
 
 class GoTypes:
@@ -75,6 +90,20 @@ class GoTypes:
         package = self._packages.get(prefix)
         return package.named.get(name) if package else None
 
+    def enumeration(self, full_name: str) -> list[Constant]:
+        """The values of a type that is an enumeration, as declared; of any other type none."""
+        prefix, _, name = full_name.rpartition(".")
+        package = self._packages.get(prefix)
+        if package is None or name not in package.enumerations:
+            return []
+        return [replace(each, text=self._text(each)) for each in package.constants.get(name, [])]
+
+    def _text(self, constant: Constant) -> str:
+        if not constant.same_as:
+            return constant.text
+        known = (each for package in self._packages.values() for group in package.constants.values() for each in group)
+        return next(each.text for each in known if each.name == constant.same_as)
+
     def json_fields(self, full_name: str) -> Iterator[Field]:
         """The fields of a struct as JSON shows them: embedded structs flattened."""
         for item in self.struct(full_name) or []:
@@ -107,6 +136,11 @@ def _read_file(package: Package, import_path: str, text: str) -> None:
         package.docs[name] = _comment_before(text, match.start())
     for name, _, target in _NAMED.findall(text):
         package.named[name] = target
+    package.enumerations.update(_ENUMERATION.findall(text))
+    for match in (*_CONSTANT.finditer(text), *_CONVERTED.finditer(text)):
+        name, kind, value, *elsewhere = match.groups("")
+        constant = Constant(name, value, _comment_before(text, match.start()), *elsewhere)
+        package.constants.setdefault(kind, []).append(constant)
 
 
 def _fields(body: str, imports: dict[str, str], here: str) -> Iterator[Field]:
@@ -120,7 +154,7 @@ def _fields(body: str, imports: dict[str, str], here: str) -> Iterator[Field]:
             json=name,
             number=tags["protobuf"].split(",")[1] if "protobuf" in tags else "",
             go_type=_reflected(bare, imports, here),
-            target=_full_name(bare, imports, here),
+            target=_full_name(_ELEMENTS.sub("", bare), imports, here),
             pointer=written.startswith("*"),
             omit_empty="omitempty" in options,
             omit_zero="omitzero" in options,
@@ -128,6 +162,7 @@ def _fields(body: str, imports: dict[str, str], here: str) -> Iterator[Field]:
         )
 
 
+_ELEMENTS = re.compile(r"^(\[\]|map\[[^\]]*\])\*?")
 _IDENTIFIER = re.compile(r"(?:(\w+)\.)?\b([A-Za-z]\w*)")
 _BUILTIN = {"string", "bool", "int32", "int64", "int", "byte", "float64", "map", "uint32", "uint64"}
 

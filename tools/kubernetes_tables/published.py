@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tools.kubernetes_tables.enumerations import add_enumerations
 from tools.kubernetes_tables.gotypes import Field, GoTypes
 
 METRICS = "io.k8s.metrics.pkg.apis.metrics.v1beta1"
@@ -50,6 +51,7 @@ def components(documents: dict[str, dict[str, Any]], go: GoTypes) -> dict[str, A
         merged.update(document.get("components", {}).get("schemas", {}))
     for name in (*_METRICS_KINDS, "ContainerMetrics"):
         merged[f"{METRICS}.{name}"] = _from_go(f"{METRICS}.{name}", go)
+    add_enumerations(merged, go)
     return merged
 
 
