@@ -14,6 +14,7 @@ from tarmac.api.compute.names import FINALIZER, LABEL_DEPLOYMENT_UID
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.shared import LocationReference
 from tarmac.api.status import NotFound
+from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter, controller_key
 from tarmac.controllers.addressbook import Attachment
@@ -32,6 +33,7 @@ from tarmac.decide.verdict import Refusal
 MANAGER = "tarmac-deployment"
 SCHEDULED = "Scheduled"
 GATHER_SECONDS = 0.05
+NETWORK_SECONDS = 5.0
 AGAIN_SECONDS = 15.0  # for what no watched object tells: a refusal by the server
 
 _OF_DEPLOYMENT = controller_key("WorkloadDeployment")
@@ -96,6 +98,11 @@ class DeploymentController:
         said = find(deployment.status.conditions, SCHEDULED) if deployment.status else None
         return [Refusal(said.reason, said.message)] if said is not None and said.status == "False" else []
 
+    def _is_new(self, deployment: WorkloadDeployment) -> bool:
+        """Whether its networks may yet be ready before its first Instances, which then need no gate at all."""
+        created = deployment.metadata.creation_timestamp
+        return created is not None and self._clock.now() - parse_rfc3339(created) < NETWORK_SECONDS
+
     async def _step(
         self, deployment: WorkloadDeployment, location: LocationReference, networks: Sequence[Attachment] | None
     ) -> None:
@@ -104,7 +111,8 @@ class DeploymentController:
         members = self._fleets.of(uid)
         steps = rollout.plan(goal, self._fleets.views(uid))
         await self._instances.remove([members[each.instance.name] for each in steps.remove])
-        await self._instances.make(deployment, location, goal.template_hash, steps.create, networks)
+        if networks is not None or members or not self._is_new(deployment):
+            await self._instances.make(deployment, location, goal.template_hash, steps.create, networks)
         if networks is not None:
             members = self._fleets.of(uid).values()
             await self._instances.release([member for member in members if member.waits_for_network], networks)

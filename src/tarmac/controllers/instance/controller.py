@@ -8,8 +8,6 @@ changes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from tarmac.api.compute.instance import Instance
@@ -36,6 +34,7 @@ from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-instance"
 WORKERS = 64
+GATHER_SECONDS = 0.25
 AGAIN_SECONDS = 15.0  # for what no watched object tells: a refusal by the server
 _CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
 _SERVER = "server"  # the rule of a refusal that only asking again can lift
@@ -62,7 +61,8 @@ class InstanceController:
         self._blocks = Blocks(context, self._waiting)
         self._controller = context.controller("instance", self.reconcile, workers=WORKERS)
         self._controller.watches(self._known)
-        self._controller.watches(self._known_pods, self._same_name)
+        self._controller.awaits(self._known_pods)
+        self._known_pods.on_change(self._pod_changed)
         self._controller.watches(self._known_claims, self._waiting.woken_by(_CLAIM))
         self._controller.watches(self._known_types, self._waiting.woken_by(_TYPE))
         self._blocks.wake(self._controller)
@@ -71,8 +71,13 @@ class InstanceController:
         """Work until cancelled."""
         await self._controller.run()
 
-    def _same_name(self, item: Item[Any]) -> tuple[str, ...]:
-        return (item.key,) if item.key in self._known.cache else ()
+    def _pod_changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
+        """What is on its way changes several times in a moment; only the end of it, either way, is urgent."""
+        item = new or old
+        if item is None or item.key not in self._known.cache:
+            return
+        urgent = new is None or old is None or _ready(new) != _ready(old)
+        self._controller.queue.add_after(item.key, 0 if urgent and old is not None else GATHER_SECONDS)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
         """Bring one Instance and its Pod together."""
@@ -84,7 +89,12 @@ class InstanceController:
         if instance.metadata.deletion_timestamp is not None:
             await self._finish(instance, own)
             return None
-        refusal = await self._ensure_pod(key, instance, pod, own)
+        if pod is None and not gates_of(instance):
+            refusal = await self._make(key, instance)
+            if refusal is None:
+                return None  # the Pod will bring us back with more to say
+        else:
+            refusal = await self._check(key, instance, pod, own)
         await self._explain(key, instance, own, refusal)
         return RetryAfter(AGAIN_SECONDS) if refusal is not None and refusal.rule == _SERVER else None
 
@@ -97,14 +107,12 @@ class InstanceController:
             kept = [each for each in metadata.finalizers if each != INSTANCE_FINALIZER]
             await set_finalizers(self._instances, metadata, kept)
 
-    async def _ensure_pod(
+    async def _check(
         self, key: str, instance: Instance, pod: Item[JsonObject] | None, own: Item[JsonObject] | None
     ) -> Refusal | None:
-        """Make what is missing; the reason why it cannot be made, if so."""
-        if gates_of(instance):
+        """Whether the Pod of the name is this Instance's, and alive; the reason if it is somebody else's."""
+        if pod is None or gates_of(instance):
             return None
-        if pod is None:
-            return await self._make(key, instance)
         if own is None:
             return _taken("Pod", key, pod.metadata.deletion_timestamp is not None or _is_instances(pod.metadata))
         ended = _read_pod(own.raw).status
@@ -187,6 +195,10 @@ def gates_of(instance: Instance) -> tuple[str, ...]:
     """What the Instance waits behind."""
     controller = instance.spec.controller
     return tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
+
+
+def _ready(pod: Item[JsonObject]) -> bool:
+    return any(each.type == "Ready" and each.status == "True" for each in _read_pod(pod.raw).status.conditions)
 
 
 def _is_own(pod: Metadata, instance: Instance) -> bool:
