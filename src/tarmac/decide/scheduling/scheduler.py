@@ -169,7 +169,7 @@ def _offered_by(pool: Pool, plan: Plan, checks: Sequence[Check], turn: int, want
             continue
         bucket = pool.buckets[level]
         size = len(bucket)
-        start = turn * SAMPLE % size
+        start = turn % size  # windows overlap, so most of what the next pod is offered is fresh in the cache
         for position in range(start, start + size):
             info = bucket[position - size]  # wraps round: the first half is counted from the end
             for check in checks:
