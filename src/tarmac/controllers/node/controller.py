@@ -46,7 +46,7 @@ class NodeController:
         self._recorder = context.recorder
         self._nodes = client.resource(NODES)
         self._known = context.informers.informer(NODES)
-        self._heartbeats = Heartbeats(context.informers, client.clock)
+        self._heartbeats = Heartbeats(context.informers, client.clock, context.settings.node_grace)
         self._zones = Zones(self._known)
         self._evictions = Evictions(context, self._heartbeats)
         self._controller = context.controller("node", self.reconcile)
@@ -96,11 +96,11 @@ class NodeController:
         wanted = [*self._kept(facts, driving), *self._missing(facts, driving)]
         if wanted == facts.taints:
             return again
+        if driving is not None and not _has(facts, driving, NO_EXECUTE):
+            self._zones.given_up(zone, self._clock.monotonic())  # before the write: others are looked at meanwhile
         taints = [_document(taint) for taint in wanted]
         patch = {"metadata": {"resourceVersion": facts.metadata.resource_version}, "spec": {"taints": taints or None}}
         await self._nodes.patch(facts.name, patch, manager=MANAGER)
-        if driving is not None and not _has(facts, driving, NO_EXECUTE):
-            self._zones.given_up(zone, self._clock.monotonic())
         return again
 
     def _driving(self, zone: str, facts: NodeFacts) -> tuple[str | None, float | None]:

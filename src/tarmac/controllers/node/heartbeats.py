@@ -2,7 +2,7 @@
 
 A renewal counts from the moment it is seen here, by the monotonic clock, so neither a node's wall clock nor ours can
 make a living node look dead. A node is silent when nothing was seen for as long as its lease says that a renewal
-holds, and never sooner than `GRACE`. After a start everybody has just been seen.
+holds, and never sooner than the operator's `grace`. After a start everybody has just been seen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets import LEASES, NODES
 from tarmac.controllers.nodefacts import read_node
 
-GRACE = 40.0
 LEASE_NAMESPACE = "kube-node-lease"
 
 
@@ -38,9 +37,9 @@ class _Sign:
 
     __slots__ = ("grace", "heartbeat", "renewal", "seen")
 
-    def __init__(self, seen: float) -> None:
+    def __init__(self, seen: float, grace: float) -> None:
         self.seen = seen
-        self.grace = GRACE
+        self.grace = grace
         self.renewal: str | None = None
         self.heartbeat: str | None = None
 
@@ -48,8 +47,9 @@ class _Sign:
 class Heartbeats:
     """Signs of life by node name."""
 
-    def __init__(self, informers: Informers, clock: Clock) -> None:
+    def __init__(self, informers: Informers, clock: Clock, grace: float) -> None:
         self._clock = clock
+        self._grace = grace
         self._signs: dict[str, _Sign] = {}
         self.nodes = informers.informer(NODES)
         self.leases = informers.informer(LEASES, namespace=LEASE_NAMESPACE)
@@ -64,14 +64,14 @@ class Heartbeats:
     def _sign(self, name: str) -> _Sign:
         sign = self._signs.get(name)
         if sign is None:
-            sign = self._signs[name] = _Sign(self._clock.monotonic())
+            sign = self._signs[name] = _Sign(self._clock.monotonic(), self._grace)
         return sign
 
     def _lease_changed(self, _old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is None:
             return
         spec, sign = _read_lease(new.raw).spec, self._sign(new.metadata.name)
-        sign.grace = max(GRACE, float(spec.lease_duration_seconds or 0))
+        sign.grace = max(self._grace, float(spec.lease_duration_seconds or 0))
         if spec.renew_time != sign.renewal:
             sign.renewal, sign.seen = spec.renew_time, self._clock.monotonic()
 

@@ -25,6 +25,7 @@ from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, WORKLOADS
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
 from tarmac.decide.placement import Place, location_for, place_of
+from tarmac.decide.scheduling import free_at
 from tarmac.decide.verdict import Verdict
 
 MANAGER = "tarmac-scheduler"
@@ -96,7 +97,7 @@ class DeploymentScheduler:
             if location.metadata.deletion_timestamp is None:
                 ready = find(location.status.conditions if location.status else (), "Ready")
                 since = parse_rfc3339(ready.last_transition_time) if ready and ready.last_transition_time else 0.0
-                yield place_of(location, since, self._state.free_at(location.metadata.name))
+                yield place_of(location, since, free_at(self._state.cluster, location.metadata.name))
 
     async def _write(self, deployment: WorkloadDeployment, verdict: Verdict[str]) -> None:
         known = deployment.status or WorkloadDeploymentStatus()

@@ -79,16 +79,6 @@ class State:
         self._arrivals += 1
         self.cluster.add_pod(pod, node)
 
-    def free_at(self, location: str) -> dict[str, int]:
-        """What nobody has asked for yet on the nodes of a Location that take pods."""
-        free = {"cpu": 0, "memory": 0}
-        for info in self.cluster.nodes.values():
-            node = info.node
-            if node.location == location and not node.taints and not node.unschedulable:
-                free["cpu"] += info.free["cpu"]
-                free["memory"] += info.free["memory"]
-        return free
-
     def _version(self, sensitive: bool) -> int:
         return self.cluster.gains + self._nudges + (self._arrivals if sensitive else 0)
 

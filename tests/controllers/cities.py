@@ -1,0 +1,137 @@
+"""A planet in virtual time with the controllers that a test names: a real server, simulated nodes, nobody standing in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from tarmac.api.networking.names import API_VERSION as NETWORKING
+from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.apps.control_plane import CONTROLLING
+from tarmac.apps.tasks import ended
+from tarmac.apps.up import NODES
+from tarmac.apps.world import World, world
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.resources import ResourceClient
+from tarmac.client.targets import NODES as NODE_OBJECTS
+from tarmac.client.targets import PODS, dynamic
+from tarmac.controllers.manager import Manager
+from tarmac.sim.faults.luck import Luck
+from tarmac.sim.loop import VirtualLoop, run
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.objects import LOCATIONS, location
+from tarmac.sim.nodes.settings import Place, Shape
+
+DFW, LHR = Place("dfw", "DFW", 3), Place("lhr", "LHR", 1)
+NETWORKS = dynamic(NETWORKING, "networks", "Network")
+BINDINGS = dynamic(NETWORKING, "networkbindings", "NetworkBinding")
+CONTEXTS = dynamic(NETWORKING, "networkcontexts", "NetworkContext")
+CLAIMS = dynamic(NETWORKING, "subnetclaims", "SubnetClaim")
+SUBNETS = dynamic(NETWORKING, "subnets", "Subnet")
+
+
+class Cities:
+    """What a test sees."""
+
+    def __init__(self, made: World, fleet: Fleet) -> None:
+        self.world = made
+        self.fleet = fleet
+        self.user: Client = made.reliable()
+        self.pods = self.user.resource(PODS)
+        self.nodes = self.user.resource(NODE_OBJECTS)
+        self.locations = self.user.resource(LOCATIONS)
+        self._manager: asyncio.Task[None] | None = None
+        self._runs = 0
+
+    def start(self, names: str) -> None:
+        """A new process of controllers."""
+        self._runs += 1
+        client = self.world.client("controllers", self.world.link(CONTROLLING), self._runs)
+        self._manager = asyncio.create_task(Manager(client, names).run())
+
+    async def stop(self) -> None:
+        """The process ends."""
+        if self._manager is not None:
+            self._manager.cancel()
+            await asyncio.wait([self._manager])
+            if not self._manager.cancelled() and self._manager.exception() is not None:
+                raise AssertionError("the controllers failed") from self._manager.exception()
+            self._manager = None
+
+    async def wait(self, seconds: float) -> None:
+        await self.world.clock.sleep(seconds)
+
+    async def until(self, check: Callable[[], Coroutine[Any, Any, bool]], seconds: float = 60) -> None:
+        for _ in range(int(seconds * 4)):
+            if await check():
+                return
+            await self.wait(0.25)
+        raise AssertionError(f"did not become so within {seconds} s")
+
+    async def ready(self, resource: ResourceClient[Any], name: str, namespace: str = "") -> JsonObject:
+        """The Ready condition of an object, once it has one."""
+        obj = await resource.get(name, namespace)
+        return condition(obj, "Ready")
+
+    async def gone(self, resource: ResourceClient[Any], name: str, namespace: str = "") -> bool:
+        try:
+            await resource.get(name, namespace)
+        except NotFound:
+            return True
+        return False
+
+    async def nodes_of(self, *names: str) -> list[str]:
+        """Where pods are; empty for one that waits."""
+        return [(await self.pods.get(name, "default"))["spec"].get("nodeName", "") for name in names]
+
+
+def condition(obj: JsonObject, kind: str) -> JsonObject:
+    """A condition of an object; empty when there is none."""
+    found = ((obj.get("status") or {}).get("conditions")) or []
+    return next((each for each in found if each["type"] == kind), {})
+
+
+def pod(name: str, cpu: str = "1", place: str = "", **spec: Any) -> JsonObject:
+    """A pod that wants a node."""
+    requests = {"cpu": cpu, "memory": "128Mi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": spec.pop("labels", {})},
+        "spec": {
+            "containers": [{"name": "main", "image": "example.com/app:1", "resources": {"requests": requests}}],
+            "schedulerName": "tarmac",
+            **({"nodeSelector": {LABEL_LOCATION: place}} if place else {}),
+            **spec,
+        },
+    }
+
+
+def play(
+    controllers: str,
+    story: Callable[[Cities], Coroutine[Any, Any, None]],
+    places: Sequence[Place] = (DFW, LHR),
+    shape: Shape | None = None,
+) -> None:
+    """Run a story to its end."""
+
+    async def main(loop: VirtualLoop) -> None:
+        luck = Luck(Randomness(1))
+        luck.stop()
+        async with world(loop, 1, luck) as made:
+            fleet = Fleet(made.client("nodes", made.link(NODES)), places, shape=shape)
+            cities = Cities(made, fleet)
+            for place in places:
+                await cities.locations.create(location(place))
+            async with ended(asyncio.create_task(fleet.run())):
+                await fleet.registered()
+                cities.start(f"serviceaccount,garbage,{controllers}")
+                await cities.wait(1)
+                await story(cities)
+                await cities.stop()
+
+    run(main)
