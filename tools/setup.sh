@@ -5,10 +5,16 @@ set -eu
 cd "$(dirname "$0")/.."
 export UV_SYSTEM_CERTS=1 # trust what the machine trusts, a company's own authority included
 
+# Debian's own interpreter before one that comes first in the PATH: it is built with profile feedback, which those that
+# people build for themselves mostly are not, and which saves the server a sixth of its CPU time.
+suitable='import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))'
+python=python3
+/usr/bin/python3 -c "$suitable" 2>/dev/null && python=/usr/bin/python3
+
 need_packages() {
     missing=""
-    command -v python3 >/dev/null || missing="$missing python3"
-    python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+    command -v $python >/dev/null || missing="$missing python3"
+    $python -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
     [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
     command -v dpkg-deb >/dev/null || missing="$missing dpkg"
     [ -z "$missing" ] && return 0
@@ -24,12 +30,12 @@ need_packages() {
 environment() {
     stamp=".venv/.made-of-$(cat requirements.lock third_party/uv.lock pyproject.toml | sha256sum | cut -c1-16)"
     [ -e "$stamp" ] && return 0
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
-        echo "tarmac: Python 3.11 or newer is needed; this is $(python3 --version)" >&2
+    $python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+        echo "tarmac: Python 3.11 or newer is needed; this is $($python --version)" >&2
         exit 1
     }
     echo "making the virtual environment" >&2
-    [ -x .venv/bin/python ] || python3 -m venv .venv
+    [ -x .venv/bin/python ] || $python -m venv .venv
     .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r third_party/uv.lock
     VIRTUAL_ENV=.venv .venv/bin/uv pip install -q --require-hashes -r requirements.lock
     VIRTUAL_ENV=.venv .venv/bin/uv pip install -q --no-deps --no-build-isolation -e .
