@@ -60,9 +60,14 @@ class Transcript:
 
 def parse(path: Path) -> Transcript:
     """Read a transcript file."""
+    return parse_text(path, path.read_text())
+
+
+def parse_text(path: Path, text: str) -> Transcript:
+    """Read a transcript."""
     transcript = Transcript(path)
     terminator = ""
-    for line in path.read_text().splitlines():
+    for line in text.splitlines():
         if terminator:
             transcript.steps[-1].command += "\n" + line
             terminator = "" if line == terminator else terminator
@@ -96,8 +101,8 @@ def mask(text: str, namespace: str = "") -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Path) -> Transcript:
-    """Run every command in a fresh directory; the result has the outputs that were really seen, masked."""
+def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Path, masked: bool = True) -> Transcript:
+    """Run every command in a fresh directory; the result has the outputs that were really seen."""
     seen = Transcript(transcript.path, transcript.preamble)
     binaries = directory / "bin"
     binaries.mkdir(exist_ok=True)
@@ -110,7 +115,7 @@ def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Pa
     }  # fmt: skip
     for step in transcript.steps:
         output = "" if step.command.startswith("# ") else _run(step.command, environment, directory)
-        seen.steps.append(Step(step.command, mask(output)))
+        seen.steps.append(Step(step.command, mask(output) if masked else output))
     return seen
 
 

@@ -1,0 +1,57 @@
+"""The README's tour as a transcript: the console blocks, replayed and compared like any other session.
+
+`python -m tests.docs.tour` writes the outputs anew; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.kubectl import kubectl_path
+from tests.support.tarmac_process import TarmacProcess
+from tests.transcripts.replaying import Transcript, mask, parse_text, render, replay
+from tools.cache import ROOT
+
+README = ROOT / "README.md"
+_BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
+# the reader's kubeconfig is not the test's
+_LEFT_ALONE = "export KUBECONFIG="
+
+
+def blocks(text: str) -> list[str]:
+    """The console blocks in order."""
+    return [match[0] for match in _BLOCK.finditer(text)]
+
+
+def replayed(text: str, server: TarmacProcess, directory: Path) -> str:
+    """The README with the outputs that were seen now."""
+    (directory / "examples").symlink_to(ROOT / "examples")
+    expected = [parse_text(README, block) for block in blocks(text)]
+    seen = iter([_replay(transcript, server, directory) for transcript in expected])
+    return _BLOCK.sub(lambda _: next(seen), text)
+
+
+def _replay(transcript: Transcript, server: TarmacProcess, directory: Path) -> str:
+    runnable = Transcript(transcript.path, steps=[s for s in transcript.steps if not s.command.startswith(_LEFT_ALONE)])
+    outputs = iter(replay(runnable, kubectl_path(), server.kubeconfig, directory, masked=False).steps)
+    steps = [step if step.command.startswith(_LEFT_ALONE) else next(outputs) for step in transcript.steps]
+    return render(Transcript(transcript.path, steps=steps))
+
+
+def comparable(text: str) -> str:
+    """Without what differs from run to run: ages and times, and which of a city's nodes got an instance."""
+    return re.sub(r"\b(dfw|sea|lhr)-\d\b(?!-)", r"\1-N", mask(text))
+
+
+def main() -> int:
+    """Record."""
+    with tempfile.TemporaryDirectory() as folder, TarmacProcess(Path(folder) / "data", command="up") as server:
+        README.write_text(replayed(README.read_text(), server, Path(folder)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
