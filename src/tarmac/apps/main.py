@@ -15,7 +15,12 @@ from tarmac.cli.options import parser
 ROOTS = {
     "up": "tarmac.apps.up",
     "server": "tarmac.apps.server",
+    "controllers": "tarmac.apps.controllers",
     "crds": "tarmac.apps.crds",
+    "sim": "tarmac.apps.sim",
+    "why": "tarmac.apps.verbs",
+    "plan": "tarmac.apps.verbs",
+    "rollout": "tarmac.apps.verbs",
 }
 
 

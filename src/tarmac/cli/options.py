@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 
 from tarmac import __version__
+from tarmac.cli.controllers import add_controller_flags, add_controllers
+from tarmac.cli.verbs.options import add_verbs
 
 DEFAULT_LISTEN = "127.0.0.1:6443"
 DEFAULT_CITIES = ("DFW", "SEA", "LHR")
@@ -34,15 +36,17 @@ def parser() -> argparse.ArgumentParser:
     _add_server_flags(up)
     _add_node_flags(up)
 
-    server = commands.add_parser("server", help="the API server and its house-keeping controllers")
+    server = commands.add_parser("server", help="the API server and the controllers beside it")
     _add_server_flags(server)
-    server.add_argument(
-        "--controllers", default="*", metavar="NAMES",
-        help="which controllers to run beside the server: * for all, NAME for one, -NAME for all but one (default: *)",
-    )  # fmt: skip
     _add_sharing_flags(server)
 
+    add_controllers(commands)
+
+    sim = commands.add_parser("sim", help="play a scenario on a simulated planet, or the random story of a seed")
+    _add_sim_flags(sim)
+
     commands.add_parser("crds", help="print Tarmac's kinds as CustomResourceDefinitions for a Kubernetes API server")
+    add_verbs(commands)
     return top
 
 
@@ -59,6 +63,7 @@ def _add_server_flags(command: argparse.ArgumentParser) -> None:
         "--store", default="", metavar="URL",
         help="sqlite:///PATH, etcd://HOST:PORT,HOST:PORT or memory:// (default: sqlite in the data directory)",
     )  # fmt: skip
+    add_controller_flags(command)
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
 
@@ -75,6 +80,16 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--sim-nodes", type=count, default=3, metavar="N", help="simulated nodes in each city (default: 3)"
     )
+
+
+def _add_sim_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "scenario", type=Path, nargs="?", metavar="SCENARIO",
+        help="a file such as those in examples/scenarios; without one, people and faults at random",
+    )  # fmt: skip
+    command.add_argument("--seed", type=int, metavar="N", help="what to draw from (default: the scenario's, or 1)")
+    command.add_argument("--seeds", type=seed_range, metavar="A-B", help="many random stories, one after the other")
+    command.add_argument("--verbose", action="store_true", help="tell what people and fate do")
 
 
 def _add_sharing_flags(command: argparse.ArgumentParser) -> None:
@@ -102,6 +117,14 @@ def city_codes(text: str) -> list[str]:
     if not codes:
         raise argparse.ArgumentTypeError("name at least one city, such as DFW")
     return list(dict.fromkeys(codes))
+
+
+def seed_range(text: str) -> range:
+    """`1-300`, both included."""
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of seeds, such as 1-300")
+    return range(int(first), int(last) + 1)
 
 
 def count(text: str) -> int:

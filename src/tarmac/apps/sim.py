@@ -1,0 +1,137 @@
+"""`tarmac sim`: plays a scenario, or the random story of a seed, and prints what happened.
+
+Exit code 0 when everything came out as it should, 1 when something did not, 2 when the scenario cannot be played.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from tarmac.api.catalog import build_catalog
+from tarmac.apps.tasks import ended
+from tarmac.apps.trial import Outcome, trial
+from tarmac.apps.up import NODES
+from tarmac.apps.world import World, world
+from tarmac.sim.bugs import LogTap
+from tarmac.sim.checker.mirror import Checker
+from tarmac.sim.checker.rules import safety
+from tarmac.sim.faults.luck import KINDS, Luck
+from tarmac.sim.loop import VirtualLoop, run
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.objects import LOCATIONS, location
+from tarmac.sim.nodes.settings import Place
+from tarmac.sim.scenario.player import Player, Unmet
+from tarmac.sim.scenario.script import Scenario, ScenarioError, read
+from tarmac.sim.scenario.timeline import Teller, stamp
+from tarmac.sim.seeds import stream
+
+_SETTLING = 20.0  # seconds until a fresh planet is at rest
+
+
+def main(options: argparse.Namespace) -> int:
+    """Play what the command line names."""
+    if options.scenario is None:
+        return play_seeds(options.seeds or range(options.seed or 1, (options.seed or 1) + 1), options.verbose)
+    try:
+        scenario = read(options.scenario)
+        return play(scenario, options.scenario.parent, scenario.seed if options.seed is None else options.seed)
+    except (ScenarioError, OSError) as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return 2
+
+
+def play_seeds(seeds: Iterable[int], verbose: bool = False) -> int:
+    """Random stories. Prints every failure with the command that replays it, then how often each fault hit."""
+    hits: Counter[str] = Counter()
+    failed: list[int] = []
+    count = 0
+    for seed in seeds:
+        outcome = trial(seed, told=lambda time, what: print(f"{stamp(time)}  {what}") if verbose else None)
+        print(report(outcome), flush=True)
+        hits += outcome.hits
+        count += 1
+        if outcome.violations:
+            failed.append(seed)
+    print(f"{count} seeds, {len(failed)} failed; hits: {', '.join(f'{kind} {hits[kind]}' for kind in KINDS)}")
+    return bool(failed)
+
+
+def report(outcome: Outcome) -> str:
+    """One line for a seed that went well; what went wrong, and how to see it again, for one that did not."""
+    if not outcome.violations:
+        return f"seed {outcome.seed}: fine ({outcome.changes} changes in {outcome.seconds:.0f} s)"
+    wrong = "\n".join(f"  {violation}" for violation in outcome.violations)
+    return f"seed {outcome.seed}: FAILED\n{wrong}\n  replay: {replay(outcome.seed)}"
+
+
+def replay(seed: int) -> str:
+    """The command that plays a seed again, telling everything."""
+    return f"tarmac sim --seed {seed} --verbose"
+
+
+def play(scenario: Scenario, folder: Path, seed: int) -> int:
+    """Play a scenario and print its timeline."""
+    tap = LogTap()
+    tap.listen()
+
+    async def main(loop: VirtualLoop) -> int:
+        return await _play(loop, scenario, folder, seed)
+
+    print(f"{scenario.name} (seed {seed})")
+    code = run(main)
+    for bug in tap.bugs:
+        print(f"bug: {bug}")
+    return code or bool(tap.bugs)
+
+
+async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) -> int:
+    def tell(what: str) -> None:
+        print(f"{stamp(loop.time())}  {what}")
+
+    luck, teller = Luck(stream(seed, "faults")), Teller(tell)
+    if not scenario.faults:
+        luck.stop()
+    checker = Checker([*safety(), teller])
+    async with AsyncExitStack() as stack:
+        planet = await stack.enter_async_context(world(loop, seed, luck))
+        planet.store.observers.append(checker)
+        fleet = await _populate(planet, scenario, stack)
+        replicas = {name: planet.replica(name) for name in _processes(scenario)}
+        for replica in replicas.values():
+            replica.start()
+            stack.callback(replica.crash)
+        await planet.clock.sleep(_SETTLING)
+        teller.on = True
+        user, catalog = planet.reliable(), build_catalog()
+        player = Player(
+            user, planet.clock, catalog, fleet, replicas, planet.clocks, folder, lambda what: tell(f"--- {what}")
+        )
+        try:
+            for step in scenario.steps:
+                await player.do(step)
+        except Unmet as error:
+            tell(f"NOT SO: {error}")
+            return 1
+    for violation in checker.violations:
+        print(f"broken: {violation}")
+    return bool(checker.violations)
+
+
+async def _populate(planet: World, scenario: Scenario, stack: AsyncExitStack) -> Fleet:
+    places = [Place(city.lower(), city, nodes) for city, nodes in scenario.cities.items()]
+    for place in places:
+        await planet.reliable().resource(LOCATIONS).apply(location(place), manager="scenario")
+    fleet = Fleet(planet.client("nodes", planet.link(NODES)), places)
+    await stack.enter_async_context(ended(asyncio.create_task(fleet.run())))
+    await fleet.registered()
+    return fleet
+
+
+def _processes(scenario: Scenario) -> list[str]:
+    return [f"controllers-{chr(ord('a') + number)}" for number in range(scenario.controllers)]

@@ -1,0 +1,1 @@
+"""Scenario files: a planet, and what happens to it step by step."""

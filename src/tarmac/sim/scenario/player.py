@@ -1,0 +1,207 @@
+"""Plays a scenario in a world that is running already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from tarmac.api.catalog import Catalog
+from tarmac.api.resource import Resource
+from tarmac.api.schema import Json, JsonObject
+from tarmac.api.status import ApiError, NotFound
+from tarmac.base.clock import Clock
+from tarmac.client.client import Client
+from tarmac.client.resources import ResourceClient
+from tarmac.client.targets import dynamic
+from tarmac.sim.loop import VirtualClock
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.replica import Replica
+from tarmac.sim.scenario.script import ScenarioError, Step, Until, manifests, seconds
+
+T = TypeVar("T")
+
+_POLL = 0.5
+
+
+class Unmet(Exception):
+    """What the scenario waits for, or insists on, is not so."""
+
+
+class Player:
+    """Does what steps say. `tell` hears of each."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        catalog: Catalog,
+        fleet: Fleet,
+        replicas: Mapping[str, Replica],
+        clocks: Mapping[str, VirtualClock],
+        folder: Path,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._catalog = catalog
+        self._fleet = fleet
+        self._replicas = replicas
+        self._clocks = clocks
+        self._folder = folder
+        self._tell = tell
+
+    async def do(self, step: Step) -> None:
+        """One step. Raises ScenarioError (it cannot be done), Unmet (it did not come true)."""
+        try:
+            await getattr(self, f"_{step.action}")(step)
+        except ApiError as error:
+            raise ScenarioError(f"{step.action}: {error}") from error
+
+    async def _say(self, step: Step) -> None:
+        self._tell(step.say)
+
+    async def _apply(self, step: Step) -> None:
+        assert step.apply is not None
+        for manifest in manifests(step.apply, self._folder):
+            resource = self._of(manifest)
+            metadata = manifest.setdefault("metadata", {})
+            if resource.target.namespaced:
+                metadata.setdefault("namespace", "default")
+            self._tell(f"apply {resource.target.kind.lower()}/{metadata.get('name')}")
+            await resource.apply(manifest, manager="scenario")
+
+    async def _patch(self, step: Step) -> None:
+        assert step.patch is not None
+        resource, name, namespace = self._named(step.patch.object)
+        self._tell(f"patch {step.patch.object}")
+        await resource.patch(name, step.patch.merge, namespace, manager="scenario")
+
+    async def _delete(self, step: Step) -> None:
+        resource, name, namespace = self._named(step.delete)
+        self._tell(f"delete {step.delete}")
+        await resource.delete(name, namespace)
+
+    async def _wait(self, step: Step) -> None:
+        await self._clock.sleep(seconds(step.wait))
+
+    async def _until(self, step: Step) -> None:
+        wanted = step.until
+        assert wanted is not None
+        began = self._clock.monotonic()
+        while found := await self._missing(wanted):
+            if self._clock.monotonic() - began > seconds(wanted.within):
+                raise Unmet(f"{wanted.object} after {wanted.within}: {found}")
+            await self._clock.sleep(_POLL)
+        self._tell(f"{_wish(wanted)}, after {self._clock.monotonic() - began:.1f} s")
+
+    async def _expect(self, step: Step) -> None:
+        assert step.expect is not None
+        if found := await self._missing(step.expect):
+            raise Unmet(f"{step.expect.object}: {found}")
+        self._tell(f"{_wish(step.expect)}, as expected")
+
+    async def _kill(self, step: Step) -> None:
+        self._tell(f"node {step.kill} loses power")
+        self._fleet.die(self._node(step.kill))
+
+    async def _boot(self, step: Step) -> None:
+        self._tell(f"node {step.boot} boots")
+        self._fleet.revive(self._node(step.boot))
+
+    async def _cut(self, step: Step) -> None:
+        self._tell(f"city {step.cut} is cut off")
+        for name in self._nodes(step.cut):
+            self._fleet.cut(name)
+
+    async def _connect(self, step: Step) -> None:
+        self._tell(f"city {step.connect} is connected again")
+        for name in self._nodes(step.connect):
+            self._fleet.heal(name)
+
+    async def _crash(self, step: Step) -> None:
+        self._tell(f"{step.crash} crashes")
+        self._replica(step.crash).crash()
+
+    async def _start(self, step: Step) -> None:
+        self._tell(f"{step.start} starts")
+        self._replica(step.start).start()
+
+    async def _jump(self, step: Step) -> None:
+        assert step.jump is not None
+        clock = _one_of(self._clocks, step.jump.clock, "clock")
+        self._tell(f"the clock of {step.jump.clock} jumps by {step.jump.by}")
+        clock.jump(seconds(step.jump.by))
+
+    async def _missing(self, wanted: Until) -> str:
+        """Why it is not so; empty when it is."""
+        resource, name, namespace = self._named(wanted.object)
+        try:
+            obj = await resource.get(name, namespace)
+        except NotFound:
+            return "" if wanted.gone else "it does not exist"
+        if wanted.gone:
+            return "it is still there"
+        if wanted.condition:
+            kind, _, status = wanted.condition.partition("=")
+            return _condition(obj, kind, status or "True")
+        value = _field(obj, wanted.field)
+        return "" if value == wanted.equals else f"{wanted.field} is {value!r}, not {wanted.equals!r}"
+
+    def _of(self, manifest: JsonObject) -> ResourceClient[JsonObject]:
+        group, _, version = str(manifest.get("apiVersion", "")).rpartition("/")
+        resource = self._catalog.find_kind(group, version, str(manifest.get("kind", "")))
+        if resource is None:
+            raise ScenarioError(f"no such kind: {manifest.get('apiVersion')} {manifest.get('kind')}")
+        return self._resource(resource)
+
+    def _named(self, text: str) -> tuple[ResourceClient[JsonObject], str, str]:
+        """`workload/web` or `namespace/workload/web`."""
+        *namespace, kind, name = text.split("/") if "/" in text else ("", text)
+        for resource in self._catalog:
+            if kind.lower() in (resource.singular, resource.plural, resource.kind.lower(), *resource.short_names):
+                where = (namespace[0] if namespace else "default") if resource.namespaced else ""
+                return self._resource(resource), name, where
+        raise ScenarioError(f"no such kind: {kind!r} in {text!r}; write kind/name")
+
+    def _resource(self, resource: Resource) -> ResourceClient[JsonObject]:
+        target = dynamic(resource.api_version, resource.plural, resource.kind, resource.namespaced)
+        return self._client.resource(target)
+
+    def _node(self, name: str) -> str:
+        return _one_of(self._fleet.nodes, name, "node").name
+
+    def _nodes(self, city: str) -> list[str]:
+        places = {place.city: place for place in self._fleet.places}
+        return _one_of(places, city, "city").node_names()
+
+    def _replica(self, name: str) -> Replica:
+        return _one_of(self._replicas, name, "process")
+
+
+def _one_of(known: Mapping[str, T], name: str, what: str) -> T:
+    if name not in known:
+        raise ScenarioError(f"no such {what}: {name}; there are {', '.join(known)}")
+    return known[name]
+
+
+def _condition(obj: JsonObject, kind: str, status: str) -> str:
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition["type"] == kind:
+            now = f"{kind} is {condition['status']} ({condition.get('reason')}: {condition.get('message')})"
+            return "" if condition["status"] == status else now
+    return f"it has no condition {kind}"
+
+
+def _field(obj: Json, path: str) -> Json:
+    for part in path.strip(".").split("."):
+        obj = obj.get(part) if isinstance(obj, dict) else obj[int(part)] if isinstance(obj, list) else None
+    return obj
+
+
+def _wish(wanted: Until) -> str:
+    if wanted.gone:
+        return f"{wanted.object} is gone"
+    if wanted.condition:
+        return f"{wanted.object} is {wanted.condition}"
+    return f"{wanted.object} has {wanted.field} {wanted.equals}"

@@ -1,0 +1,83 @@
+"""What happened, as lines a person can follow: who came, who went, which conditions flipped and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tarmac.api.networking.names import GROUP as NETWORKING
+from tarmac.api.schema import JsonObject
+from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, NODES, PODS, WORKLOADS, Change, Mirror
+
+_LOCATIONS = f"{NETWORKING}/locations"
+_SHOWN = {
+    WORKLOADS: ("workload", ("Available", "Progressing")),
+    DEPLOYMENTS: ("deployment", ("Available", "Progressing")),
+    INSTANCES: ("instance", ("Ready",)),
+    _LOCATIONS: ("location", ("Ready",)),
+    NODES: ("node", ("Ready",)),
+}
+
+
+def stamp(seconds: float) -> str:
+    """Virtual time as `h:mm:ss.t`."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02}:{rest:04.1f}"
+
+
+class Teller:
+    """A rule that breaks nothing: it tells what happens, once it is `on`."""
+
+    name = "teller"
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.on = False
+        self._tell = tell
+
+    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+        """Tell of one change."""
+        for line in lines(change) if self.on else ():
+            self._tell(line)
+        return iter(())
+
+
+def lines(change: Change) -> Iterator[str]:
+    """What is worth telling of one change."""
+    if change.bucket == PODS:
+        yield from _pod(change)
+        return
+    shown = _SHOWN.get(change.bucket)
+    if shown is None:
+        return
+    kind, conditions = shown
+    what = f"{kind:<10} {change.key.removeprefix('default/')}"
+    if change.new is None:
+        yield f"{what} is gone"
+        return
+    if change.old is None:
+        yield f"{what} is made"
+    elif "deletionTimestamp" in change.new["metadata"] and "deletionTimestamp" not in change.old["metadata"]:
+        yield f"{what} is to go"
+    for name in conditions:
+        before, after = _condition(change.old, name), _condition(change.new, name)
+        if after and _gist(before) != _gist(after):
+            message = f": {after['message']}" if after.get("message") and after["status"] != "True" else ""
+            yield f"{what} {name}={after['status']} {after.get('reason', '')}{message}"
+
+
+def _pod(change: Change) -> Iterator[str]:
+    """Of a pod only its node is news; the rest shows in its Instance."""
+    if change.new is None or change.old is None:
+        return
+    node = change.new["spec"].get("nodeName")
+    if node and not change.old["spec"].get("nodeName"):
+        yield f"{'pod':<10} {change.key.removeprefix('default/')} goes to {node}"
+
+
+def _condition(obj: JsonObject | None, name: str) -> JsonObject:
+    found = ((obj or {}).get("status") or {}).get("conditions") or ()
+    return next((each for each in found if each["type"] == name), {})
+
+
+def _gist(condition: JsonObject) -> tuple[str | None, str | None]:
+    return condition.get("status"), condition.get("reason")

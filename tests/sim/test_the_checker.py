@@ -1,0 +1,170 @@
+"""The checker finds what it is there to find: each rule is shown a history that breaks it, and one that does not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.schema import JsonObject
+from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Checker
+from tarmac.sim.checker.quiet import orphans
+from tarmac.sim.checker.rules import STALE, safety
+from tarmac.sim.history import Moment
+from tarmac.store.interface import Entry, Event
+
+GROUP = "compute.datumapis.com"
+
+
+class Telling:
+    """Tells a checker a story, object by object."""
+
+    def __init__(self) -> None:
+        self.checker = Checker(safety())
+        self._revision = 1
+        self._present: dict[tuple[str, str], Entry] = {}
+
+    def says(self, time: float, bucket: str, key: str, obj: JsonObject | None, revision: int = 0) -> Telling:
+        """The object is now like this, or gone."""
+        self._revision = revision or self._revision + 1
+        old = self._present.get((bucket, key))
+        document = obj or json.loads(old.raw if old else b"{}")
+        document.setdefault("metadata", {})["resourceVersion"] = str(self._revision)
+        document["metadata"].setdefault("uid", key)
+        document.setdefault("status", {})
+        entry = Entry(key, self._revision, 0, msgspec.json.encode(document))
+        self._present[bucket, key] = entry
+        kind = "DELETED" if obj is None else "ADDED" if old is None else "MODIFIED"
+        self.checker(Moment(time, Event(kind, bucket, entry, old)))
+        return self
+
+    @property
+    def broken(self) -> list[str]:
+        return [violation.rule for violation in self.checker.violations]
+
+
+def deployment(replicas: int, **spec: Any) -> JsonObject:
+    return {"metadata": {"uid": "wd"}, "spec": {"scaleSettings": {"minReplicas": replicas}, **spec}}
+
+
+def instance(index: int = 0, *, address: str = "", gates: tuple[str, ...] = (), **metadata: Any) -> JsonObject:
+    labels = {f"{GROUP}/workload-deployment-uid": "wd", f"{GROUP}/instance-index": str(index)}
+    annotations = {}
+    if address:
+        annotations = {ANNOTATION_INTERFACES: json.dumps([{"name": "eth0", "network": "ns/n", "addresses": [address]}])}
+    return {
+        "metadata": {"labels": labels, "annotations": annotations, **metadata},
+        "spec": {"controller": {"templateHash": "h", "schedulingGates": [{"name": gate} for gate in gates]}},
+    }
+
+
+def pod(node: str = "", cpu: str = "1", **metadata: Any) -> JsonObject:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": metadata, "spec": {"containers": [container], **({"nodeName": node} if node else {})}}
+
+
+def node(ready: str = "True") -> JsonObject:
+    return {"status": {"allocatable": {"cpu": "2", "pods": "110"}, "conditions": [{"type": "Ready", "status": ready}]}}
+
+
+def test_two_instances_of_one_ordinal() -> None:
+    story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(5)).says(1, INSTANCES, "ns/d-0", instance(0))
+    assert story.says(2, INSTANCES, "ns/d-1", instance(1)).broken == []
+    assert story.says(3, INSTANCES, "ns/other", instance(1)).broken == ["ordinals-unique"]
+
+
+def test_an_ordinal_may_come_again_after_it_has_gone() -> None:
+    story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(5)).says(1, INSTANCES, "ns/d-0", instance(0))
+    assert story.says(2, INSTANCES, "ns/d-0", None).says(3, INSTANCES, "ns/d-0", instance(0)).broken == []
+
+
+def test_two_instances_with_one_address() -> None:
+    story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(5))
+    story.says(1, INSTANCES, "ns/d-0", instance(0, address="10.0.0.2/20"))
+    story.says(1, PODS, "ns/d-0", instance(0, address="10.0.0.2/20") | {"spec": {"containers": []}})
+    assert story.broken == []
+    assert story.says(2, INSTANCES, "ns/d-1", instance(1, address="10.0.0.2/20")).broken == ["addresses-unique"]
+
+
+def test_an_address_is_free_only_when_its_last_holder_is_gone() -> None:
+    story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(5))
+    story.says(1, INSTANCES, "ns/d-0", instance(0, address="10.0.0.2/20"))
+    story.says(1, PODS, "ns/d-0", instance(0, address="10.0.0.2/20") | {"spec": {"containers": []}})
+    story.says(2, INSTANCES, "ns/d-0", None)
+    assert story.says(3, INSTANCES, "ns/d-1", instance(1, address="10.0.0.2/20")).broken == ["addresses-unique"]
+
+
+def test_one_instance_more_than_wanted() -> None:
+    story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(1)).says(1, INSTANCES, "ns/d-0", instance(0))
+    assert story.says(2, INSTANCES, "ns/d-1", instance(1)).broken == ["never-too-many"]
+
+
+def test_a_rollout_may_have_its_surge() -> None:
+    story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(2, rollout={"maxSurge": "50%"}))
+    for index in range(3):
+        story.says(1, INSTANCES, f"ns/d-{index}", instance(index))
+    assert story.broken == []
+    assert story.says(2, INSTANCES, "ns/d-3", instance(3)).broken == ["never-too-many"]
+
+
+def test_a_number_just_lowered_may_still_be_used_for_a_while() -> None:
+    for wait, broken in ((STALE - 1, []), (STALE + 1, ["never-too-many"])):
+        story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(2)).says(1, INSTANCES, "ns/d-0", instance(0))
+        story.says(2, DEPLOYMENTS, "ns/d", deployment(1))
+        assert story.says(2 + wait, INSTANCES, "ns/d-1", instance(1)).broken == broken
+
+
+def test_a_pod_beyond_the_quota() -> None:
+    quota = {"spec": {"hard": {"pods": "1", "requests.cpu": "10"}}}
+    story = Telling().says(0, QUOTAS, "ns/limit", quota).says(1, PODS, "ns/a", pod())
+    assert story.says(2, PODS, "other/b", pod()).broken == []
+    assert story.says(3, PODS, "ns/c", pod()).broken == ["quota-holds"]
+
+
+def test_an_instance_let_through_beyond_the_quota() -> None:
+    story = Telling().says(0, QUOTAS, "ns/limit", {"spec": {"hard": {f"count/instances.{GROUP}": "1"}}})
+    story.says(0, DEPLOYMENTS, "ns/d", deployment(5))
+    story.says(1, INSTANCES, "ns/d-0", instance(0)).says(1, INSTANCES, "ns/d-1", instance(1, gates=("Quota",)))
+    assert story.broken == []
+    assert story.says(2, INSTANCES, "ns/d-1", instance(1)).broken == ["quota-holds"]
+
+
+def test_revisions_and_generations_that_go_back() -> None:
+    first: JsonObject = {"metadata": {"generation": 3}, "status": {"observedGeneration": 2}}
+    story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(1) | first)
+    assert story.broken == []
+    back: JsonObject = {"metadata": {"generation": 2}, "status": {"observedGeneration": 1}}
+    assert story.says(1, DEPLOYMENTS, "ns/d", deployment(1) | back).broken == ["revisions-monotone"] * 2
+    assert story.says(2, PODS, "ns/p", pod(), revision=2).broken == ["revisions-monotone"] * 3
+
+
+def test_observing_what_is_yet_to_come() -> None:
+    early: JsonObject = {"metadata": {"generation": 1}, "status": {"observedGeneration": 2}}
+    assert Telling().says(0, DEPLOYMENTS, "ns/d", deployment(1) | early).broken == ["revisions-monotone"]
+
+
+def test_a_pod_that_changes_its_node() -> None:
+    story = Telling().says(0, PODS, "ns/p", pod()).says(1, PODS, "ns/p", pod("a"))
+    assert story.broken == []
+    assert story.says(2, PODS, "ns/p", pod("b")).broken == ["bound-once"]
+
+
+def test_a_node_with_more_than_it_has() -> None:
+    story = Telling().says(0, NODES, "a", node()).says(0, PODS, "ns/p", pod(cpu="1500m")).says(0, PODS, "ns/q", pod())
+    assert story.says(1, PODS, "ns/p", pod("a", cpu="1500m")).broken == []
+    assert story.says(2, PODS, "ns/q", pod("a")).broken == ["bound-once"]
+
+
+def test_a_node_called_silent_before_its_lease_has_run_out() -> None:
+    lease: JsonObject = {"spec": {"leaseDurationSeconds": 40, "renewTime": "t1"}}
+    for age, broken in ((39.0, ["leases-trusted"]), (40.5, [])):
+        story = Telling().says(0, NODES, "a", node()).says(10, LEASES, "kube-node-lease/a", lease)
+        assert story.says(10 + age, NODES, "a", node("Unknown")).broken == broken
+
+
+def test_an_orphan() -> None:
+    owner = [{"kind": "Instance", "name": "d-0", "uid": "gone"}]
+    story = Telling().says(0, PODS, "ns/p", pod(ownerReferences=owner))
+    assert [*orphans(story.checker.mirror)] == ["core/pods ns/p has outlived its owner Instance d-0"]
