@@ -21,6 +21,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.local import LocalAnswer, LocalTransport
+from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
@@ -64,6 +65,14 @@ class Address:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """Which controllers run beside the server, and how."""
+
+    names: str = "*"
+    settings: Settings = Settings()  # noqa: RUF009
+
+
+@dataclass(frozen=True)
 class Running:
     """A control plane that serves."""
 
@@ -73,8 +82,11 @@ class Running:
     url: str
 
 
+EVERYTHING = Chosen()
+
+
 @asynccontextmanager
-async def control_plane(layout: Layout, address: Address, controllers: str = "*") -> AsyncGenerator[Running]:
+async def control_plane(layout: Layout, address: Address, controllers: Chosen = EVERYTHING) -> AsyncGenerator[Running]:
     """Serve until the block ends, with the chosen controllers beside.
 
     Raises ValueError, OSError or StoreError with a text for the operator.
@@ -100,7 +112,9 @@ async def control_plane(layout: Layout, address: Address, controllers: str = "*"
         listener = await serve(server.handle, context, address.host, address.port)
         stack.push_async_callback(listener.stop)
         url = f"https://{_bracketed(address.host)}:{listener.port}"
-        write_kubeconfig(layout.kubeconfig, url, pki.ca_file.read_bytes(), pki.admin())
+        ca = pki.ca_file.read_bytes()
+        write_kubeconfig(layout.kubeconfig, url, ca, pki.admin())
+        write_kubeconfig(layout.controllers_kubeconfig, url, ca, pki.controllers(), "controllers")
         await ensure_own_service(starting, address.host, listener.port)
         await stack.enter_async_context(_controllers(controllers, server, store, pki, metrics))
         yield Running(server, store, listener, url)
@@ -128,7 +142,9 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
 
 
 @asynccontextmanager
-async def _controllers(names: str, server: ApiServer, store: Store, pki: Pki, metrics: Metrics) -> AsyncGenerator[None]:
+async def _controllers(
+    chosen: Chosen, server: ApiServer, store: Store, pki: Pki, metrics: Metrics
+) -> AsyncGenerator[None]:
     """The controllers beside the server."""
 
     def sign(request: str, usages: list[str], expiration: int | None) -> str:
@@ -136,9 +152,10 @@ async def _controllers(names: str, server: ApiServer, store: Store, pki: Pki, me
 
     manager = Manager(
         Client(local_transport(server, store, CONTROLLING), SystemClock(), Randomness()),
-        names,
+        chosen.names,
         root_ca=pki.ca_file.read_text(),
         sign=sign,
+        settings=chosen.settings,
     )
     metrics.gauges.append(manager.metrics.families)
     async with ended(asyncio.create_task(supervise("controllers", manager.run, SystemClock()))):

@@ -22,6 +22,11 @@ class Layout:
         return self.data_dir / "kubeconfig"
 
     @property
+    def controllers_kubeconfig(self) -> Path:
+        """For `tarmac controllers`."""
+        return self.data_dir / "controllers.kubeconfig"
+
+    @property
     def audit_log(self) -> Path:
         """Who did what."""
         return self.data_dir / "audit.log"

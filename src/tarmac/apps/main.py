@@ -16,6 +16,7 @@ ROOTS = {
     "up": "tarmac.apps.up",
     "server": "tarmac.apps.server",
     "controllers": "tarmac.apps.controllers",
+    "controllers": "tarmac.apps.controllers",
     "crds": "tarmac.apps.crds",
     "sim": "tarmac.apps.sim",
     "why": "tarmac.apps.verbs",

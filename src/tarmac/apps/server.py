@@ -12,9 +12,10 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 import uvloop
 
-from tarmac.apps.control_plane import Address, Running, control_plane
+from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.base.log import configure, log
+from tarmac.controllers.context import Settings
 from tarmac.store.interface import StoreError
 
 _log = log("tarmac")
@@ -36,14 +37,15 @@ def main(options: argparse.Namespace, beside: Beside = nullcontext) -> int:
     try:
         layout = make_layout(options)
         address = Address(host, port, tuple(getattr(options, "tls_san", ())))
-        uvloop.run(run(layout, address, beside, getattr(options, "controllers", "*")))
+        settings = Settings(node_grace=options.node_monitor_grace_period)
+        uvloop.run(run(layout, address, beside, Chosen(options.controllers, settings)))
     except (OSError, ValueError, StoreError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def run(layout: Layout, address: Address, beside: Beside, controllers: str) -> None:
+async def run(layout: Layout, address: Address, beside: Beside, controllers: Chosen) -> None:
     """Serve until a signal comes; print one line when ready."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -21,6 +21,13 @@ Raises ValueError for a request it cannot sign.
 
 
 @dataclass(frozen=True)
+class Settings:
+    """What an operator may choose. Seconds."""
+
+    node_grace: float = 40.0  # how long nothing may be heard from a node before it counts as silent
+
+
+@dataclass(frozen=True)
 class Context:
     """The way to the server, the shared caches, and the few things that only the composition root knows."""
 
@@ -31,6 +38,7 @@ class Context:
     root_ca: str = ""  # PEM of the authority that signs the server's certificate
     sign: Sign | None = None  # None: certificates are approved but not signed here
     scheduler_names: frozenset[str] = frozenset(("tarmac", "default-scheduler"))  # whose pods are given nodes here
+    settings: Settings = Settings()
 
     @cached_property
     def addresses(self) -> AddressBook:

@@ -17,7 +17,7 @@ from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.metrics import ClientMetrics
 from tarmac.controllers.certificates.controller import CertificateController
-from tarmac.controllers.context import Context, Sign
+from tarmac.controllers.context import Context, Settings, Sign
 from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tarmac.controllers.instance.controller import InstanceController
@@ -86,6 +86,7 @@ class Manager:
         root_ca: str = "",
         sign: Sign | None = None,
         elector: Elector | None = None,
+        settings: Settings | None = None,
         controllers: Mapping[str, Build] = CONTROLLERS,
     ) -> None:
         self.metrics = ClientMetrics()
@@ -94,6 +95,7 @@ class Manager:
         self._root_ca = root_ca
         self._sign = sign
         self._elector = elector
+        self._settings = settings or Settings()
         self._controllers = controllers
         if elector is not None:
             self.metrics.electors.append(elector)
@@ -115,7 +117,7 @@ class Manager:
         informers = Informers(client)
         self.metrics.informers.append(informers)
         recorder = Recorder(client, COMPONENT)
-        context = Context(client, informers, recorder, self.metrics, self._root_ca, self._sign)
+        context = Context(client, informers, recorder, self.metrics, self._root_ca, self._sign, settings=self._settings)
         runnables = [self._controllers[name](context) for name in self._names]
         async with asyncio.TaskGroup() as group:
             group.create_task(informers.run())

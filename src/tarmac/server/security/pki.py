@@ -79,6 +79,10 @@ class Pki:
         """The administrator, who bypasses authorization."""
         return self.client("kubernetes-admin", ("system:masters",))
 
+    def controllers(self) -> KeyPair:
+        """Controllers in a process of their own, who may do what those beside the server may."""
+        return self.client("system:kube-controller-manager", ("system:masters",))
+
     def node(self, name: str) -> KeyPair:
         """A node agent."""
         return self.client(f"system:node:{name}", ("system:nodes",))

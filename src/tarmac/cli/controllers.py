@@ -1,0 +1,64 @@
+"""The flags of controllers, named as kube-controller-manager names them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tarmac.base.duration import parse_duration
+
+
+def add_controllers(commands: Any) -> None:
+    """Add `tarmac controllers` to the top parser's subparsers."""
+    command = commands.add_parser("controllers", help="the controllers alone, for any Kubernetes API server")
+    command.add_argument(
+        "--kubeconfig", metavar="FILE", help="the server and who we are there (default: KUBECONFIG, then the pod's own)"
+    )
+    command.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
+    add_controller_flags(command)
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
+    command.add_argument("--verbose", action="store_true", help="log more")
+    election = command.add_argument_group("of several processes one leads")
+    election.add_argument(
+        "--leader-elect", type=boolean, nargs="?", const=True, default=True, metavar="BOOL",
+        help="lead only while holding the Lease kube-system/tarmac-controllers (default: true)",
+    )  # fmt: skip
+    for name, default, text in (
+        ("lease-duration", "15s", "how long the others wait for a leader that is silent"),
+        ("renew-deadline", "10s", "how long a leader that cannot renew goes on"),
+        ("retry-period", "2s", "how often everybody tries"),
+    ):
+        election.add_argument(
+            f"--leader-elect-{name}", type=seconds, default=seconds(default), metavar="TIME",
+            help=f"{text} (default: {default})",
+        )  # fmt: skip
+
+
+def add_controller_flags(command: argparse.ArgumentParser) -> None:
+    """Flags of whatever runs controllers."""
+    command.add_argument(
+        "--controllers", default="*", metavar="NAMES",
+        help="which controllers to run: * for all, NAME for one, -NAME for all but one (default: *)",
+    )  # fmt: skip
+    command.add_argument(
+        "--node-monitor-grace-period", type=seconds, default=seconds("40s"), metavar="TIME",
+        help="how long nothing may be heard from a node before it counts as silent (default: 40s)",
+    )  # fmt: skip
+
+
+def boolean(text: str) -> bool:
+    """`true` or `false`."""
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text == "true"
+
+
+def seconds(text: str) -> float:
+    """A positive duration, such as 40s."""
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if found <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a length of time")
+    return found
