@@ -16,7 +16,6 @@ ROOTS = {
     "up": "tarmac.apps.up",
     "server": "tarmac.apps.server",
     "controllers": "tarmac.apps.controllers",
-    "controllers": "tarmac.apps.controllers",
     "crds": "tarmac.apps.crds",
     "sim": "tarmac.apps.sim",
     "why": "tarmac.apps.verbs",

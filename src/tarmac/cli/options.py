@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tarmac import __version__
 from tarmac.cli.controllers import add_controller_flags, add_controllers
-from tarmac.cli.controllers import add_controller_flags, add_controllers
 from tarmac.cli.verbs.options import add_verbs
 
 DEFAULT_LISTEN = "127.0.0.1:6443"
@@ -64,7 +63,6 @@ def _add_server_flags(command: argparse.ArgumentParser) -> None:
         "--store", default="", metavar="URL",
         help="sqlite:///PATH, etcd://HOST:PORT,HOST:PORT or memory:// (default: sqlite in the data directory)",
     )  # fmt: skip
-    add_controller_flags(command)
     add_controller_flags(command)
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
