@@ -1,4 +1,4 @@
-"""A planet in virtual time with the controllers that a test names: a real server, simulated nodes, nobody standing in."""
+"""A planet in virtual time with the controllers a test names: a real server, simulated nodes, nobody standing in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A default Network everywhere; a binding becomes a context with subnets that nobody else has; all of it goes in order."""
+"""A default Network everywhere; a binding becomes a context with subnets of its own; and all of it goes in order."""
 
 from __future__ import annotations
 

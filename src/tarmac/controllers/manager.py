@@ -25,6 +25,7 @@ from tarmac.controllers.location.controller import LocationController
 from tarmac.controllers.namespace.controller import NamespaceController
 from tarmac.controllers.network.controller import NetworkControllers
 from tarmac.controllers.node.controller import NodeController
+from tarmac.controllers.quota.controller import QuotaController
 from tarmac.controllers.scheduler.controller import Schedulers
 from tarmac.controllers.serviceaccount.controller import ServiceAccountController
 from tarmac.controllers.volume.protection import VolumeProtection
@@ -63,6 +64,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "network": NetworkControllers,
     "location": LocationController,
     "node": NodeController,
+    "quota": QuotaController,
 }
 
 

@@ -1,0 +1,142 @@
+"""What the Instances of one namespace hold and wait for, kept in step one Instance at a time.
+
+An Instance without the gate holds what its runtime asks for, from the moment it is made, or is let through, until its
+object is gone. Being let through is a promise: it counts at once and stands until the object shows it, even when it is
+not known whether the write went through. What an Instance asks for never changes, so each is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.instancetype import InstanceType
+from tarmac.api.compute.names import GATE_QUOTA, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
+from tarmac.base.clock import parse_rfc3339
+from tarmac.base.quantity import Quantity
+from tarmac.client.cache import Item
+from tarmac.client.envelope import Metadata
+from tarmac.decide.children.resources import instance_amounts
+from tarmac.decide.quota import Claim, charges
+
+
+class _Gate(msgspec.Struct):
+    name: str
+
+
+class _Controller(msgspec.Struct, rename="camel"):
+    scheduling_gates: list[_Gate] | None = None
+
+
+class _Spec(msgspec.Struct):
+    controller: _Controller | None = None
+
+
+class _Instance(msgspec.Struct):
+    spec: _Spec
+
+
+_read = msgspec.json.Decoder(_Instance).decode
+
+
+def gates_of(raw: bytes) -> tuple[str, ...]:
+    """The gates of an encoded Instance."""
+    controller = _read(raw).spec.controller
+    return tuple(gate.name for gate in controller.scheduling_gates or ()) if controller else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One Instance."""
+
+    metadata: Metadata
+    claim: Claim
+    gates: tuple[str, ...]
+
+    @property
+    def waits(self) -> bool:
+        """Whether the quota holds it back."""
+        return GATE_QUOTA in self.gates and self.metadata.deletion_timestamp is None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it counts. One that waits, or is deleted while it waits, does not."""
+        return GATE_QUOTA not in self.gates
+
+
+class Account:
+    """The Instances of a namespace that has quotas."""
+
+    def __init__(self, instance_type: Callable[[str], InstanceType | None]) -> None:
+        self._instance_type = instance_type
+        self._members: dict[str, Member] = {}
+        self._held: dict[str, Quantity] = {}
+        self._promised: dict[str, str] = {}  # name to uid: let through, but still gated as far as we see
+
+    @property
+    def held(self) -> dict[str, Quantity]:
+        """What all Instances that hold something hold, by the names that quotas use."""
+        return dict(self._held)
+
+    def waiting(self) -> list[Member]:
+        """The Instances that the quota holds back."""
+        return [member for member in self._members.values() if member.waits]
+
+    def promised(self) -> list[str]:
+        """Names of Instances that were let through and still show the gate."""
+        return list(self._promised)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def put(self, item: Item[Instance]) -> None:
+        """An Instance is there, or has changed."""
+        metadata = item.metadata
+        known = self._members.get(metadata.name)
+        if known is not None and known.metadata.uid != metadata.uid:
+            self.drop(metadata.name)
+            known = None
+        claim = known.claim if known is not None else self._claim(item)
+        gates = gates_of(item.raw)
+        if GATE_QUOTA not in gates:
+            self._promised.pop(metadata.name, None)
+        self._replace(known, self._member(metadata, claim, gates))
+
+    def drop(self, name: str) -> None:
+        """An Instance is gone."""
+        self._promised.pop(name, None)
+        self._replace(self._members.get(name), None)
+
+    def let_through(self, name: str) -> None:
+        """An Instance counts from now on, whatever our copy still says."""
+        member = self._members[name]
+        self._promised[name] = member.metadata.uid
+        self._replace(member, self._member(member.metadata, member.claim, member.gates))
+
+    def _member(self, metadata: Metadata, claim: Claim, gates: tuple[str, ...]) -> Member:
+        promised = self._promised.get(metadata.name) == metadata.uid
+        return Member(metadata, claim, tuple(gate for gate in gates if gate != GATE_QUOTA) if promised else gates)
+
+    def _replace(self, old: Member | None, new: Member | None) -> None:
+        for member, sign in ((old, -1), (new, 1)):
+            if member is not None and member.holds:
+                for name, amount in charges(member.claim).items():
+                    self._held[name] = self._held[name] + amount * sign if name in self._held else amount * sign
+        if new is not None:
+            self._members[new.metadata.name] = new
+        elif old is not None:
+            del self._members[old.metadata.name]
+
+    def _claim(self, item: Item[Instance]) -> Claim:
+        metadata, labels = item.metadata, item.metadata.labels or {}
+        ordinal = labels.get(LABEL_INSTANCE_INDEX, "")
+        return Claim(
+            name=metadata.name,
+            resources=instance_amounts(item.object.spec.runtime, self._instance_type) or {},
+            created=parse_rfc3339(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
+            ordinal=int(ordinal) if ordinal.isdecimal() else 0,
+            city=labels.get(LABEL_CITY_CODE, ""),
+        )

@@ -1,0 +1,141 @@
+"""Lifts the gate `Quota` from Instances, namespace by namespace, and tells those that have to wait why.
+
+One worker decides for a namespace at a time over everything in it, and an Instance that is let through counts from that
+moment; so no two can be given the same room, however far our copy is behind. Where there is no quota, nobody waits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from tarmac.api.compute.instance import Instance, InstanceStatus
+from tarmac.api.compute.names import GATE_QUOTA, GROUP
+from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
+from tarmac.api.shared import Condition
+from tarmac.base.quantity import Quantity
+from tarmac.client.cache import Item, by_namespace
+from tarmac.client.targets import PODS
+from tarmac.controllers.conditions import find, with_condition
+from tarmac.controllers.context import Context
+from tarmac.controllers.instance.blocks import QUOTA_GRANTED
+from tarmac.controllers.quota.account import Account, Member, gates_of
+from tarmac.controllers.targets import INSTANCE_TYPES, INSTANCES, RESOURCE_QUOTAS
+from tarmac.controllers.writing import in_batches, write_status
+from tarmac.decide import reasons
+from tarmac.decide.quota import Claim, admit, charges, quotas_of
+from tarmac.decide.verdict import Refusal
+
+MANAGER = "tarmac-quota"
+BY_NAMESPACE = "namespace"
+SETTLE_SECONDS = 0.1  # changes that come together are decided together
+_INSTANCE_COUNT: Final = f"count/instances.{GROUP}"
+_ENDED = ("Succeeded", "Failed")
+
+
+class QuotaController:
+    """Reconciles by namespace."""
+
+    def __init__(self, context: Context) -> None:
+        informers = context.informers
+        self._clock = context.client.clock
+        self._resource = context.client.resource(INSTANCES)
+        self._instances = informers.informer(INSTANCES)
+        self._instances.add_index(BY_NAMESPACE, by_namespace)
+        self._quotas = informers.informer(RESOURCE_QUOTAS)
+        self._quotas.add_index(BY_NAMESPACE, by_namespace)
+        self._types = informers.informer(INSTANCE_TYPES)
+        self._pods = informers.informer(PODS)
+        self._accounts: dict[str, Account] = {}
+        self._controller = context.controller("quota", self.reconcile, workers=1)
+        for informer in (self._instances, self._quotas, self._types, self._pods):
+            self._controller.awaits(informer)
+        self._instances.on_change(self._instance_changed)
+        self._quotas.on_change(self._quota_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    def _quota_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        item = new or old
+        if item is not None:
+            self._controller.queue.add_after(item.metadata.namespace, SETTLE_SECONDS)
+
+    def _instance_changed(self, old: Item[Instance] | None, new: Item[Instance] | None) -> None:
+        item = new or old
+        if item is None:
+            return
+        namespace = item.metadata.namespace
+        account = self._accounts.get(namespace)
+        if account is not None:
+            if new is not None:
+                account.put(new)
+            else:
+                account.drop(item.metadata.name)
+        if account is not None or b'"Quota"' in item.raw:
+            self._controller.queue.add_after(namespace, SETTLE_SECONDS)
+
+    async def reconcile(self, namespace: str) -> None:
+        """Let through whoever fits, and tell the others."""
+        quotas = quotas_of(item.object for item in self._quotas.indexed(BY_NAMESPACE, namespace))
+        account = self._account(namespace)
+        waiting = {member.claim.name: member for member in account.waiting()}
+        if waiting:
+            used = self._used(namespace, account)
+            admission = admit(quotas, used, (), [member.claim for member in waiting.values()])
+            for name in admission.granted:
+                account.let_through(name)
+            await in_batches(self._refuse, [(waiting[name], refusal) for name, refusal in admission.refused.items()])
+        await in_batches(self._release, [f"{namespace}/{name}" for name in account.promised()])
+        if not quotas and not account.waiting() and not account.promised():
+            self._accounts.pop(namespace, None)
+
+    def _account(self, namespace: str) -> Account:
+        account = self._accounts.get(namespace)
+        if account is None:
+            account = self._accounts[namespace] = Account(self._types.get)
+            for item in self._instances.indexed(BY_NAMESPACE, namespace):
+                account.put(item)
+        return account
+
+    def _used(self, namespace: str, account: Account) -> dict[str, Quantity]:
+        """What Instances hold, and what pods use that belong to no Instance."""
+        used, prefix = account.held, f"{namespace}/"
+        others = [key for key in self._pods.cache.keys() if key.startswith(prefix)]  # noqa: SIM118 - not a dict
+        for pod in [self._pods.get(key) for key in others if key.removeprefix(prefix) not in account]:
+            if pod is not None and (pod.get("status") or {}).get("phase") not in _ENDED:
+                for name, amount in charges(Claim("", pod_amounts(pod["spec"], "requests"))).items():
+                    if name != _INSTANCE_COUNT:
+                        used[name] = used[name] + amount if name in used else amount
+        return used
+
+    async def _release(self, key: str) -> None:
+        """Take the gate away, as our copy has it now."""
+        item = self._instances.cache.item(key)
+        gates = gates_of(item.raw) if item is not None else ()
+        if item is None or GATE_QUOTA not in gates:
+            return
+        left = [{"name": gate} for gate in gates if gate != GATE_QUOTA]
+        patch = {
+            "metadata": {"resourceVersion": item.metadata.resource_version},
+            "spec": {"controller": {"schedulingGates": left or None}},
+        }
+        await self._resource.patch(item.metadata.name, patch, item.metadata.namespace, manager=MANAGER)
+
+    async def _refuse(self, refused: tuple[Member, Refusal]) -> None:
+        member, refusal = refused
+        metadata = member.metadata
+        instance = self._instances.get(metadata.key)
+        if instance is None or instance.metadata.uid != metadata.uid:
+            return
+        known = instance.status or InstanceStatus()
+        said = find(known.conditions, QUOTA_GRANTED)
+        if said is not None and (said.status, said.message) == ("False", refusal.message):
+            return
+        condition = Condition(QUOTA_GRANTED, "False", reasons.QUOTA_EXHAUSTED, refusal.message)
+        condition.observed_generation = instance.metadata.generation
+        conditions = with_condition(known.conditions, condition, self._clock.now())
+        status = msgspec.structs.replace(known, conditions=conditions)
+        await write_status(self._resource, instance.metadata, instance.status, status, MANAGER)
