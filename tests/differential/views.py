@@ -6,9 +6,12 @@ import json
 from base64 import urlsafe_b64decode
 from collections.abc import Callable
 
+from tarmac.api.kubernetes.tables import read_generated
 from tests.differential.steps import Json
 
 View = Callable[[Json], Json]
+
+_OURS_ALONE = "io.k8s.metrics."  # the real server has these from an extension
 
 
 def resources(*names: str) -> View:
@@ -55,23 +58,25 @@ def _in_order(entries: Json, key: str) -> Json:
 def keys(*path: str) -> View:
     """The names of the fields at a path."""
 
+    return lambda body: sorted(at(body, *path))
+
+
+def known_types(document: str, *path: str) -> View:
+    """The types at a path, those that ours serves: the real server has more kinds."""
+    ours = at(json.loads(read_generated(f"openapi/{document}")), *path)
+
     def view(body: Json) -> Json:
-        for part in path:
-            body = body[part]
-        return sorted(body)
+        types = at(body, *path)
+        return {name: types.get(name) for name in ours if not name.startswith(_OURS_ALONE)}
 
     return view
 
 
-def at(*path: str) -> View:
+def at(body: Json, *path: str) -> Json:
     """What is at a path."""
-
-    def view(body: Json) -> Json:
-        for part in path:
-            body = body[part]
-        return body
-
-    return view
+    for part in path:
+        body = body[part]
+    return body
 
 
 def nothing(_: Json) -> Json:

@@ -97,6 +97,8 @@ def _field(published: dict[str, Any], field: Field) -> Node:
         node["patch_strategy"] = published["x-kubernetes-patch-strategy"].split(",")
     if "x-kubernetes-patch-merge-key" in published:
         node["patch_merge_key"] = published["x-kubernetes-patch-merge-key"]
+    if published.get("x-kubernetes-map-type") == "granular":  # though the type it refers to is atomic
+        node["atomic"] = False
     if published.get("default"):
         node["default"] = published["default"]
     return node

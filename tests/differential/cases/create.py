@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.differential.samples import SAMPLES
 from tests.differential.shared import MAPS, PODS, ROLES, SERVICES, WORKLOADS, config_map, pod, role, service, workload
 from tests.differential.steps import create, feature, get
 
@@ -36,4 +37,5 @@ CASES = feature(
     a_role_with_bad_rules=create(ROLES, role(rules=[{"verbs": []}, {"verbs": ["get"], "resources": ["pods"]}])),
     a_workload_without_placements=create(WORKLOADS, {**workload(), "spec": {**workload()["spec"], "placements": []}}),
     in_a_namespace_that_is_not_there=create("/api/v1/namespaces/nowhere/configmaps", config_map()),
+    **{f"a_{kind}": create(path, body) for kind, (path, body) in SAMPLES.items()},
 )

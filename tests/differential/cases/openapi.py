@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.differential.steps import feature, get
-from tests.differential.views import at, keys, nothing
+from tests.differential.views import keys, known_types, nothing
 
 _V2 = "/openapi/v2"
 _CORE = "/openapi/v3/api/v1"
@@ -15,16 +15,17 @@ _OURS = "com.datumapis.compute.v1alpha.Workload"
 CASES = feature(
     "OpenAPI",
     v2_is_a_document=get(_V2).viewing(keys()),
-    v2_of_a_config_map=get(_V2).viewing(at("definitions", "io.k8s.api.core.v1.ConfigMap")),
-    v2_of_a_service=get(_V2).viewing(at("definitions", "io.k8s.api.core.v1.ServiceSpec")),
-    v2_of_a_container=get(_V2).viewing(at("definitions", "io.k8s.api.core.v1.Container")),
-    v2_of_a_role=get(_V2).viewing(at("definitions", "io.k8s.api.rbac.v1.Role")),
     v2_of_a_workload=get(_V2).viewing(keys("definitions", _OURS)),
     v2_of_a_path=get(_V2).viewing(keys("paths", f"{_ROLES}/{{name}}")),
     v3_of_groups=get("/openapi/v3").viewing(keys()),
-    v3_of_a_pod=get(_CORE).viewing(at("components", "schemas", "io.k8s.api.core.v1.PodSpec")),
-    v3_of_a_config_map=get(_CORE).viewing(at("components", "schemas", "io.k8s.api.core.v1.ConfigMap")),
-    v3_of_a_role=get(_RBAC).viewing(at("components", "schemas", "io.k8s.api.rbac.v1.Role")),
+    v2_of_every_type=get(_V2).viewing(known_types("v2.json", "definitions")),
+    v3_of_every_core_type=get(_CORE).viewing(known_types("api__v1.json", "components", "schemas")),
+    v3_of_every_rbac_type=get(_RBAC).viewing(
+        known_types("apis__rbac.authorization.k8s.io__v1.json", "components", "schemas")
+    ),
+    v3_of_every_policy_type=get("/openapi/v3/apis/policy/v1").viewing(
+        known_types("apis__policy__v1.json", "components", "schemas")
+    ),
     v3_of_a_path=get(_RBAC).viewing(keys("paths", _ROLES)),
     v3_of_a_workload=get(_COMPUTE).viewing(keys("components", "schemas", _OURS)),
     v3_of_a_group_nobody_serves=get("/openapi/v3/apis/unicorns.example/v1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.differential.samples import SAMPLES, without_labels
 from tests.differential.shared import (
     MAPS,
     PODS,
@@ -85,4 +86,11 @@ CASES = feature(
         b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: v\n",
     ),
     force_on_another_patch=(create(MAPS, config_map()), patch(MERGE_PATCH, f"{MAPS}/a?force=true", {"data": {}})),
+    **{
+        f"of_a_{kind}": (
+            apply(f"{path}/{body['metadata']['name']}", body),
+            apply(f"{path}/{body['metadata']['name']}", without_labels(body)),
+        )
+        for kind, (path, body) in SAMPLES.items()
+    },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.differential.samples import SAMPLES
 from tests.differential.shared import (
     EVENTS,
     MAPS,
@@ -57,4 +58,8 @@ CASES = feature(
     headers_of_namespaces=get("/api/v1/namespaces").accepting(TABLE).viewing(_headers),
     headers_of_events=get(EVENTS).accepting(TABLE).viewing(_headers),
     headers_of_claims=get("/api/v1/persistentvolumeclaims").accepting(TABLE).viewing(_headers),
+    **{
+        f"of_a_{kind}": (create(path, body), get(f"{path}?labelSelector=case=$ns").accepting(TABLE))
+        for kind, (path, body) in SAMPLES.items()
+    },
 )

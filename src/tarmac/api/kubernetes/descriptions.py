@@ -13,6 +13,8 @@ from tarmac.api.openapi.naming import document_path
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 
+_VALUES = "\n\nPossible enum values:"  # are part of a schema, not of a column
+
 
 class _Components(msgspec.Struct):
     schemas: dict[str, msgspec.Raw]
@@ -36,7 +38,7 @@ def _describe(schemas: dict[str, msgspec.Raw], type_name: str, path: str) -> str
         field = node.get("properties", {}).get(step)
         if field is None:
             return ""
-        description = field.get("description", "")
+        description = field.get("description", "").partition(_VALUES)[0]
         type_name = _reference(field)
     return description
 

@@ -20,10 +20,10 @@ _MAX_HINTS = 8
 
 
 class EndpointSliceStrategy(NativeStrategy):
-    """EndpointSlice. It has no spec: its generation counts every change of what it lists."""
+    """EndpointSlice. It has no spec: its generation counts every change of what it lists, and of its labels."""
 
     generation = True
-    generation_fields = ("addressType", "endpoints", "ports")
+    generation_fields = ("addressType", "endpoints", "ports", "metadata.labels")
 
     def default(self, obj: JsonObject) -> None:
         for port in obj.get("ports") or ():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.resource import Resource
@@ -113,7 +114,7 @@ class Served:
     def has_new_generation(self, new: JsonObject, old: JsonObject) -> bool:
         """Whether an update changes what is asked for: the spec; in our own kinds all but metadata and status."""
         if self.resource.native:
-            return any(new.get(field) != old.get(field) for field in self.strategy.generation_fields)
+            return any(_at(new, path) != _at(old, path) for path in self.strategy.generation_fields)
         fields = (new.keys() | old.keys()) - _NOT_SPEC
         return any(new.get(field) != old.get(field) for field in fields)
 
@@ -128,6 +129,13 @@ class Served:
     def conflict(self, name: str, why: str = MODIFIED) -> ApiError:
         """A write that lost a race."""
         return conflict(self.resource.group, self.resource.plural, name, why)
+
+
+def _at(obj: JsonObject, path: str) -> Any:
+    value: Any = obj
+    for step in path.split("."):
+        value = value.get(step) if value else None
+    return value or None
 
 
 class Call:

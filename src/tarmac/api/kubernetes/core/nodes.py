@@ -14,13 +14,22 @@ from tarmac.base.fielderrors import FieldErrors
 _ONCE = 'except from "" to valid'
 
 
+def _both_forms_of_blocks(spec: JsonObject) -> None:
+    """`podCIDR` is the first of `podCIDRs`; where they differ, the older field counts."""
+    block, blocks = spec.get("podCIDR"), spec.get("podCIDRs")
+    if block and (not blocks or blocks[0] != block):
+        spec["podCIDRs"] = [block]
+    elif blocks and not block:
+        spec["podCIDR"] = blocks[0]
+
+
 class NodeStrategy(NativeStrategy):
     """Node. Unlike other kinds it may be created with a status, since a node reports itself."""
 
     has_status = True
 
     def default(self, obj: JsonObject) -> None:
-        obj.setdefault("spec", {})
+        _both_forms_of_blocks(obj.setdefault("spec", {}))
         status = obj.get("status") or {}
         round_up(status.get("capacity"))
         if status.get("capacity") and not status.get("allocatable"):
