@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from tarmac.api.compute.names import API_VERSION
+from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
@@ -35,6 +36,7 @@ PLACES = (Place("dfw", "DFW", 2), Place("lhr", "LHR", 2), Place("sea", "SEA", 2)
 WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
 DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
 INSTANCES = dynamic(API_VERSION, "instances", "Instance")
+NETWORKS = dynamic(NETWORKING, "networks", "Network")
 NAMES = "garbage,namespace,serviceaccount,volume,network,workload,deployment,instance"
 
 
@@ -50,6 +52,8 @@ class Planet:
         self.deployments = self.user.resource(DEPLOYMENTS)
         self.instances = self.user.resource(INSTANCES)
         self.pods = self.user.resource(PODS)
+        self.networks = self.user.resource(NETWORKS)
+        self.locations = self.user.resource(LOCATIONS)
         self._manager: asyncio.Task[None] | None = None
         self._runs = 0
 
@@ -78,9 +82,37 @@ class Planet:
             await self.wait(0.25)
         raise AssertionError(f"did not become so within {seconds} s")
 
-    async def apply(self, **changes: Any) -> JsonObject:
-        """Create a Workload, or change one."""
-        return await self.workloads.create(workload(**changes))
+    async def apply(self, name: str = "web", **changes: Any) -> JsonObject:
+        """Create a Workload, and wait for the network that it is attached to."""
+
+        async def check() -> bool:
+            return bool(await self.all(self.networks))
+
+        await self.until(check)
+        return await self.workloads.create(workload(name, **changes))
+
+    async def edit(self, name: str = "web", **spec: Any) -> None:
+        """Replace parts of a Workload's spec."""
+        edits = [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in spec.items()]
+        await self.workloads.patch(name, edits, "default", type="json")
+
+    async def gone(self, resource: Any, name: str = "web") -> None:
+        """Wait until an object is gone."""
+
+        async def check() -> bool:
+            return name not in {each["metadata"]["name"] for each in await self.all(resource)}
+
+        await self.until(check)
+
+    async def versions(self) -> dict[str, str]:
+        """The version of every object that controllers write."""
+        kinds = (self.workloads, self.deployments, self.instances, self.pods)
+        found = [each["metadata"] for kind in kinds for each in await self.all(kind)]
+        return {each["uid"]: each["resourceVersion"] for each in found if each["name"] != "web"}
+
+    def really_running(self) -> list[str]:
+        """Pods that have processes, whatever the API says."""
+        return sorted(each.name for each in self.fleet.pods() if each.runs)
 
     async def workload(self, name: str = "web") -> JsonObject:
         return await self.workloads.get(name, "default")
@@ -138,6 +170,11 @@ class Planet:
             await self.pods.create(binding, namespace=own["namespace"], name=own["name"], subresource="binding")
         except (Conflict, NotFound):
             return
+
+
+def conditions(obj: JsonObject) -> dict[str, JsonObject]:
+    """The conditions of an object by type."""
+    return {each["type"]: each for each in (obj.get("status") or {}).get("conditions", ())}
 
 
 def workload(name: str = "web", *, cities: tuple[str, ...] = ("DFW",), replicas: int = 2, **spec: Any) -> JsonObject:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tests.controllers.planet import Planet, play
+from tarmac.api.compute.names import (
+    API_VERSION,
+    FINALIZER,
+    IDENTITY_LABELS,
+    LABEL_CITY_CODE,
+    LABEL_DEPLOYMENT_UID,
+    LABEL_INSTANCE_INDEX,
+    LABEL_MOVED_FROM,
+    deployment_name,
+)
+from tarmac.api.networking.names import API_VERSION as NETWORKING
+from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.client.targets import EVENTS
+from tests.controllers.planet import PLACES, Planet, conditions, play, workload
 
 
 def test_a_workload_becomes_ready_instances_in_each_of_its_cities() -> None:
@@ -11,6 +24,207 @@ def test_a_workload_becomes_ready_instances_in_each_of_its_cities() -> None:
         await planet.ready(4)
         status = (await planet.workload())["status"]
         assert status["summary"] == {"ready": "4/4", "cities": "2/2", "status": "Available"}
-        assert {each["spec"]["cityCode"] for each in await planet.all(planet.deployments)} == {"DFW", "LHR"}
+        assert status["deployments"] == 2
+        (placement,) = status["placements"]
+        assert (placement["name"], placement["readyReplicas"], placement["locations"]) == ("all", 4, ["dfw", "lhr"])
+        names = {each["metadata"]["name"] for each in await planet.all(planet.deployments)}
+        assert names == {deployment_name("web", "all", city) for city in ("DFW", "LHR")}
+
+    play(story)
+
+
+def test_labels_say_whose_everything_is() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(metadata={"labels": {"team": "a"}})
+        await planet.ready(2)
+        (deployment,) = await planet.all(planet.deployments)
+        for obj in (*await planet.all(planet.instances), *await planet.all(planet.pods)):
+            labels = obj["metadata"]["labels"]
+            assert set(labels) == {"app", *IDENTITY_LABELS} - {LABEL_MOVED_FROM}, "no label of the Workload itself"
+            assert labels[LABEL_CITY_CODE] == "DFW"
+            assert labels[LABEL_DEPLOYMENT_UID] == deployment["metadata"]["uid"]
+            assert obj["metadata"]["name"].endswith("-" + labels[LABEL_INSTANCE_INDEX])
+
+    play(story)
+
+
+def test_every_instance_has_addresses_of_its_own_in_both_families() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(cities=("DFW", "LHR"), replicas=3)
+        await planet.ready(6)
+        nics = [each["status"]["networkInterfaces"][0] for each in await planet.all(planet.instances)]
+        addresses = [address["address"] for nic in nics for address in nic["addresses"]]
+        assert len(set(addresses)) == 12
+        assert all(nic["assignments"]["networkIP"] + "/20" == nic["addresses"][0]["address"] for nic in nics)
+
+    play(story)
+
+
+def test_a_removed_city_takes_its_deployment_along() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(cities=("DFW", "LHR"))
+        await planet.ready(4)
+        await planet.edit(placements=workload(cities=("LHR",))["spec"]["placements"])
+        await planet.ready(2)
+        (left,) = await planet.all(planet.deployments)
+        assert left["spec"]["cityCode"] == "LHR"
+        assert {each["spec"]["nodeSelector"][LABEL_LOCATION] for each in await planet.all(planet.pods)} == {"lhr"}
+
+    play(story)
+
+
+def test_what_scales_a_deployment_is_never_reset() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(replicas=1)
+        await planet.ready(1)
+        (deployment,) = await planet.all(planet.deployments)
+        name = deployment["metadata"]["name"]
+        await planet.deployments.patch(name, {"spec": {"replicas": 3}}, "default", subresource="scale")
+        await planet.ready(3)
+        await planet.edit(template=workload(image="example.com/app:2")["spec"]["template"])
+        await planet.ready(3)
+        assert (await planet.deployments.get(name, "default"))["spec"]["replicas"] == 3
+
+    play(story)
+
+
+def test_deletion_waits_for_everything_that_was_made() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(cities=("DFW", "LHR"))
+        await planet.ready(4)
+        await planet.workloads.delete("web", "default")
+        going = await planet.workload()
+        assert going["metadata"]["finalizers"] == [FINALIZER]
+        await planet.gone(planet.workloads)
+        for resource in (planet.deployments, planet.instances, planet.pods):
+            assert await planet.all(resource) == []
+        assert planet.really_running() == []
+
+    play(story)
+
+
+def test_a_workload_made_again_waits_for_the_names_of_the_old_one() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply()
+        await planet.ready(2)
+        first = {each["metadata"]["uid"] for each in await planet.all(planet.pods)}
+        await planet.workloads.delete("web", "default")
+        await planet.gone(planet.workloads)
+        await planet.apply()
+        await planet.ready(2)
+        assert first.isdisjoint({each["metadata"]["uid"] for each in await planet.all(planet.pods)})
+
+    play(story)
+
+
+def test_a_deployment_of_somebody_else_is_left_alone_and_named() -> None:
+    async def story(planet: Planet) -> None:
+        name = deployment_name("web", "all", "DFW")
+        other = workload("other")["spec"]
+        spec = {
+            "workloadRef": {"name": "other", "uid": "1"},
+            "placementName": "x",
+            "cityCode": "DFW",
+            "template": other["template"],
+            "scaleSettings": {"minReplicas": 1},
+        }
+        foreign = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+        await planet.deployments.create({"apiVersion": API_VERSION, "kind": "WorkloadDeployment", **foreign})
+        await planet.apply(cities=("DFW", "LHR"))
+        await planet.wait(30)
+        assert (await planet.deployments.get(name, "default"))["spec"]["workloadRef"] == spec["workloadRef"]
+        progressing = conditions(await planet.workload())["Progressing"]
+        assert progressing["status"] == "False"
+        assert f"WorkloadDeployment {name} belongs to someone else" in progressing["message"]
+        await planet.deployments.delete(name, "default")
+        await planet.ready(4)
+
+    play(story)
+
+
+def test_a_network_that_does_not_exist_stops_nothing_that_runs() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply()
+        await planet.ready(2)
+        template = workload()["spec"]["template"]
+        template["spec"]["networkInterfaces"] = [{"network": {"name": "nowhere"}}]
+        await planet.edit(template=template)
+        await planet.wait(10)
+        assert len(await planet.all(planet.pods)) == 2
+        progressing = conditions(await planet.workload())["Progressing"]
+        assert "Unable to find networks: default/nowhere" in progressing["message"]
+        network = {"metadata": {"name": "nowhere", "namespace": "default"}, "spec": {"ipam": {"mode": "Auto"}}}
+        await planet.networks.create({"apiVersion": NETWORKING, "kind": "Network", **network})
+        await planet.ready(2)
+        (first, _) = await planet.all(planet.instances)
+        assert first["spec"]["networkInterfaces"][0]["network"]["name"] == "nowhere"
+
+    play(story)
+
+
+def test_an_edit_that_changes_nothing_writes_nothing() -> None:
+    async def story(planet: Planet) -> None:
+        made = await planet.apply()
+        await planet.ready(2)
+        await planet.wait(5)
+        before = await planet.versions()
+        await planet.edit(template=made["spec"]["template"])
+        await planet.wait(30)
+        assert await planet.versions() == before
+
+    play(story)
+
+
+def test_people_are_told_of_scaling_and_rollouts() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply()
+        await planet.ready(2)
+        await planet.edit(template=workload(image="example.com/app:2")["spec"]["template"])
+        await planet.wait(1)
+        await planet.ready(2)
+        await planet.wait(5)
+        events = await planet.all(planet.user.resource(EVENTS))
+        told = [each["reason"] for each in events if each["involvedObject"]["kind"] == "Workload"]
+        assert told == ["Scaled", "RolloutStarted", "RolloutComplete"]
+
+    play(story)
+
+
+def test_a_city_that_cannot_serve_is_said_and_served_once_it_can() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.open(PLACES[2], ready=False)
+        planet.scheduling = False
+        await planet.apply(cities=("DFW", "SEA"))
+        await planet.wait(5)
+        progressing = conditions(await planet.workload())["Progressing"]
+        assert (progressing["status"], progressing["reason"]) == ("False", "NoMatchingLocations")
+        assert "No Location in SEA is ready" in progressing["message"]
+        planet.scheduling = True
+        await planet.open(PLACES[2])
+        await planet.ready(4)
+
+    play(story)
+
+
+def test_instances_of_a_lost_city_start_elsewhere_and_go_when_it_is_back() -> None:
+    async def story(planet: Planet) -> None:
+        made = workload(cities=("DFW",), replicas=4)["spec"]["placements"]
+        made[0]["onCityLoss"] = {"policy": "Move", "cities": ["LHR", "SEA"], "after": "1m"}
+        await planet.apply(replicas=4)
+        await planet.edit(placements=made)
+        await planet.ready(4)
+        await planet.open(PLACES[0], ready=False)
+        await planet.wait(30)
+        assert len(await planet.all(planet.deployments)) == 1, "not before its time"
+        await planet.wait(300)
+        moved = [
+            each for each in await planet.all(planet.deployments) if LABEL_MOVED_FROM in each["metadata"]["labels"]
+        ]
+        assert {each["spec"]["cityCode"] for each in moved} == {"LHR", "SEA"}
+        assert sum(each["status"]["readyReplicas"] for each in moved) == 4
+        await planet.open(PLACES[0])
+        await planet.wait(600)
+        (own,) = await planet.all(planet.deployments)
+        assert own["spec"]["cityCode"] == "DFW"
 
     play(story)

@@ -85,9 +85,10 @@ class AddressBook:
         verdict = assign(pools, tuple(attachment.ranges))
         if verdict.value is None:
             return Verdict(None, tuple(_about(refusal, attachment) for refusal in verdict.refusals))
+        for family, subnet in attachment.ranges.items():
+            (self._pools[attachment.network][subnet],) = verdict.value.pools[family]
         interface = _interface(attachment, verdict.value.addresses)
-        for held in _held((interface,)):
-            self._hold(held)
+        self._holders.update(_held((interface,)))
         return Verdict(interface)
 
     def _pool(self, network: str, subnet: str) -> Pool:

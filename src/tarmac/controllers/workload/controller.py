@@ -25,7 +25,7 @@ from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, changes, document
 from tarmac.decide.children.goal import Goal, goal_of
-from tarmac.decide.placement import Place, place_of
+from tarmac.decide.placement import place_of
 from tarmac.decide.rollout import record
 from tarmac.decide.rollout.stored import history_of, stored
 from tarmac.decide.rollup import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
@@ -85,7 +85,7 @@ class WorkloadController:
             await set_finalizers(self._workloads, workload.metadata, [*workload.metadata.finalizers, FINALIZER])
             return None
         existing = self._existing(workload)
-        goal = goal_of(workload, self._places(), existing, self._clock.now())
+        goal = self._goal(workload, existing)
         blocks = self._missing_networks(workload)
         if not blocks:
             await self._remove_orphans(goal, existing)
@@ -97,10 +97,11 @@ class WorkloadController:
     def _existing(self, workload: Workload) -> list[WorkloadDeployment]:
         return [item.object for item in self._known_deployments.indexed(BY_WORKLOAD, workload.metadata.uid)]
 
-    def _places(self) -> list[Place]:
-        return [
-            place_of(location, _since(location)) for location in (item.object for item in self._locations.cache.items())
-        ]
+    def _goal(self, workload: Workload, existing: Sequence[WorkloadDeployment]) -> Goal:
+        locations = (item.object for item in self._locations.cache.items())
+        places = [place_of(location, _since(location)) for location in locations]
+        everywhere = self._known_deployments.cache.items
+        return goal_of(workload, places, existing, self._clock.now(), lambda: (item.object for item in everywhere()))
 
     def _missing_networks(self, workload: Workload) -> list[Refusal]:
         missing = [key for key in _networks(workload) if key not in self._networks.cache]
@@ -193,8 +194,7 @@ class WorkloadController:
         for deployment in existing:
             await self._delete(deployment)
         if existing:
-            goal = goal_of(workload, self._places(), existing, self._clock.now())
-            await self._explain(workload, goal, ())
+            await self._explain(workload, self._goal(workload, existing), ())
         else:
             kept = [each for each in metadata.finalizers if each != FINALIZER]
             await set_finalizers(self._workloads, metadata, kept)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from tarmac.api.compute.names import LABEL_MOVED_FROM
-from tarmac.api.compute.validation.scaling import MAX_REPLICAS
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide.children.deployments import Child, own_children, stand_ins
 from tarmac.decide.cityloss import STEP_SECONDS, loss_of, moves
 from tarmac.decide.placement import Place, cities_of
 from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.verdict import Refusal
+
+_CITY_ROOM = 100_000
 
 
 @dataclass(slots=True)
@@ -25,8 +26,17 @@ class Goal:
     again: float | None = None
 
 
-def goal_of(workload: Workload, places: Collection[Place], existing: Iterable[WorkloadDeployment], now: float) -> Goal:
-    """The goal. `existing` are the Workload's deployments: what has moved already stays where it is."""
+def goal_of(
+    workload: Workload,
+    places: Collection[Place],
+    existing: Iterable[WorkloadDeployment],
+    now: float,
+    everywhere: Callable[[], Iterable[WorkloadDeployment]] | None = None,
+) -> Goal:
+    """The goal. `existing` are the Workload's deployments: what has moved already stays where it is.
+
+    `everywhere` gives the deployments of all Workloads, for spreading what moves; it is asked only when a city is lost.
+    """
     goal = Goal()
     existing = list(existing)
     for placement in workload.spec.placements:
@@ -36,7 +46,7 @@ def goal_of(workload: Workload, places: Collection[Place], existing: Iterable[Wo
         children = own_children(placement, (*cities, *_without_place(placement, cities, siblings, places)))
         blocks = list(verdict.refusals)
         for city in cities:
-            extra, complaints = _moved(placement, city, siblings, places, now)
+            extra, complaints = _moved(placement, city, siblings, places, now, everywhere or (lambda: existing))
             children += extra
             blocks += complaints
             if extra or (complaints and _moves(placement)):
@@ -57,7 +67,12 @@ def _without_place(
 
 
 def _moved(
-    placement: Placement, city: str, siblings: Iterable[WorkloadDeployment], places: Collection[Place], now: float
+    placement: Placement,
+    city: str,
+    siblings: Iterable[WorkloadDeployment],
+    places: Collection[Place],
+    now: float,
+    everywhere: Callable[[], Iterable[WorkloadDeployment]],
 ) -> tuple[list[Child], tuple[Refusal, ...]]:
     """The stand-ins of one city, and what keeps more of its instances from moving."""
     of_city = [each for each in siblings if each.metadata.labels.get(LABEL_MOVED_FROM) == city]
@@ -65,7 +80,7 @@ def _moved(
     if not standing and placement.on_city_loss is None:
         return [], ()
     loss = loss_of(city, _wanted(placement, city, siblings), places, standing)
-    verdict = moves(placement.on_city_loss, loss, _rooms(places), now)
+    verdict = moves(placement.on_city_loss, loss, _rooms(places, everywhere()), now)
     return stand_ins(placement, city, verdict.value or {}), verdict.refusals
 
 
@@ -79,6 +94,16 @@ def _wanted(placement: Placement, city: str, siblings: Iterable[WorkloadDeployme
     return desired_replicas(placement.scale_settings, replicas)
 
 
-def _rooms(places: Collection[Place]) -> Mapping[str, int]:
-    """A city that is ready takes what a deployment may have at most; whether its nodes have room shows there."""
-    return {place.city: MAX_REPLICAS for place in places if place.ready}
+def _rooms(places: Iterable[Place], deployments: Iterable[WorkloadDeployment]) -> dict[str, int]:
+    """How many more instances each city that is ready can take, by how many it is meant to have already.
+
+    Whether its nodes have room shows when pods are placed; this spreads what moves, so that the emptiest is filled
+    first and no city takes all that many workloads lose at once.
+    """
+    rooms = {place.city: _CITY_ROOM for place in places if place.ready}
+    for deployment in deployments:
+        city, status = deployment.spec.city_code, deployment.status
+        if city in rooms:
+            wanted = status.desired_replicas if status else deployment.spec.scale_settings.min_replicas
+            rooms[city] = max(0, rooms[city] - wanted)
+    return rooms
