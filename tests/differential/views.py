@@ -7,6 +7,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Callable
 
 from tarmac.api.kubernetes.tables import read_generated
+from tests.differential.allowed import SUBRESOURCES_OF_OUR_OWN
 from tests.differential.steps import Json
 
 View = Callable[[Json], Json]
@@ -42,22 +43,18 @@ def discovered(group: str, *names: str) -> View:
 
 
 def _in_order(entries: Json, key: str) -> Json:
-    if not entries or key not in entries[0]:
-        return entries
-    ordered = sorted(entries, key=lambda each: each[key])
-    return [
-        {
-            **each,
-            "verbs": sorted(each["verbs"]),
-            **({"subresources": _in_order(each["subresources"], "subresource")} if "subresources" in each else {}),
-        }
-        for each in ordered
-    ]
+    shared = (each for each in entries if each[key].rpartition("/")[2] not in SUBRESOURCES_OF_OUR_OWN)
+    return [_entry_in_order(each) for each in sorted(shared, key=lambda each: each[key])]
+
+
+def _entry_in_order(entry: Json) -> Json:
+    ordered = {**entry, "verbs": sorted(entry["verbs"])}
+    below = _in_order(ordered.pop("subresources", []), "subresource")
+    return {**ordered, "subresources": below} if below else ordered
 
 
 def keys(*path: str) -> View:
     """The names of the fields at a path."""
-
     return lambda body: sorted(at(body, *path))
 
 
