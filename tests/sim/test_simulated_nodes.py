@@ -181,3 +181,15 @@ def test_a_node_that_is_called_dead_says_that_it_lives() -> None:
         assert conditions(await stage.node("dfw-0"))["Ready"] == "True"
 
     play(story)
+
+
+def test_a_pod_that_is_called_unready_with_its_node_says_that_it_is_ready() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.place("a")
+        await stage.wait(3)
+        patch = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        await stage.pods.patch("a", patch, "default", type="strategic", subresource="status")
+        await stage.wait(1)
+        assert conditions(await stage.pod("a"))["Ready"] == "True"
+
+    play(story)
