@@ -38,8 +38,13 @@ def config_map(name: str, size: int = 1000) -> bytes:
 
 
 async def _measure(subject: Subject, requests: Iterator[bytes], connections: int) -> Cost:
-    before = cpu_seconds(subject.pids)
-    outcome: Outcome = await drive(subject.host, subject.port, subject.context, requests, connections)
+    before = 0.0
+
+    def begin() -> None:
+        nonlocal before
+        before = cpu_seconds(subject.pids)
+
+    outcome: Outcome = await drive(subject.host, subject.port, subject.context, requests, connections, begin)
     used = cpu_seconds(subject.pids) - before
     assert not outcome.bad, outcome.bad[0]
     return Cost(
