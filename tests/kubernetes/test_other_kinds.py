@@ -88,7 +88,8 @@ def test_a_node_reports_its_own_status_from_the_start() -> None:
 
 def test_what_a_node_got_it_keeps() -> None:
     old = {"metadata": {"name": "n"}, "spec": {"providerID": "x", "podCIDRs": ["10.0.0.0/24"]}}
-    errors = updated("Node", old, {"spec": {"providerID": "y", "podCIDRs": ["10.1.0.0/24"]}})[1]
+    changed = {"providerID": "y", "podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]}
+    errors = updated("Node", old, {"spec": changed})[1]
     assert [error.split(":")[0] for error in errors] == ["spec.podCIDRs", "spec.providerID"]
 
 
