@@ -37,7 +37,7 @@ WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
 DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
 INSTANCES = dynamic(API_VERSION, "instances", "Instance")
 NETWORKS = dynamic(NETWORKING, "networks", "Network")
-NAMES = "garbage,namespace,serviceaccount,volume,network,workload,deployment,instance"
+NAMES = "garbage,namespace,serviceaccount,volume,network,quota,workload,deployment,instance"
 
 
 class Planet:
@@ -47,7 +47,7 @@ class Planet:
         self.world = made
         self.fleet = fleet
         self.user: Client = made.reliable()
-        self.scheduling = True
+        self.locating = self.binding = True  # what the stand-in for the scheduler does
         self.workloads = self.user.resource(WORKLOADS)
         self.deployments = self.user.resource(DEPLOYMENTS)
         self.instances = self.user.resource(INSTANCES)
@@ -63,6 +63,10 @@ class Planet:
         client = self.world.client("controllers", self.world.link(CONTROLLING), self._runs)
         known = {**CONTROLLERS, "network": NetworkControllers}
         self._manager = asyncio.create_task(Manager(client, names, controllers=known).run())
+
+    def controllers(self) -> Client:
+        """A client that may do what controllers may."""
+        return self.world.reliable(CONTROLLING)
 
     async def stop(self) -> None:
         """The process ends."""
@@ -148,11 +152,9 @@ class Planet:
         cities = {place.city: place.name for place in PLACES}
         while True:
             await self.wait(0.2)
-            if not self.scheduling:
-                continue
-            for deployment in await self.all(self.deployments, ""):
+            for deployment in await self.all(self.deployments, "") if self.locating else ():
                 await self._locate(deployment, cities)
-            for pod in await self.all(self.pods, ""):
+            for pod in await self.all(self.pods, "") if self.binding else ():
                 location = (pod["spec"].get("nodeSelector") or {}).get(LABEL_LOCATION)
                 if location and not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
                     await self._bind(pod["metadata"], nodes[location])

@@ -193,13 +193,13 @@ def test_people_are_told_of_scaling_and_rollouts() -> None:
 def test_a_city_that_cannot_serve_is_said_and_served_once_it_can() -> None:
     async def story(planet: Planet) -> None:
         await planet.open(PLACES[2], ready=False)
-        planet.scheduling = False
+        planet.locating = False
         await planet.apply(cities=("DFW", "SEA"))
         await planet.wait(5)
         progressing = conditions(await planet.workload())["Progressing"]
         assert (progressing["status"], progressing["reason"]) == ("False", "NoMatchingLocations")
         assert "No Location in SEA is ready" in progressing["message"]
-        planet.scheduling = True
+        planet.locating = True
         await planet.open(PLACES[2])
         await planet.ready(4)
 

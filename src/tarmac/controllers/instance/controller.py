@@ -35,7 +35,7 @@ from tarmac.decide.verdict import Refusal
 MANAGER = "tarmac-instance"
 WORKERS = 64
 GATHER_SECONDS = 0.25
-AGAIN_SECONDS = 15.0  # for what no watched object tells: a refusal by the server
+AGAIN_SECONDS = 5.0  # for what no watched object tells: a refusal by the server
 _CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
 _SERVER = "server"  # the rule of a refusal that only asking again can lift
 _ENDED = ("Failed", "Succeeded")  # a Pod that always restarts ends only when it is driven off its node

@@ -1,0 +1,167 @@
+"""One Instance and its Pod: made, lost and made again, refused, and what the Instance says about it."""
+
+from __future__ import annotations
+
+from tarmac.api.compute.names import INSTANCE_FINALIZER, deployment_name
+from tarmac.api.schema import JsonObject
+from tarmac.client.targets import CONFIG_MAPS, EVENTS, VOLUME_CLAIMS
+from tarmac.sim.nodes.settings import Behaviour
+from tests.controllers.planet import Planet, conditions, play, workload
+from tests.controllers.test_deployments import with_disks
+
+NAME = deployment_name("web", "all", "DFW") + "-0"
+
+
+async def instance(planet: Planet) -> JsonObject:
+    return await planet.instances.get(NAME, "default")
+
+
+async def ready(planet: Planet) -> tuple[str, str]:
+    """Status and reason of the Instance's readiness."""
+    found = conditions(await instance(planet))["Ready"]
+    return found["status"], found["reason"]
+
+
+def test_a_lost_pod_is_made_again_for_the_same_instance() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(replicas=1)
+        await planet.ready(1)
+        before, pod = await instance(planet), await planet.pods.get(NAME, "default")
+        await planet.pods.delete(NAME, "default", grace=0)
+        await planet.wait(1)
+        await planet.ready(1)
+        again = await planet.pods.get(NAME, "default")
+        assert again["metadata"]["uid"] != pod["metadata"]["uid"]
+        assert again["metadata"]["annotations"] == pod["metadata"]["annotations"], "with the same addresses"
+        assert (await instance(planet))["metadata"]["uid"] == before["metadata"]["uid"]
+
+    play(story)
+
+
+def test_a_pod_that_was_driven_off_its_node_is_made_again_and_people_are_told() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(replicas=1)
+        await planet.ready(1)
+        evicted = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
+        await planet.pods.patch(NAME, {"status": evicted}, "default", subresource="status")
+        await planet.wait(3)
+        await planet.ready(1)
+        events = await planet.all(planet.user.resource(EVENTS))
+        assert [each["message"] for each in events if each["reason"] == "Failed"] == [
+            "Pod ended: The node was low on memory."
+        ]
+
+    play(story)
+
+
+def test_an_instance_that_is_deleted_stays_until_its_pod_is_gone() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(replicas=1)
+        await planet.ready(1)
+        uid = (await instance(planet))["metadata"]["uid"]
+        await planet.instances.delete(NAME, "default")
+        going = await instance(planet)
+        assert (going["metadata"]["uid"], going["metadata"]["finalizers"]) == (uid, [INSTANCE_FINALIZER])
+        await planet.wait(10)
+        await planet.ready(1)
+        assert (await instance(planet))["metadata"]["uid"] != uid
+
+    play(story, Behaviour(stop=(3.0, 4.0)))
+
+
+def test_a_missing_source_is_named_and_waited_for() -> None:
+    async def story(planet: Planet) -> None:
+        source = {"configMapKeyRef": {"name": "settings", "key": "mode"}}
+        planet.binding = False
+        await planet.apply(replicas=1, container={"env": [{"name": "MODE", "valueFrom": source}]})
+        await planet.wait(3)
+        assert await ready(planet) == ("False", "SourceNotFound")
+        assert "ConfigMap settings not found" in conditions(await instance(planet))["Ready"]["message"]
+        metadata = {"name": "settings", "namespace": "default"}
+        await planet.user.resource(CONFIG_MAPS).create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mode": "a"}}
+        )
+        await planet.wait(1)
+        assert (await ready(planet))[1] != "SourceNotFound"
+        planet.binding = True
+        await planet.ready(1)
+
+    play(story)
+
+
+def test_an_image_that_cannot_be_pulled_and_an_instance_that_crashes_are_told_apart() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(replicas=1, image="nowhere.invalid/app:1")
+        await planet.wait(10)
+        assert await ready(planet) == ("False", "ImageUnavailable")
+        template = workload()["spec"]["template"]
+        template["metadata"]["annotations"] = {"sim.tarmac/crash-after": "2s"}
+        await planet.edit(template=template)
+        await planet.wait(120)
+        seen: set[str] = set()
+        for _ in range(60):
+            await planet.wait(2)
+            seen.add((await ready(planet))[1])
+        assert "InstanceCrashing" in seen
+        assert (await instance(planet))["status"]["restarts"] > 2
+
+    play(story)
+
+
+def test_a_pod_of_somebody_else_is_left_alone_and_named() -> None:
+    async def story(planet: Planet) -> None:
+        metadata = {"name": NAME, "namespace": "default"}
+        container = {"name": "x", "image": "example.com/other:1"}
+        await planet.wait(1)
+        await planet.pods.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+        )
+        await planet.apply(replicas=1)
+        await planet.wait(10)
+        assert await ready(planet) == ("False", "NameTaken")
+        await planet.pods.delete(NAME, "default", grace=0)
+        await planet.ready(1)
+
+    play(story)
+
+
+def test_a_disk_of_somebody_else_is_not_used() -> None:
+    async def story(planet: Planet) -> None:
+        claims = planet.user.resource(VOLUME_CLAIMS)
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        metadata = {"name": f"{NAME}-data", "namespace": "default"}
+        await claims.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+        await planet.apply(replicas=1, **with_disks())
+        await planet.wait(10)
+        assert await ready(planet) == ("False", "NameTaken")
+        assert await planet.all(planet.pods) == []
+        await claims.delete(f"{NAME}-data", "default")
+        await planet.ready(1)
+
+    play(story)
+
+
+def test_what_the_server_refuses_is_said() -> None:
+    async def story(planet: Planet) -> None:
+        privileged = {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}
+        await planet.apply(replicas=1, container=privileged)
+        await planet.wait(10)
+        assert await ready(planet) == ("False", "ConfigurationError")
+        assert "SYS_ADMIN" in conditions(await instance(planet))["Ready"]["message"]
+
+    play(story)
+
+
+def test_an_instance_that_cannot_be_placed_says_what_the_scheduler_said() -> None:
+    async def story(planet: Planet) -> None:
+        planet.binding = False
+        await planet.apply(replicas=1)
+        await planet.wait(3)
+        assert await ready(planet) == ("False", "PendingProgramming")
+        said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes: 2 full"}
+        await planet.pods.patch(NAME, {"status": {"conditions": [said]}}, "default", subresource="status")
+        await planet.wait(1)
+        assert await ready(planet) == ("False", "Unschedulable")
+        assert conditions(await planet.workload())["Available"]["message"].endswith("0/2 nodes: 2 full")
+
+    play(story)
