@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from tarmac.api import compute, networking, submariner
 from tarmac.api.compute.lookup import Lookup
@@ -36,4 +37,11 @@ def build_catalog(lookup: Lookup | None = None) -> Catalog:
     `lookup` answers what validation asks about the live system (cities, Locations, instance types).
     """
     own = (*compute.resources(lookup), *networking.resources(), *submariner.resources())
-    return Catalog([*kubernetes.resources(), *own])
+    return Catalog([*map(_explained, kubernetes.resources()), *own])
+
+
+def _explained(resource: Resource) -> Resource:
+    """Pods can be explained, wherever they come from."""
+    if resource.bucket != "core/pods":
+        return resource
+    return replace(resource, subresources=(*resource.subresources, compute.WHY))

@@ -185,6 +185,7 @@ def declare(
     selectable: tuple[str, ...] = (),
     scale: tuple[str, str, str | None] | None = None,
     validate_name: Callable[[str], list[str]] | None = None,
+    subresources: tuple[Subresource, ...] = (),
 ) -> Resource:
     """The served resource of a declared kind. The kind's name is the class's; every kind has a status subresource."""
     group, version = api_version.split("/")
@@ -200,7 +201,7 @@ def declare(
         strategy=strategy,
         short_names=short_names,
         categories=("tarmac",),
-        subresources=_subresources(kind, has_scale=scale is not None),
+        subresources=(*_subresources(kind, has_scale=scale is not None), *subresources),
         columns=columns,
         selectable=selectable,
         scale=scale,

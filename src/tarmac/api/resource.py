@@ -39,6 +39,7 @@ class Subresource:
     verbs: tuple[str, ...]
     group: str | None = None  # group and version of the kind when they differ from the parent's
     version: str | None = None
+    answer: Callable[[], Schema] | None = None  # schema of the answer, when it is of a type that only we have
 
 
 class Strategy:

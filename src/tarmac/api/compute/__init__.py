@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
+from tarmac.api.compute.answers import Explanation, Plan
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn, Lookup
@@ -14,9 +15,12 @@ from tarmac.api.compute.strategies import (
     WorkloadStrategy,
 )
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
-from tarmac.api.declare import declare
-from tarmac.api.resource import Resource
+from tarmac.api.declare import declare, schema_of
+from tarmac.api.resource import Resource, Subresource
 from tarmac.base.names import dns1123_label
+
+WHY = Subresource("why", "Explanation", ("get",), *API_VERSION.split("/"), answer=lambda: schema_of(Explanation))
+PLAN = Subresource("plan", "Plan", ("create",), *API_VERSION.split("/"), answer=lambda: schema_of(Plan))
 
 _FIRST_INTERFACE = ".status.networkInterfaces[0].assignments"
 _IMAGES = ".spec.template.spec.runtime.sandbox.containers[*].image"
@@ -92,6 +96,7 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             columns=_WORKLOAD_COLUMNS,
             short_names=("wl",),
             validate_name=dns1123_label,
+            subresources=(PLAN, WHY),
         ),
         declare(
             WorkloadDeployment,
@@ -101,6 +106,7 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             columns=_DEPLOYMENT_COLUMNS,
             short_names=("wd",),
             scale=(".spec.replicas", ".status.replicas", ".status.selector"),
+            subresources=(WHY,),
         ),
         declare(
             Instance,
@@ -109,6 +115,7 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             strategy=InstanceStrategy(lookup),
             columns=_INSTANCE_COLUMNS,
             short_names=("inst",),
+            subresources=(WHY,),
         ),
         declare(
             InstanceType,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tarmac.api.resource import Subresource
+
 COMPONENTS = "#/components/schemas/"
 
 
@@ -26,3 +28,11 @@ def tag(group: str, version: str) -> str:
     """`computeDatumapisCom_v1alpha`."""
     name = operation_group(group, "")
     return f"{name[:1].lower()}{name[1:]}_{version}"
+
+
+def answer_name(subresource: Subresource) -> str:
+    """The published name of the type that a subresource answers with, when it is not its parent's."""
+    group, version, kind = subresource.group or "", subresource.version, subresource.kind
+    if subresource.answer is None:
+        return f"io.k8s.api.{group}.{version}.{kind}"
+    return f"{'.'.join(reversed(group.split('.')))}.{version}.{kind}"

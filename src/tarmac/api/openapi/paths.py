@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tarmac.api.openapi.naming import document_path, operation_group, reference, tag
+from tarmac.api.openapi.naming import answer_name, document_path, operation_group, reference, tag
 from tarmac.api.resource import Resource, Subresource
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -56,6 +56,7 @@ _ONE = {
     "patch": _Action("patch", "patch", "patch", (*_WRITE, "force"), "partially update the specified"),
     "delete": _Action("delete", "delete", "delete", _DELETE, "delete a"),
 }
+_BELOW = {**_ONE, "create": _Action("post", "post", "create", (), "ask about a")}
 _MANY = {
     "list": _Action("get", "list", "list", _LIST, "list or watch objects of kind"),
     "create": _Action("post", "post", "create", _WRITE, "create a"),
@@ -117,8 +118,10 @@ def _item(
 
 def _subresource(resource: Resource, sub: Subresource, type_name: str, places: list[str]) -> dict[str, Any]:
     foreign = sub.group is not None and sub.version is not None
-    name = f"io.k8s.api.{sub.group}.{sub.version}.{sub.kind}" if foreign else type_name
-    item = _item(resource, name, _ONE, sub.verbs, places, suffix=sub.name.capitalize())
+    name = answer_name(sub) if foreign else type_name
+    item = _item(resource, name, _BELOW, sub.verbs, places, suffix=sub.name.capitalize())
+    if "post" in item:
+        item["post"]["requestBody"] = _body("create", type_name)
     if foreign:
         for method, operation in item.items():
             if method != "parameters":

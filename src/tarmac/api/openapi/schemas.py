@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.api.openapi.naming import reference
+from tarmac.api.openapi.naming import answer_name, reference
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Schema, Type
 
@@ -53,7 +53,19 @@ def components_of(resource: Resource, type_name: str) -> dict[str, Any]:
         "type": "object",
         "x-kubernetes-group-version-kind": [_gvk(resource, resource.list_kind)],
     }
-    return {type_name: item, f"{type_name}List": listed}
+    return {type_name: item, f"{type_name}List": listed, **_answers_of(resource)}
+
+
+def _answers_of(resource: Resource) -> dict[str, Any]:
+    """The types that the resource's subresources answer with."""
+    return {
+        answer_name(each): {
+            **openapi_schema(each.answer()),
+            "x-kubernetes-group-version-kind": [_gvk(resource, each.kind)],
+        }
+        for each in resource.subresources
+        if each.answer is not None
+    }
 
 
 def _gvk(resource: Resource, kind: str) -> dict[str, str]:

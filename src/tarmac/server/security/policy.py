@@ -79,6 +79,8 @@ _VIEW = [
     rule(_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
     rule(_READ, _COMPUTE, "instances instances/status instancetypes workloads workloads/status"),
     rule(_READ, _COMPUTE, "workloaddeployments workloaddeployments/scale workloaddeployments/status"),
+    rule("get", _COMPUTE, "instances/why workloaddeployments/why workloads/why"),
+    rule("get", "core", "pods/why"),
     rule(_READ, _NETWORKING, "locations networkbindings networkcontexts networkpolicies networks"),
     rule(_READ, _NETWORKING, "networks/status subnetclaims subnets"),
     rule(_READ, _SUBMARINER, "externalservices forwarders gateways sourceipclaims sourceipclasses sourceips"),
@@ -95,6 +97,7 @@ _EDIT = [
     rule(_WRITE, "policy", "poddisruptionbudgets"),
     rule(_READ_WRITE, "coordination.k8s.io", "leases"),
     rule(_WRITE, _COMPUTE, "workloads"),
+    rule("create", _COMPUTE, "workloads/plan"),
     rule("patch update", _COMPUTE, "workloaddeployments/scale"),
     # Instances are made by controllers only; deleting one makes its deployment replace it.
     rule("delete deletecollection", _COMPUTE, "instances"),

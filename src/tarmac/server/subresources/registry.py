@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
 from tarmac.server.storage.served import Served
 from tarmac.server.subresources.binding import binding_route, bindings_route
@@ -16,10 +17,14 @@ from tarmac.server.subresources.doors import (
 )
 from tarmac.server.subresources.eviction import eviction_route
 from tarmac.server.subresources.metrics import UsageSource, usage_route
+from tarmac.server.subresources.plan import plan_route
 from tarmac.server.subresources.reviews import REVIEWS, Reviews, TokenIssuer, review_route, token_route
 from tarmac.server.subresources.scale import scale_route
+from tarmac.server.subresources.why import why_route
 
 Key = tuple[str, str, str]
+
+EXPLAINED = (("", "pods"), (COMPUTE, "workloads"), (COMPUTE, "workloaddeployments"), (COMPUTE, "instances"))
 
 
 def special_routes(
@@ -45,6 +50,9 @@ def special_routes(
         ("metrics.k8s.io", "nodes", ""): measured,
         ("metrics.k8s.io", "pods", ""): measured,
     }
+    routes[COMPUTE, "workloads", "plan"] = lambda _, served: plan_route(served)
+    for group, plural in EXPLAINED:
+        routes[group, plural, "why"] = lambda _, served: why_route(served)
     for group, plural in REVIEWS:
         routes[group, plural, ""] = lambda _, served: review_route(served, reviews)
     routes["", "serviceaccounts", "token"] = lambda _, served: token_route(served, issuer)

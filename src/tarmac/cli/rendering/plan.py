@@ -1,0 +1,60 @@
+"""A plan as text: what would happen in each city, then what could not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tarmac.api.compute.answers import CityPlan, Plan
+from tarmac.cli.rendering.text import paragraph, table
+
+_HEADERS = ("CITY", "CREATE", "REPLACE", "DELETE", "KEEP", "MOVED", "REFUSED")
+_REFUSED = ("CITY", "REASON", "MESSAGE")
+
+
+def plan_text(name: str, plan: Plan) -> str:
+    """What `tarmac plan` prints about one Workload."""
+    parts = [paragraph(_sentence(name, plan))]
+    if plan.causes:
+        parts.append(table(("FIELD", "MESSAGE"), [(cause.field, cause.message) for cause in plan.causes]))
+    if plan.cities:
+        parts.append(table(_HEADERS, [_row(city) for city in plan.cities]))
+    refused = [(city.city, each.reason, each.message) for city in plan.cities for each in city.refused]
+    if refused:
+        parts.append(table(_REFUSED, refused))
+    changes = list(dict.fromkeys(each.change for city in plan.cities for each in city.refused if each.change))
+    if changes:
+        parts.append("\n".join(paragraph(f"Smallest change: {change}") for change in changes))
+    return "\n\n".join(parts) + "\n"
+
+
+def _sentence(name: str, plan: Plan) -> str:
+    if not plan.accepted:
+        return f"Workload {name} would be refused: {len(plan.causes)} {_plural(len(plan.causes), 'cause')}."
+    counted = ", ".join(_counts(plan)) or "nothing to do"
+    if plan.runs:
+        return f"Workload {name} would run: {counted}."
+    where = ", ".join(dict.fromkeys(city.city for city in plan.cities if city.refused and city.city))
+    return f"Workload {name} would not all run{f' (see {where})' if where else ''}: {counted}."
+
+
+def _counts(plan: Plan) -> Iterator[str]:
+    for verb, field in (("create", "create"), ("replace", "replace"), ("delete", "delete")):
+        count = sum(getattr(city, field) for city in plan.cities)
+        if count:
+            yield f"{verb} {count}"
+
+
+def _row(city: CityPlan) -> tuple[str, ...]:
+    counts = (city.create, city.replace, city.delete, city.keep)
+    moved = str(city.moved) if city.moved else ""
+    refused = sum(each.instances for each in city.refused)
+    return (
+        city.city or "(all)",
+        *(str(count) for count in counts),
+        moved,
+        str(refused) if refused else "",
+    )
+
+
+def _plural(count: int, word: str) -> str:
+    return word if count == 1 else f"{word}s"

@@ -1,0 +1,74 @@
+"""A rollout as text: how far each city has come, and the revisions there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tarmac.api.compute.instance import InstanceTemplate
+from tarmac.api.compute.workload import Counters, WorkloadDeployment
+from tarmac.base.clock import rfc3339
+from tarmac.cli.rendering.text import table
+from tarmac.decide.rollout import Revision
+
+_HEADERS = ("CITY", "READY", "UP-TO-DATE", "DESIRED", "STATUS", "REASON")
+_REVISIONS = ("REVISION", "CREATED", "TEMPLATE", "IMAGES")
+
+
+@dataclass(frozen=True, slots=True)
+class CityProgress:
+    """One city's part of a rollout."""
+
+    city: str
+    ready: int
+    updated: int
+    desired: int
+    status: str
+    reason: str
+
+
+def progress_of(deployment: WorkloadDeployment) -> CityProgress:
+    """How far a deployment has come, as its status says."""
+    status = deployment.status
+    counted, summary = status or Counters(), status.summary if status else None
+    return CityProgress(
+        deployment.spec.city_code,
+        counted.ready_replicas,
+        counted.updated_replicas,
+        counted.desired_replicas,
+        summary.status if summary else "Pending",
+        summary.reason if summary else "",
+    )
+
+
+def progress_table(cities: Iterable[CityProgress]) -> str:
+    """All cities at once, for a terminal."""
+    rows = [
+        (each.city, str(each.ready), str(each.updated), str(each.desired), each.status, each.reason) for each in cities
+    ]
+    return table(_HEADERS, rows) + "\n" if rows else "No city has begun yet.\n"
+
+
+def progress_line(each: CityProgress) -> str:
+    """One city on one line, for a log."""
+    reason = f" ({each.reason})" if each.reason else ""
+    return f"{each.city}: {each.ready} of {each.desired} ready, {each.updated} up to date, {each.status}{reason}\n"
+
+
+def history_table(history: Sequence[Revision]) -> str:
+    """The revisions, the newest last."""
+    rows = [
+        (str(each.number), rfc3339(each.created), each.template_hash, ", ".join(images_of(each.template)))
+        for each in history
+    ]
+    return table(_REVISIONS, rows) + "\n" if rows else "There is no revision yet.\n"
+
+
+def images_of(template: InstanceTemplate) -> list[str]:
+    """The images a template runs: of its containers, or of its machine's disks."""
+    sandbox = template.spec.runtime.sandbox
+    if sandbox is not None:
+        return [each.image for each in (*sandbox.init_containers, *sandbox.containers)]
+    disks = (volume.disk for volume in template.spec.volumes if volume.disk is not None)
+    populators = (disk.template.spec.populator for disk in disks)
+    return [each.image.name for each in populators if each is not None and each.image is not None]

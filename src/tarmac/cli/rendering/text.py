@@ -1,0 +1,40 @@
+"""Tables and paragraphs that fit a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+WIDTH: Final = 100
+_GAP: Final = "  "
+_NARROWEST: Final = 32  # a last column narrower than this goes below its row instead
+_INDENT: Final = "    "
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = WIDTH) -> str:
+    """Rows under headers. Columns that are empty everywhere are left out; text in the last column is wrapped."""
+    kept = [index for index in range(len(headers)) if any(row[index] for row in rows)]
+    cells = [[row[index] for index in kept] for row in ([*headers], *rows)]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(kept) - 1)]
+    before = sum(widths) + len(_GAP) * len(widths)
+    return "\n".join(line for row in cells for line in _row(row, widths, width - before, width))
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], room: int, width: int) -> list[str]:
+    start = "".join(cell.ljust(size) + _GAP for cell, size in zip(cells, widths, strict=False))
+    last = cells[-1] if cells else ""
+    if room < _NARROWEST < len(last):
+        return [start.rstrip(), *(_INDENT + line for line in _wrapped(last, width - len(_INDENT)))]
+    first, *rest = _wrapped(last, max(room, _NARROWEST)) or [""]
+    return [(start + first).rstrip(), *(" " * len(start) + line for line in rest)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Names stay in one piece."""
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def paragraph(text: str, width: int = WIDTH) -> str:
+    """Text in lines."""
+    return "\n".join(_wrapped(text, width))

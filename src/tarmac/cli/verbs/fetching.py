@@ -1,0 +1,63 @@
+"""The world as lists fetched from a server that does not explain by itself: a Kubernetes API server with our CRDs.
+
+What may not be read is left out, and said: an explanation without the nodes is still better than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from tarmac.api.catalog import Catalog, build_catalog
+from tarmac.api.resource import Resource
+from tarmac.api.status import Forbidden, NotFound
+from tarmac.client.client import Client
+from tarmac.client.envelope import metadata_of
+from tarmac.client.resources import PAGE
+from tarmac.client.targets import Target, dynamic
+from tarmac.decide.explain.world import EVERYTHING, Encoded, Objects
+
+Warn = Callable[[str], None]
+
+
+async def fetch_world(client: Client, warn: Warn) -> Objects:
+    """Everything that explanations and plans look at."""
+    catalog = build_catalog()
+    objects: dict[str, dict[str, Encoded]] = {}
+    for source in EVERYTHING:
+        resource = _resource(catalog, source.resource)
+        try:
+            objects[source.resource] = await _fetch(client, resource)
+        except NotFound:
+            objects[source.resource] = {}  # a server that does not have the kind has no object of it
+        except Forbidden:
+            warn(f"{resource.plural} may not be listed, so the answer leaves them out")
+    return Objects(client.clock.now(), objects)
+
+
+def _resource(catalog: Catalog, name: str) -> Resource:
+    return next(resource for resource in catalog if resource.bucket == name and resource.storage is None)
+
+
+async def _fetch(client: Client, resource: Resource) -> dict[str, Encoded]:
+    target = dynamic(resource.api_version, resource.plural, resource.kind, resource.namespaced)
+    found: dict[str, Encoded] = {}
+    continues = ""
+    while True:
+        page = await client.resource(target).list_raw(query={"limit": PAGE, "continue": continues})
+        for raw in page.items:
+            metadata = metadata_of(bytes(raw))
+            found[metadata.key] = _normal(resource, target, raw)
+        continues = page.continues
+        if not continues:
+            return found
+
+
+def _normal(resource: Resource, target: Target[dict[str, object]], raw: msgspec.Raw) -> Encoded:
+    """The stored form: a server of CRDs keeps the shorthands as they were written."""
+    if resource.native:
+        return bytes(raw)
+    obj = target.decode(raw)
+    resource.strategy.normalise(obj)
+    return msgspec.json.encode(obj)

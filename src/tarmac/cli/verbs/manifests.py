@@ -1,0 +1,39 @@
+"""Reading manifests: YAML or JSON, one or many documents, lists opened."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tarmac.api.schema import JsonObject
+
+
+class BadManifest(Exception):
+    """A file that holds no manifest."""
+
+
+def read_manifests(filename: str) -> list[JsonObject]:
+    """Every object in a file; `-` is standard input. Raises BadManifest."""
+    try:
+        text = sys.stdin.read() if filename == "-" else Path(filename).read_text()
+        documents: list[Any] = list(yaml.safe_load_all(text))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadManifest(f"{filename}: {error}") from error
+    found = [obj for document in documents if document is not None for obj in _opened(filename, document)]
+    if not found:
+        raise BadManifest(f"{filename}: there is no object in it")
+    return found
+
+
+def _opened(filename: str, document: Any) -> Iterator[JsonObject]:
+    if not isinstance(document, dict) or not document.get("kind"):
+        raise BadManifest(f"{filename}: every document must be an object with a kind")
+    if document["kind"] == "List":
+        for item in document.get("items") or ():
+            yield from _opened(filename, item)
+    else:
+        yield document

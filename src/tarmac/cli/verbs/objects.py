@@ -1,0 +1,41 @@
+"""`KIND/NAME` as kubectl reads it, for the kinds that can be explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.api.schema import JsonObject
+from tarmac.client.targets import PODS, Target
+from tarmac.controllers.targets import DEPLOYMENTS, INSTANCES, WORKLOADS
+
+Json = Target[JsonObject]
+
+_KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
+    (WORKLOADS.typed(dict), ("workload", "workloads", "wl")),
+    (DEPLOYMENTS.typed(dict), ("workloaddeployment", "workloaddeployments", "wd")),
+    (INSTANCES.typed(dict), ("instance", "instances", "inst")),
+    (PODS, ("pod", "pods", "po")),
+)
+_BY_WORD = {word: target for target, words in _KINDS for word in words}
+
+
+class BadObject(Exception):
+    """What was written on the command line names no object."""
+
+
+def parse_object(words: Sequence[str], kind: str = "") -> tuple[Json, str]:
+    """The resource and the name in `KIND/NAME`, `KIND NAME`, or, when a kind is given, just `NAME`."""
+    text = "/".join(words)
+    written, slash, name = text.partition("/")
+    if not slash and kind:
+        written, name = kind, text
+    if not written or not name or "/" in name:
+        raise BadObject(f"{text!r} names no object; write KIND/NAME, such as workload/web")
+    word, _, group = written.lower().partition(".")
+    target = _BY_WORD.get(word)
+    if target is None or group not in ("", target.group, f"{target.version}.{target.group}"):
+        known = ", ".join(words[0] for _, words in _KINDS)
+        raise BadObject(f"{written!r} cannot be explained; it can be one of {known}")
+    if kind and _BY_WORD[kind] is not target:
+        raise BadObject(f"{written!r} has no rollout; only a {kind} has")
+    return target, name

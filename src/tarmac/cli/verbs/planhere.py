@@ -1,0 +1,54 @@
+"""A plan made here, for a server that knows our kinds only as CRDs: our own rules first, then the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from tarmac.api.catalog import build_catalog
+from tarmac.api.compute.answers import Cause, Plan
+from tarmac.api.compute.workload import Workload
+from tarmac.api.declare import decode
+from tarmac.api.decode import check_object
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import Invalid, invalid
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.controllers.targets import WORKLOADS
+from tarmac.decide.explain.lookup import WorldLookup
+from tarmac.decide.explain.world import WORKLOADS as KNOWN
+from tarmac.decide.explain.world import World
+from tarmac.decide.plans import plan_workload
+
+
+def plan_here(world: World, workload: JsonObject, without: Collection[str]) -> Plan:
+    """The plan of a manifest."""
+    metadata = workload["metadata"]
+    raw = world.get(KNOWN.resource, f"{metadata['namespace']}/{metadata['name']}")
+    known: JsonObject | None = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
+    try:
+        _check(world, workload, known)
+    except Invalid as error:
+        causes = (error.details or {}).get("causes") or [{"message": error.message}]
+        return Plan(False, [Cause(each.get("field", ""), each.get("reason", ""), each["message"]) for each in causes])
+    metadata["uid"] = known["metadata"]["uid"] if known else ""
+    lost = {city.strip().upper() for each in without for city in each.split(",") if city.strip()}
+    return Plan(accepted=True, cities=plan_workload(world, decode(Workload, workload), lost))
+
+
+def _check(world: World, workload: JsonObject, known: JsonObject | None) -> None:
+    """Bring the manifest into the stored form, in place. Raises Invalid."""
+    catalog = build_catalog(WorldLookup(world))
+    resource = catalog.find(WORKLOADS.group, WORKLOADS.version, WORKLOADS.plural)
+    assert isinstance(resource, Resource)
+    strategy, errors = resource.strategy, FieldErrors()
+    check_object(resource, workload)
+    strategy.default(workload)
+    if known is None:
+        strategy.validate(workload, errors)
+    else:
+        strategy.validate_update(workload, known, errors)
+    if errors:
+        raise invalid(resource.group, resource.kind, workload["metadata"]["name"], errors)

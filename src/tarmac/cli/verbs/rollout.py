@@ -1,0 +1,88 @@
+"""`tarmac rollout status|history|undo`. All of it is in the Workload and its deployments, on any API server."""
+
+from __future__ import annotations
+
+import argparse
+
+import yaml
+
+from tarmac.api.compute.names import GROUP
+from tarmac.api.compute.workload import Workload
+from tarmac.api.declare import encode
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import rfc3339
+from tarmac.cli.rendering.rollout import history_table, images_of
+from tarmac.cli.verbs.console import Console
+from tarmac.cli.verbs.objects import parse_object
+from tarmac.cli.verbs.status import follow
+from tarmac.client.client import Client
+from tarmac.controllers.targets import WORKLOADS
+from tarmac.decide.rollout import Revision, template_hash, undo
+from tarmac.decide.rollout.stored import history_of
+
+DONE, FAILED = 0, 1
+_MANAGER = "tarmac-rollout"
+
+
+async def rollout(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:
+    """Do what was asked for."""
+    _, name = parse_object(options.object, "workload")
+    workload = await client.resource(WORKLOADS).get(name, namespace)
+    if options.action == "history":
+        return show_history(workload, options.revision, console, options.output)
+    if options.action == "undo":
+        return await go_back(client, workload, options.to_revision or None, console, dry_run=options.dry_run)
+    complete = await follow(client, workload, console, watch=options.watch, timeout=options.timeout)
+    return DONE if complete or not options.watch else FAILED
+
+
+def show_history(workload: Workload, number: int | None, console: Console, output: str) -> int:
+    """Print the revisions, or the template of one."""
+    history = history_of(workload)
+    if number is not None:
+        verdict = undo(history, number)
+        if verdict.value is None:
+            console.fail(verdict.refusals[0].message)
+            return FAILED
+        history = (verdict.value,)
+    if output == "json":
+        shown = [_as_json(each) for each in history]
+        console.show_json(shown[0] if number is not None else {"revisions": shown})
+    elif number is not None:
+        console.say(yaml.safe_dump(encode(history[0].template), sort_keys=False))
+    else:
+        console.say(history_table(history))
+    return DONE
+
+
+async def go_back(client: Client, workload: Workload, to: int | None, console: Console, *, dry_run: bool) -> int:
+    """Write an earlier template again, unless the Workload has changed meanwhile."""
+    own = workload.metadata
+    verdict = undo(history_of(workload), to)
+    if verdict.value is None:
+        console.fail(f"{verdict.refusals[0].message} {verdict.refusals[0].change}".strip())
+        return FAILED
+    revision = verdict.value
+    what = f"workload.{GROUP}/{own.name}"
+    if revision.template_hash == template_hash(workload.spec.template):
+        console.say(f"{what} skipped rollback (current template already matches revision {revision.number})\n")
+        return DONE
+    patch = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": own.resource_version},
+        {"op": "replace", "path": "/spec/template", "value": encode(revision.template)},
+    ]
+    await client.resource(WORKLOADS).patch(
+        own.name, patch, own.namespace, type="json", manager=_MANAGER, dry_run=dry_run
+    )
+    console.say(f"{what} rolled back to revision {revision.number}{' (server dry run)' if dry_run else ''}\n")
+    return DONE
+
+
+def _as_json(revision: Revision) -> JsonObject:
+    return {
+        "revision": revision.number,
+        "created": rfc3339(revision.created),
+        "templateHash": revision.template_hash,
+        "images": images_of(revision.template),
+        "template": encode(revision.template),
+    }

@@ -1,0 +1,92 @@
+"""Following a rollout until it is complete: a table that is painted anew on a terminal, a line per change elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tarmac.api.compute.names import LABEL_WORKLOAD_UID
+from tarmac.api.compute.workload import Workload
+from tarmac.api.status import NotFound
+from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_of, progress_table
+from tarmac.cli.verbs.console import Console
+from tarmac.client.client import Client
+from tarmac.client.informer import Informers
+from tarmac.controllers.targets import DEPLOYMENTS, WORKLOADS
+
+_CLEAR_BELOW = "\x1b[J"
+
+
+class Screen:
+    """Shows cities as they change."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown: dict[str, CityProgress] = {}
+        self._painted = ""
+
+    def show(self, cities: dict[str, CityProgress]) -> None:
+        """Show what is new since last time."""
+        if self._console.live:
+            self._paint(progress_table(cities.values()))
+        else:
+            for name, each in cities.items():
+                if self._shown.get(name) != each:
+                    self._console.say(progress_line(each))
+        self._shown = cities
+
+    def _paint(self, text: str) -> None:
+        if text != self._painted:
+            height = self._painted.count("\n")
+            self._console.say((f"\x1b[{height}A{_CLEAR_BELOW}" if height else "") + text)
+            self._painted = text
+
+
+async def follow(client: Client, workload: Workload, console: Console, *, watch: bool, timeout: float | None) -> bool:
+    """Show how the rollout goes, to its end if `watch`; whether it is complete. Raises NotFound when it is deleted."""
+    own = workload.metadata
+    informers, changed = Informers(client), asyncio.Event()
+    workloads = informers.informer(WORKLOADS, namespace=own.namespace, fields=f"metadata.name={own.name}")
+    selector = f"{LABEL_WORKLOAD_UID}={own.uid}"
+    deployments = informers.informer(DEPLOYMENTS, namespace=own.namespace, labels=selector)
+    for informer in (workloads, deployments):
+        informer.on_change(lambda _old, _new: changed.set())
+    running = asyncio.create_task(informers.run())
+    screen, key = Screen(console), f"{own.namespace}/{own.name}"
+    try:
+        async with asyncio.timeout(timeout):
+            await informers.synced()
+            while True:
+                changed.clear()
+                current = workloads.get(key)
+                if current is None:
+                    raise NotFound(f'workloads "{own.name}" was deleted')
+                found = sorted(
+                    (item.object for item in deployments.cache.items()), key=lambda each: each.spec.city_code
+                )
+                screen.show({each.metadata.name: progress_of(each) for each in found})
+                if is_complete(current) or not watch:
+                    console.say(_last_word(current))
+                    return is_complete(current)
+                await changed.wait()
+    except TimeoutError:
+        console.fail(f"timed out: workload {own.name} is not complete; see `tarmac why workload/{own.name}`")
+        return False
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+def is_complete(workload: Workload) -> bool:
+    """Whether its controllers have seen the newest generation and all of it is done."""
+    status = workload.status
+    if status is None or status.observed_generation < workload.metadata.generation:
+        return False
+    return any(each.type == "Progressing" and each.reason == "Complete" for each in status.conditions)
+
+
+def _last_word(workload: Workload) -> str:
+    name, status = workload.metadata.name, workload.status
+    if is_complete(workload):
+        return f"workload {name} successfully rolled out\n"
+    ready, wanted = (status.ready_replicas, status.desired_replicas) if status else (0, 0)
+    return f"workload {name} is not complete: {ready} of {wanted} instances are ready\n"

@@ -1,0 +1,45 @@
+"""`tarmac why KIND/NAME`: the server explains; where it cannot, the same functions explain what was fetched."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tarmac.api.compute.answers import Explanation
+from tarmac.api.status import NotFound
+from tarmac.cli.rendering.explanation import explanation_text
+from tarmac.cli.verbs.console import Console
+from tarmac.cli.verbs.fetching import fetch_world
+from tarmac.cli.verbs.objects import Json
+from tarmac.client.client import JSON_ONLY, Client
+from tarmac.decide.explain import EXPLAINERS
+
+_read = msgspec.json.Decoder(Explanation).decode
+
+
+async def why(client: Client, target: Json, namespace: str, name: str, console: Console, output: str) -> int:
+    """Print the explanation. Raises NotFound when there is no such object."""
+    found = await explain(client, target, namespace, name, console)
+    if output == "json":
+        console.show_json(found)
+    else:
+        console.say(explanation_text(found))
+    return 0
+
+
+async def explain(client: Client, target: Json, namespace: str, name: str, console: Console) -> Explanation:
+    """The explanation of an object."""
+    try:
+        reply = await client.call("GET", target.path(namespace, name, "why"), headers=JSON_ONLY)
+    except NotFound:
+        return await _explain_here(client, target, namespace, name, console)
+    return _read(reply.body)
+
+
+async def _explain_here(client: Client, target: Json, namespace: str, name: str, console: Console) -> Explanation:
+    """No such object, or a server without the subresource: asking for the object itself tells which."""
+    await client.resource(target).get(name, namespace)
+    world = await fetch_world(client, console.warn)
+    found = EXPLAINERS[f"{target.group or 'core'}/{target.plural}"](world, f"{namespace}/{name}")
+    if found is None:
+        raise NotFound(f'{target.plural} "{name}" not found')
+    return found

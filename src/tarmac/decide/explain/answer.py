@@ -1,0 +1,62 @@
+"""Lines of an explanation from refusals and conditions, and the sentence that sums them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tarmac.api.compute.answers import Answer, Explanation, Line, Subject
+from tarmac.decide import reasons
+from tarmac.decide.explain.changes import usual_change
+from tarmac.decide.reasons import Actor
+from tarmac.decide.rollup.conditions import Finding
+from tarmac.decide.verdict import Refusal
+
+_ANSWERS: Final[dict[Actor, Answer]] = {Actor.NOBODY: "Yes", Actor.TRANSIENT: "Wait"}
+_WEIGHT: Final = {"Yes": 0, "Wait": 1, "No": 2}
+
+
+def told(refusal: Refusal, city: str = "", node: str = "") -> Line:
+    """A refusal as a line."""
+    reason = refusal.reason
+    change = refusal.change or usual_change(reason)
+    return Line(answer_of(reason), reason, sentence(refusal.message), refusal.rule, city, node, change)
+
+
+def found(finding: Finding, city: str = "", node: str = "") -> Line:
+    """A condition as a line."""
+    rule = finding.type.lower()
+    if finding.holds:
+        return yes(finding.reason, finding.message, rule, city, node)
+    return told(Refusal(finding.reason, finding.message, rule=rule), city, node)
+
+
+def yes(reason: str, message: str, rule: str, city: str = "", node: str = "") -> Line:
+    """A line that says that all is well."""
+    return Line("Yes", reason, sentence(message), rule, city, node)
+
+
+def explanation(subject: Subject, state: str, lines: Sequence[Line]) -> Explanation:
+    """The explanation whose sentence is the state, and after a colon what matters most of the lines."""
+    top = most_telling(lines)
+    if top is None or top.answer == "Yes":
+        return Explanation(subject, f"{subject} {state}.", list(lines))
+    where = f"; in {top.city}" if top.city and subject.kind == "Workload" else ""
+    return Explanation(subject, f"{subject} {state}{where}: {top.message}", list(lines), top.change)
+
+
+def most_telling(lines: Iterable[Line]) -> Line | None:
+    """The line that a person can do most about; the first of equals."""
+    return max(lines, key=lambda line: (_WEIGHT[line.answer], reasons.priority(line.reason)), default=None)
+
+
+def answer_of(reason: str) -> Answer:
+    """Whether a reason is good, passes by itself, or needs somebody. A code that nobody knows is a failure."""
+    known = reasons.CATALOGUE.get(reason)
+    return _ANSWERS.get(known.actor, "No") if known is not None else "No"
+
+
+def sentence(text: str) -> str:
+    """The text with an end."""
+    text = text.strip()
+    return text if not text or text[-1] in ".!?" else f"{text}."

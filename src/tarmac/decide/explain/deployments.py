@@ -1,0 +1,117 @@
+"""Why the part of a workload that is in one city is not complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from tarmac.api.compute.answers import Explanation, Line, Subject
+from tarmac.api.compute.names import API_VERSION, LABEL_DEPLOYMENT_UID
+from tarmac.api.compute.workload import Placement, WorkloadDeployment
+from tarmac.decide import reasons, rollout
+from tarmac.decide.explain.answer import explanation, told, yes
+from tarmac.decide.explain.instances import instance_lines
+from tarmac.decide.explain.places import places_of
+from tarmac.decide.explain.stage import Stages
+from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCES, WORKLOADS, World
+from tarmac.decide.instances import InstanceFacts, InstanceView
+from tarmac.decide.placement import Place, location_for
+from tarmac.decide.verdict import Refusal
+
+_facts = msgspec.json.Decoder(InstanceFacts).decode
+
+
+def explain_deployment(world: World, key: str) -> Explanation | None:
+    """The explanation of a WorkloadDeployment; None when there is none of that name."""
+    deployment = DEPLOYMENTS.get(world, key)
+    if deployment is None:
+        return None
+    own, spec = deployment.metadata, deployment.spec
+    workload = WORKLOADS.get(world, f"{own.namespace}/{spec.workload_ref.name}")
+    placements = workload.spec.placements if workload else []
+    placement = next((each for each in placements if each.name == spec.placement_name), None)
+    views = instances_of(world, deployment)
+    ready = sum(view.ready and not view.deleting for view in views)
+    state = f"has {ready} of {rollout.Goal.of(deployment.spec).desired} instances ready in {spec.city_code}"
+    lines = deployment_lines(world, deployment, placement, places_of(world), Stages(world))
+    return explanation(Subject(API_VERSION, "WorkloadDeployment", own.namespace, own.name), state, lines)
+
+
+def instances_of(world: World, deployment: WorkloadDeployment) -> list[InstanceView]:
+    """The Instances of a deployment."""
+    own = deployment.metadata
+    found = map(_facts, world.list(INSTANCES.resource, own.namespace))
+    return [InstanceView.of(each) for each in found if each.metadata.labels.get(LABEL_DEPLOYMENT_UID) == own.uid]
+
+
+def deployment_lines(
+    world: World,
+    deployment: WorkloadDeployment,
+    placement: Placement | None,
+    places: Sequence[Place],
+    stages: Stages,
+) -> list[Line]:
+    """Why there are not as many ready instances as wanted; one line when there are."""
+    city, goal = deployment.spec.city_code, rollout.Goal.of(deployment.spec)
+    if deployment.metadata.deletion_timestamp is not None:
+        return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
+    if deployment.status is None or deployment.status.location is None:
+        return _without_location(city, placement, places)
+    views = instances_of(world, deployment)
+    steps = rollout.plan(goal, views)
+    ready = sum(view.ready and not view.deleting for view in views)
+    if steps.complete:
+        return [yes(reasons.COMPLETE, f"{ready} of {goal.desired} instances are ready", "ready", city)]
+    lines = list(_unready(world, deployment, goal.desired, views, stages))
+    missing = goal.desired - sum(not view.deleting for view in views)
+    if steps.waiting is not None and (not lines or missing > 0 or steps.waiting.reason == reasons.PAUSED):
+        lines.append(told(_with_those_behind(steps.waiting, missing), city))
+    if not lines:
+        message = f"{ready} of {goal.desired} instances are ready; {_next(steps)}"
+        lines.append(told(Refusal(reasons.SCALING, message, rule="rollout"), city))
+    return lines
+
+
+def _without_location(city: str, placement: Placement | None, places: Sequence[Place]) -> list[Line]:
+    if placement is None:
+        return [told(Refusal(reasons.TERMINATING, "Its placement is gone.", rule="placement"), city)]
+    verdict = location_for(placement, city, places)
+    if verdict.value is None:
+        return [told(refusal, city) for refusal in verdict.refusals]
+    message = f"Location {verdict.value} takes it; the scheduler is about to say so."
+    return [told(Refusal(reasons.PENDING, message, rule="places"), city)]
+
+
+def _unready(
+    world: World, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView], stages: Stages
+) -> Iterator[Line]:
+    """For each reason that instances give, the lines of the first that gives it."""
+    by_reason: dict[str, list[InstanceView]] = {}
+    for view in sorted(views, key=lambda view: view.ordinal):
+        if not view.ready and not view.deleting:
+            by_reason.setdefault(view.reason, []).append(view)
+    for found in by_reason.values():
+        instance = INSTANCES.get(world, f"{deployment.metadata.namespace}/{found[0].name}")
+        if instance is None:
+            continue
+        lines = [line for line in instance_lines(world, instance, stages) if line.answer != "Yes"]
+        for index, line in enumerate(lines):
+            message = line.message if index else f"{len(found)} of {desired} instances: {line.message}"
+            yield msgspec.structs.replace(line, message=message, city=deployment.spec.city_code)
+
+
+def _with_those_behind(waiting: Refusal, missing: int) -> Refusal:
+    """What a rollout waits for, and how many instances are not made because of it."""
+    if missing > 0 and waiting.reason == reasons.WAITING_FOR_INSTANCE:
+        return replace(waiting, message=f"{missing} more to be made when {waiting.where} is ready.", rule="rollout")
+    return replace(waiting, rule="rollout")
+
+
+def _next(steps: rollout.Plan) -> str:
+    parts = [
+        f"{len(steps.create)} to be made" if steps.create else "",
+        f"{len(steps.remove)} to go" if steps.remove else "",
+    ]
+    return " and ".join(part for part in parts if part) or "the rest is under way"

@@ -1,0 +1,70 @@
+"""Why a pod is where it is, or nowhere."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tarmac.api.compute.answers import Explanation, Line, Subject
+from tarmac.api.compute.names import LABEL_CITY_CODE
+from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.api.schema import JsonObject
+from tarmac.decide import reasons
+from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.explain.places import city_of
+from tarmac.decide.explain.stage import Stage, Stages
+from tarmac.decide.explain.world import PODS, World
+from tarmac.decide.rollup.pods import PodFacts, PodView
+from tarmac.decide.verdict import Refusal
+
+
+def explain_pod(world: World, key: str) -> Explanation | None:
+    """The explanation of a pod; None when there is none of that name."""
+    pod = PODS.get(world, key)
+    if pod is None:
+        return None
+    subject = Subject("v1", "Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
+    return explanation(subject, _state(pod), pod_lines(world, pod, Stages(world)))
+
+
+def pod_lines(world: World, pod: JsonObject, stages: Stages) -> list[Line]:
+    """What rules and nodes say about a pod."""
+    location = (pod["spec"].get("nodeSelector") or {}).get(LABEL_LOCATION, "")
+    city = (pod["metadata"].get("labels") or {}).get(LABEL_CITY_CODE) or city_of(world, location)
+    node = pod["spec"].get("nodeName", "")
+    if node:
+        return _on_node(pod, city, node)
+    gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+    if gates:
+        message = f"Scheduling gates present: {', '.join(gates)}"
+        return [told(Refusal(reasons.SCHEDULING_GATES_PRESENT, message, rule="gates"), city)]
+    return _without_node(pod, city, stages.at(location))
+
+
+def _on_node(pod: JsonObject, city: str, node: str) -> list[Line]:
+    view = PodView.of(msgspec.convert(pod, PodFacts))
+    if pod["metadata"].get("deletionTimestamp"):
+        return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city, node)]
+    return [found(finding, city, node) for finding in (view.programmed, view.running, view.ready)]
+
+
+def _without_node(pod: JsonObject, city: str, stage: Stage) -> list[Line]:
+    read = stage.read(pod)
+    if read.value is None:
+        return [told(refusal, city) for refusal in read.refusals]
+    refusals = stage.refusals(read.value)
+    if not refusals:
+        choice = stage.scheduler.choose(read.value)
+        return [yes(reasons.SCHEDULED, f"{choice.value} takes it; the scheduler is about to say so", "nodes", city)]
+    first, *others = refusals
+    return [told(first, city), *(told(other, city, other.where) for other in others)]
+
+
+def _state(pod: JsonObject) -> str:
+    node = pod["spec"].get("nodeName")
+    if not node:
+        return "has no node"
+    if any(
+        each["type"] == "Ready" and each["status"] == "True" for each in pod.get("status", {}).get("conditions", ())
+    ):
+        return f"is ready on {node}"
+    return f"is on {node} and is not ready"

@@ -1,0 +1,99 @@
+"""The nodes of some Locations with what is on them: a stage on which the scheduler can be asked.
+
+Only pods that are on these nodes are read whole; of all others just the node's name is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from tarmac.api.declare import Struct
+from tarmac.api.schema import JsonObject
+from tarmac.decide.explain.world import CLAIMS, NODES, PODS, RUNTIME_CLASSES, VOLUMES, World
+from tarmac.decide.scheduling import Cluster, Demands, Pod, Scheduler, node_of
+from tarmac.decide.scheduling.claims import disks_of
+from tarmac.decide.verdict import Refusal, Verdict
+
+_ENDED = ("Succeeded", "Failed")
+_FEW = 20  # more nodes than this are shown by kind, not one by one
+
+
+class _Spec(Struct):
+    node_name: str = ""
+
+
+class _Status(Struct):
+    phase: str = ""
+
+
+class _Whereabouts(Struct):
+    spec: _Spec
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_whereabouts = msgspec.json.Decoder(_Whereabouts).decode
+
+
+class Stage:
+    """Nodes and pods of the given Locations, or of all."""
+
+    def __init__(self, world: World, locations: Collection[str] | None = None) -> None:
+        self._world = world
+        self._demands = Demands()
+        self.cluster = Cluster()
+        self.scheduler = Scheduler(self.cluster)
+        for obj in NODES.all(world):
+            node = node_of(obj)
+            if locations is None or node.location in locations:
+                self.cluster.set_node(node)
+        for raw in world.list(PODS.resource):
+            found = _whereabouts(raw)
+            if found.spec.node_name in self.cluster.nodes and found.status.phase not in _ENDED:
+                pod = PODS.decode(raw)
+                self.cluster.add_pod(self._demands.pod(pod, self._handler(pod)), found.spec.node_name)
+
+    def read(self, obj: JsonObject) -> Verdict[Pod]:
+        """The pod as scheduling sees it; a "no" when one of its disks cannot be had."""
+        disks = disks_of(obj, lambda key: CLAIMS.get(self._world, key), lambda key: VOLUMES.get(self._world, key))
+        if disks.value is None:
+            return Verdict(None, disks.refusals)
+        return Verdict(self._demands.pod(obj, self._handler(obj), disks.value))
+
+    def refusals(self, pod: Pod) -> list[Refusal]:
+        """Why no node takes the pod: all of it in one, then node by node, or kind by kind where nodes are many."""
+        explained = list(self.scheduler.explain(pod))
+        if not explained or len(self.cluster.nodes) > _FEW:
+            return explained
+        return [explained[0], *self.scheduler.refusals(pod)]
+
+    def free_at(self, location: str) -> Mapping[str, int]:
+        """What nobody has asked for yet on the nodes of a Location that take pods."""
+        free = {"cpu": 0, "memory": 0}
+        for info in self.cluster.nodes.values():
+            node = info.node
+            if node.location == location and not node.taints and not node.unschedulable:
+                for resource in free:
+                    free[resource] += info.free[resource]
+        return free
+
+    def _handler(self, pod: JsonObject) -> str:
+        name = pod["spec"].get("runtimeClassName")
+        found = RUNTIME_CLASSES.get(self._world, name) if name else None
+        return found["handler"] if found else ""
+
+
+class Stages:
+    """The stage of each Location, set when it is first asked for."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._stages: dict[str, Stage] = {}
+
+    def at(self, location: str) -> Stage:
+        """The nodes of a Location; of all, when no Location is named."""
+        stage = self._stages.get(location)
+        if stage is None:
+            stage = self._stages[location] = Stage(self._world, [location] if location else None)
+        return stage

@@ -1,0 +1,86 @@
+"""Why a workload is not complete, city by city."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tarmac.api.compute.answers import Explanation, Line, Subject
+from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_UID
+from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
+from tarmac.decide import reasons
+from tarmac.decide.explain.answer import explanation, told
+from tarmac.decide.explain.deployments import deployment_lines
+from tarmac.decide.explain.places import places_of
+from tarmac.decide.explain.stage import Stages
+from tarmac.decide.explain.world import DEPLOYMENTS, NETWORKS, WORKLOADS, World
+from tarmac.decide.placement import Place, cities_of
+from tarmac.decide.verdict import Refusal
+
+
+def explain_workload(world: World, key: str) -> Explanation | None:
+    """The explanation of a Workload; None when there is none of that name."""
+    workload = WORKLOADS.get(world, key)
+    if workload is None:
+        return None
+    own = workload.metadata
+    lines = list(dict.fromkeys(_lines(world, workload)))
+    return explanation(Subject(API_VERSION, "Workload", own.namespace, own.name), _state(workload), lines)
+
+
+def deployments_of(world: World, workload: Workload) -> list[WorkloadDeployment]:
+    """The WorkloadDeployments of a Workload."""
+    own = workload.metadata
+    found = DEPLOYMENTS.all(world, own.namespace)
+    return [each for each in found if own.uid and each.metadata.labels.get(LABEL_WORKLOAD_UID) == own.uid]
+
+
+def missing_networks(world: World, workload: Workload) -> Refusal | None:
+    """The networks that the template names and that do not exist."""
+    own = workload.metadata.namespace
+    wanted = [nic.network for nic in workload.spec.template.spec.network_interfaces]
+    keys = dict.fromkeys(f"{network.namespace or own}/{network.name}" for network in wanted)
+    missing = ", ".join(key for key in keys if world.get(NETWORKS.resource, key) is None)
+    if not missing:
+        return None
+    change = f"Create Network {missing}."
+    return Refusal(reasons.NETWORK_NOT_FOUND, f"Unable to find networks: {missing}", "", "network", change)
+
+
+def _lines(world: World, workload: Workload) -> Iterator[Line]:
+    if workload.metadata.deletion_timestamp is not None:
+        yield told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"))
+    missing = missing_networks(world, workload)
+    if missing is not None:
+        yield told(missing)
+    places, stages, deployments = places_of(world), Stages(world), deployments_of(world, workload)
+    for placement in workload.spec.placements:
+        own = [each for each in deployments if each.spec.placement_name == placement.name]
+        yield from _placement_lines(world, placement, own, places, stages)
+
+
+def _placement_lines(
+    world: World,
+    placement: Placement,
+    deployments: Sequence[WorkloadDeployment],
+    places: Sequence[Place],
+    stages: Stages,
+) -> Iterator[Line]:
+    verdict = cities_of(placement, places)
+    cities = verdict.value or ()
+    for refusal in verdict.refusals:
+        yield told(refusal, refusal.where if refusal.where in cities else "")
+    for deployment in sorted(deployments, key=lambda each: each.spec.city_code):
+        yield from deployment_lines(world, deployment, placement, places, stages)
+    for city in cities:
+        if all(each.spec.city_code != city for each in deployments):
+            yield told(Refusal(reasons.PENDING, "Its deployment is about to be made.", rule="placement"), city)
+
+
+def _state(workload: Workload) -> str:
+    status = workload.status
+    if status is None:
+        return "is new"
+    cities = status.summary.cities if status.summary else ""
+    served, _, wanted = cities.partition("/")
+    where = f" in {served} of {wanted} cities" if wanted else ""
+    return f"has {status.ready_replicas} of {status.desired_replicas} instances ready{where}"

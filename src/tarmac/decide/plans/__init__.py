@@ -1,0 +1,12 @@
+"""What a Workload's manifest would do, city by city, without doing it.
+
+The functions that controllers decide with are run on a snapshot plus the change: which deployments follow, which
+Instances those would make, replace and delete, whether quotas and nodes have room for them. What a plan shows is where
+things end, not the steps on the way there: a rollout that takes an hour is as many replacements.
+"""
+
+from __future__ import annotations
+
+from tarmac.decide.plans.workload import plan_workload
+
+__all__ = ["plan_workload"]

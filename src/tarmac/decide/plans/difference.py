@@ -1,0 +1,85 @@
+"""How the Instances of one deployment differ from what it would want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tarmac.api.compute.answers import CityPlan, Refused
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.decide.instances import InstanceView
+from tarmac.decide.rollout import Goal
+from tarmac.decide.verdict import Refusal
+
+
+@dataclass(slots=True)
+class Difference:
+    """One deployment as it would become. `unplaced` are ordinals of Instances that stay and have no node yet."""
+
+    deployment: WorkloadDeployment
+    goal: Goal
+    location: str = ""
+    create: list[int] = field(default_factory=list[int])
+    replace: list[InstanceView] = field(default_factory=list[InstanceView])
+    delete: list[InstanceView] = field(default_factory=list[InstanceView])
+    keep: list[InstanceView] = field(default_factory=list[InstanceView])
+    unplaced: list[int] = field(default_factory=list[int])
+    moved: bool = False
+    refused: list[Refused] = field(default_factory=list[Refused])
+
+    @property
+    def city(self) -> str:
+        """Where it is."""
+        return self.deployment.spec.city_code
+
+    @property
+    def make(self) -> list[int]:
+        """Ordinals of Instances that would be made."""
+        return sorted([*self.create, *(view.ordinal for view in self.replace)])
+
+    @property
+    def wanted(self) -> list[int]:
+        """Ordinals that need a node, and room in quotas."""
+        return sorted([*self.make, *self.unplaced])
+
+    @property
+    def going(self) -> list[InstanceView]:
+        """Instances that would no longer be there."""
+        return [*self.delete, *self.replace]
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would happen."""
+        return bool(self.create or self.replace or self.delete)
+
+    def refuse(self, refusal: Refusal, count: int | None = None) -> None:
+        """Something cannot run: so many of the instances, or all that would be made."""
+        start = "" if count is None else f"{count} of {self.goal.desired} instances: "
+        number = len(self.wanted) if count is None else count
+        self.refused.append(Refused(refusal.reason, start + refusal.message, refusal.change, number))
+
+    def as_plan(self) -> CityPlan:
+        """Its numbers."""
+        return CityPlan(
+            self.city,
+            len(self.create),
+            len(self.replace),
+            len(self.delete),
+            len(self.keep),
+            self.goal.desired if self.moved else 0,
+            self.refused,
+        )
+
+
+def difference(deployment: WorkloadDeployment, present: Iterable[InstanceView]) -> Difference:
+    """What would become of the Instances that are there, and which others there would be."""
+    found = Difference(deployment, Goal.of(deployment.spec))
+    taken: set[int] = set()
+    for view in sorted(present, key=lambda view: (view.deleting, not view.ready, view.name)):
+        if view.deleting or not 0 <= view.ordinal < found.goal.desired or view.ordinal in taken:
+            found.delete.append(view)
+            continue
+        taken.add(view.ordinal)
+        (found.keep if view.template_hash == found.goal.template_hash else found.replace).append(view)
+    found.create = [ordinal for ordinal in range(found.goal.desired) if ordinal not in taken]
+    return found

@@ -1,0 +1,91 @@
+"""Whether nodes have room for Instances that would be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.schema import JsonObject
+from tarmac.api.shared import LocationReference
+from tarmac.decide import reasons
+from tarmac.decide.children.instances import instance_document
+from tarmac.decide.children.pods import pod_of
+from tarmac.decide.children.resources import Amounts, instance_amounts
+from tarmac.decide.explain.changes import usual_change
+from tarmac.decide.explain.stage import Stage
+from tarmac.decide.explain.world import CLAIMS, INSTANCE_TYPES, PODS, World
+from tarmac.decide.plans.difference import Difference
+from tarmac.decide.scheduling import Pod
+from tarmac.decide.verdict import Refusal, Verdict
+
+
+def amounts_of(world: World, found: Difference) -> Amounts | None:
+    """What one Instance has; None when its type does not exist, which is then refused."""
+    runtime = found.deployment.spec.template.spec.runtime
+    amounts = instance_amounts(runtime, lambda name: INSTANCE_TYPES.get(world, name))
+    if amounts is None:
+        written = runtime.resources.instance_type
+        message = f"Instance type {written} does not exist."
+        change = usual_change(reasons.INSTANCE_TYPE_NOT_FOUND)
+        found.refuse(Refusal(reasons.INSTANCE_TYPE_NOT_FOUND, message, change=change))
+    return amounts
+
+
+def unplaced(world: World, found: Difference) -> list[int]:
+    """Ordinals of Instances that would stay as they are and wait for a node."""
+    namespace = found.deployment.metadata.namespace
+    pods = ((view.ordinal, PODS.get(world, f"{namespace}/{view.name}")) for view in found.keep if not view.ready)
+    return [ordinal for ordinal, pod in pods if pod is None or not pod["spec"].get("nodeName")]
+
+
+def make_room(world: World, stage: Stage, found: Difference) -> None:
+    """Take away what would go."""
+    namespace = found.deployment.metadata.namespace
+    for view in found.going:
+        pod = PODS.get(world, f"{namespace}/{view.name}")
+        if pod is not None:
+            stage.cluster.remove_pod(pod["metadata"]["uid"])
+
+
+def take_room(world: World, stage: Stage, found: Difference, amounts: Amounts, ordinals: Iterable[int]) -> None:
+    """Put what would be made onto nodes; what fits nowhere is refused."""
+    refusals: list[Refusal] = []
+    for turn, read in enumerate(_pods(world, stage, found, amounts, ordinals)):
+        choice = stage.scheduler.choose(read.value, turn) if read.value is not None else None
+        if read.value is not None and choice is not None and choice.value is not None:
+            stage.cluster.add_pod(read.value, choice.value)
+        else:
+            refusals.append((choice or read).refusals[0])
+    if refusals:
+        found.refuse(refusals[0], len(refusals))
+
+
+def _pods(
+    world: World, stage: Stage, found: Difference, amounts: Amounts, ordinals: Iterable[int]
+) -> Iterator[Verdict[Pod]]:
+    """The Pods at these ordinals. Without disks they differ in nothing that matters, and one is read for all."""
+    alike = all(volume.disk is None for volume in found.deployment.spec.template.spec.volumes)
+    location = LocationReference(found.location)
+    read: Verdict[Pod] = Verdict(None)
+    for ordinal in ordinals:
+        if read.value is None or not alike:
+            instance = instance_document(found.deployment, location, ordinal, found.goal.template_hash, (), {})
+            read = stage.read(_pod(world, instance, amounts))
+        uid = f"{found.deployment.metadata.namespace}/{found.deployment.metadata.name}/{ordinal}"
+        yield Verdict(replace(read.value, uid=uid)) if read.value is not None else read
+
+
+def _pod(world: World, instance: Instance, amounts: Amounts) -> JsonObject:
+    """The Instance's Pod, without the disks that are yet to be made wherever it goes."""
+    pod = pod_of(instance, amounts)
+    pod["metadata"]["uid"] = ""
+    pod["spec"]["volumes"] = [volume for volume in pod["spec"]["volumes"] if not _is_new(world, instance, volume)]
+    return pod
+
+
+def _is_new(world: World, instance: Instance, volume: JsonObject) -> bool:
+    claim = volume.get("persistentVolumeClaim")
+    if claim is None:
+        return False
+    return world.get(CLAIMS.resource, f"{instance.metadata.namespace}/{claim['claimName']}") is None

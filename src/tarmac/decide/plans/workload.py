@@ -1,0 +1,156 @@
+"""The plan of one Workload."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from tarmac.api.compute.answers import CityPlan, Refused
+from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
+from tarmac.decide import reasons
+from tarmac.decide.children.deployments import Child, document
+from tarmac.decide.children.goal import Goal, goal_of
+from tarmac.decide.explain.deployments import instances_of
+from tarmac.decide.explain.places import in_cities, places_of
+from tarmac.decide.explain.stage import Stage
+from tarmac.decide.explain.workloads import deployments_of, missing_networks
+from tarmac.decide.explain.world import World
+from tarmac.decide.placement import Place, location_for
+from tarmac.decide.plans.difference import Difference, difference
+from tarmac.decide.plans.quota import grant
+from tarmac.decide.plans.room import amounts_of, make_room, take_room, unplaced
+from tarmac.decide.verdict import Refusal
+
+_LONG_AGO = 1e9  # a city that is taken away in a plan was lost so long ago that everything has moved
+
+
+def plan_workload(world: World, workload: Workload, without: Collection[str] = ()) -> list[CityPlan]:
+    """What would happen in each city if the Workload were stored as given, and these cities were lost.
+
+    A Workload that exists must carry its uid, by which its deployments are found.
+    """
+    existing = deployments_of(world, workload)
+    goal = goal_of(workload, _places(world, without), existing, world.now)
+    stage = Stage(world, in_cities(world, {child.city for child in goal.children.values()} - {*without}))
+    found = list(_differences(world, workload, goal, existing))
+    _locate(workload, goal, _places(world, without, stage), found)
+    _refuse_what_is_blocked(world, workload, found)
+    _make(world, stage, workload.metadata.namespace, [each for each in found if not each.refused])
+    return [*_merged([*found, *_leaving(world, goal, existing)]), *_nowhere(goal)]
+
+
+def _places(world: World, without: Collection[str], stage: Stage | None = None) -> list[Place]:
+    places = places_of(world, stage)
+    lost = world.now - _LONG_AGO
+    return [replace(each, ready=False, since=lost) if each.city in without else each for each in places]
+
+
+def _differences(
+    world: World, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]
+) -> Iterator[Difference]:
+    """One for each deployment that there would be."""
+    present = {each.metadata.name: each for each in existing if each.metadata.deletion_timestamp is None}
+    for name, child in goal.children.items():
+        known = present.get(name)
+        deployment = _as_it_would_be(workload, child, known)
+        found = difference(deployment, instances_of(world, known) if known else ())
+        found.moved = bool(child.moved_from)
+        found.unplaced = unplaced(world, found)
+        yield found
+
+
+def _as_it_would_be(workload: Workload, child: Child, known: WorkloadDeployment | None) -> WorkloadDeployment:
+    """The deployment with what its Workload would write; what scaling and the scheduler wrote stays."""
+    wanted = document(workload, child)
+    if known is None:
+        return wanted
+    spec = msgspec.structs.replace(wanted.spec, replicas=known.spec.replicas)
+    return WorkloadDeployment(metadata=known.metadata, spec=spec, status=known.status)
+
+
+def _locate(workload: Workload, goal: Goal, places: Sequence[Place], found: Sequence[Difference]) -> None:
+    """Give each deployment its Location, or say why it has none."""
+    lost = {place.city for place in places} - {place.city for place in places if place.ready}
+    placements = {placement.name: placement for placement in workload.spec.placements}
+    for each in found:
+        placement = placements[each.deployment.spec.placement_name]
+        status = each.deployment.status
+        if each.city in lost:
+            _lose(each, goal, placement)
+        elif status is not None and status.location is not None:
+            each.location = status.location.name
+        else:
+            verdict = location_for(placement, each.city, places)
+            each.location = verdict.value or ""
+            if verdict.value is None:
+                each.refuse(verdict.refusals[0])
+
+
+def _lose(found: Difference, goal: Goal, placement: Placement) -> None:
+    """Nothing runs in a lost city; what its policy does not start elsewhere is refused."""
+    city, policy = found.city, placement.on_city_loss
+    complaints = [each for each in goal.blocks[placement.name] if each.where == city and each.rule == "onCityLoss"]
+    if not complaints and (policy is None or policy.policy == "Stay"):
+        change = "Set onCityLoss.policy to Move and name cities to start the instances elsewhere."
+        message = f"{city} is lost; its instances wait for it."
+        complaints = [Refusal(reasons.CITY_LOST, message, city, "onCityLoss", change)]
+    for complaint in complaints:
+        found.refuse(complaint, found.goal.desired)
+    found.create, found.replace, found.keep = [], [], []
+
+
+def _refuse_what_is_blocked(world: World, workload: Workload, found: Sequence[Difference]) -> None:
+    """A missing network or a pause stops every change."""
+    block = missing_networks(world, workload)
+    if block is None and workload.spec.paused:
+        block = Refusal(reasons.PAUSED, "Rollout and scaling are paused.", change="Set spec.paused to false.")
+    if block is not None:
+        for each in found:
+            if each.changes and not each.refused:
+                each.refuse(block)
+
+
+def _make(world: World, stage: Stage, namespace: str, found: Sequence[Difference]) -> None:
+    """Check that what would be made has room, in quotas and on nodes."""
+    wishes = [(each, amounts) for each in found if (amounts := amounts_of(world, each)) is not None]
+    for each, _ in wishes:
+        make_room(world, stage, each)
+    for each, amounts, ordinals in grant(world, namespace, wishes):
+        take_room(world, stage, each, amounts, ordinals)
+
+
+def _leaving(world: World, goal: Goal, existing: Sequence[WorkloadDeployment]) -> Iterator[Difference]:
+    """Deployments that would go altogether."""
+    for deployment in existing:
+        if deployment.metadata.name not in goal.children:
+            found = difference(deployment, ())
+            found.create, found.delete = [], instances_of(world, deployment)
+            yield found
+
+
+def _nowhere(goal: Goal) -> Iterator[CityPlan]:
+    """Placements, or parts of them, that mean no city."""
+    for name, blocks in goal.blocks.items():
+        for block in blocks:
+            if block.where not in goal.cities[name]:
+                yield CityPlan("", refused=[Refused(block.reason, block.message, block.change)])
+
+
+def _merged(found: Sequence[Difference]) -> list[CityPlan]:
+    """One entry for each city, in the order in which they come."""
+    by_city: dict[str, CityPlan] = {}
+    for each in found:
+        more = each.as_plan()
+        known = by_city.get(more.city, CityPlan(more.city))
+        by_city[more.city] = CityPlan(
+            more.city,
+            known.create + more.create,
+            known.replace + more.replace,
+            known.delete + more.delete,
+            known.keep + more.keep,
+            known.moved + more.moved,
+            [*known.refused, *more.refused],
+        )
+    return list(by_city.values())

@@ -1,0 +1,80 @@
+"""`workloads/NAME/plan`: what a manifest would do, answered without storing anything.
+
+The manifest goes the whole way of a write (decoding, defaults, admission, validation) as a dry run, and the object that
+would be stored is planned on what the store holds. `?without=LHR,SEA` plans as if those cities were lost.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from tarmac.api.compute.answers import Cause, Plan
+from tarmac.api.compute.names import API_VERSION
+from tarmac.api.compute.workload import Workload
+from tarmac.api.declare import decode
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, Forbidden, Invalid
+from tarmac.decide.plans import plan_workload
+from tarmac.server.http.messages import Request, Response
+from tarmac.server.printing.answers import document
+from tarmac.server.routes import Route
+from tarmac.server.storage.bodies import read_object
+from tarmac.server.storage.creating import create_object
+from tarmac.server.storage.options import write_options
+from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.updating import check_name, rewrite, rules_of
+from tarmac.server.subresources.why import StoreWorld
+from tarmac.store.interface import Entry
+
+
+def plan_route(served: Served) -> Route:
+    """POST of `NAME/plan` with a Workload."""
+    return {"create": partial(_plan, served)}
+
+
+async def _plan(served: Served, request: Request) -> Response:
+    options = write_options("CreateOptions", request)._replace(dry_run=True)
+    call = Call(served, request, options)
+    try:
+        entry = await _dry_run(call)
+    except (Invalid, Forbidden) as error:
+        plan = Plan(accepted=False, causes=_causes(error))
+    else:
+        workload = decode(Workload, served.load(entry))
+        world = StoreWorld(served.store, served.services.clock.now())
+        plan = Plan(accepted=True, cities=plan_workload(world, workload, _cities(request)))
+    body: JsonObject = {"kind": "Plan", "apiVersion": API_VERSION, **msgspec.to_builtins(plan)}
+    return document(request, body, 200, call.warnings)
+
+
+async def _dry_run(call: Call) -> Entry:
+    """The object that a write of the manifest would store: all of it, but for what others own."""
+    exists = call.served.head(call.key) is not None
+    # Admission is asked about the write itself, not about the question.
+    call.info = call.info._replace(subresource="", verb="update" if exists else "create")
+    obj = read_object(call)
+    check_name(call, obj)
+    if not exists:
+        for field in ("uid", "resourceVersion"):
+            obj["metadata"].pop(field, None)
+        return await create_object(call, obj)
+
+    def change(old: JsonObject, _: Entry) -> JsonObject:
+        return {**obj, "metadata": {**obj["metadata"], "resourceVersion": old["metadata"]["resourceVersion"]}}
+
+    return await rewrite(call, change, rules_of(call.served))
+
+
+def _cities(request: Request) -> set[str]:
+    named = [city for value in request.params().get("without", ()) for city in value.split(",")]
+    return {city.strip().upper() for city in named if city.strip()}
+
+
+def _causes(error: ApiError) -> list[Cause]:
+    causes = (error.details or {}).get("causes") or [{"message": error.message}]
+    return [
+        Cause(each.get("field", ""), each.get("reason", error.status_reason), each.get("message", ""))
+        for each in causes
+    ]
