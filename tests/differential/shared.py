@@ -14,6 +14,7 @@ SECRETS = f"{CORE}/secrets"
 ACCOUNTS = f"{CORE}/serviceaccounts"
 EVENTS = f"{CORE}/events"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/$ns/roles"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/$ns/rolebindings"
 BUDGETS = "/apis/policy/v1/namespaces/$ns/poddisruptionbudgets"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/$ns/leases"
 COMPUTE = "/apis/compute.datumapis.com/v1alpha"
@@ -57,6 +58,15 @@ def role(name: str = "a", rules: Json = None, **metadata: Any) -> Json:
     rules = rules if rules is not None else [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
     kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
     return {**kind, "metadata": meta(name, **metadata), "rules": rules}
+
+
+def role_binding(name: str, cluster_role: str) -> Json:
+    """A RoleBinding of one user."""
+    return {
+        "metadata": meta(name),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": cluster_role},
+        "subjects": [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}],
+    }
 
 
 def workload(name: str = "a", replicas: int = 1, **metadata: Any) -> Json:

@@ -72,4 +72,17 @@ CASES = feature(
     granting_more_than_one_has=_as_visitor(create(ROLES, role())),
     a_namespace_for_a_cluster_kind=get("/api/v1/namespaces/$ns/nodes"),
     a_cluster_path_for_a_namespaced_kind=create("/api/v1/configmaps", config_map()),
+    a_log_of_a_pod_without_a_node=(create(PODS, pod()), get(f"{PODS}/a/log")),
+    a_log_of_nothing=get(f"{PODS}/a/log"),
+    options=Step("OPTIONS", MAPS),
+    head=(create(MAPS, config_map()), Step("HEAD", f"{MAPS}/a")),
+    impersonating_a_group=get(f"{PODS}?labelSelector=x=y").having(
+        {"Impersonate-User": "visitor", "Impersonate-Group": "system:masters"}
+    ),
+    a_trailing_slash=get(f"{MAPS}/?labelSelector=x=y"),
+    an_annotation_that_is_too_large=create(MAPS, config_map(annotations={"k": "x" * (257 << 10)})),
+    a_duplicate_port=create(SERVICES, service(spec={"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]})),
+    a_node_port_out_of_range=create(
+        SERVICES, service(spec={"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]})
+    ),
 )

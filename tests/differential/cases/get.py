@@ -6,6 +6,7 @@ from tests.differential.shared import (
     MAPS,
     PODS,
     ROLES,
+    SECRETS,
     SERVICES,
     WORKLOADS,
     config_map,
@@ -35,4 +36,7 @@ CASES = feature(
     at_a_version_that_is_no_number=(create(MAPS, config_map()), get(f"{MAPS}/a?resourceVersion=abc")),
     in_a_form_nobody_knows=(create(MAPS, config_map()), get(f"{MAPS}/a").accepting("text/csv")),
     with_unknown_parameters=(create(MAPS, config_map()), get(f"{MAPS}/a?pretty=false&unheard=of")),
+    a_secret=(create(SECRETS, {"metadata": {"name": "a"}, "stringData": {"k": "v"}}), get(f"{SECRETS}/a")),
+    ephemeral_containers=(create(PODS, pod()), get(f"{PODS}/a/ephemeralcontainers")),
+    prettily=(create(MAPS, config_map()), get(f"{MAPS}/a?pretty=true")),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.differential.shared import MAPS, PODS, SERVICES, WORKLOADS, config_map, pod, service, workload
+from tests.differential.shared import CORE, MAPS, PODS, SERVICES, WORKLOADS, config_map, pod, service, workload
 from tests.differential.steps import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, apply, create, feature, get, patch, put
 
 _RV = "metadata.resourceVersion"
@@ -76,4 +76,24 @@ CASES = feature(
     of_a_kind_without_one=(create(MAPS, config_map()), get(f"{MAPS}/a/status")),
     of_nothing=put(f"{PODS}/a/status", pod()),
     cannot_be_created=(create(PODS, pod()), create(f"{PODS}/a/status", pod())),
+    of_a_node=(
+        create("/api/v1/nodes", {"metadata": {"name": "$ns"}, "status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}),
+        patch(
+            STRATEGIC_PATCH,
+            "/api/v1/nodes/$ns/status",
+            {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "R", "message": "m"}]}},
+        ),
+        get("/api/v1/nodes/$ns"),
+    ),
+    of_a_claim=(
+        create(
+            f"{CORE}/persistentvolumeclaims",
+            {
+                "metadata": {"name": "a"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+            },
+        ),
+        patch(MERGE_PATCH, f"{CORE}/persistentvolumeclaims/a/status", {"status": {"phase": "Bound"}}),
+    ),
+    of_a_namespace=patch(MERGE_PATCH, "/api/v1/namespaces/$ns/status", {"status": {"phase": "Active"}}),
 )

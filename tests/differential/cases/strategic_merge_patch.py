@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.differential.shared import MAPS, PODS, ROLES, SERVICES, WORKLOADS, config_map, pod, role, service, workload
+from tests.differential.shared import (
+    ACCOUNTS,
+    MAPS,
+    PODS,
+    ROLES,
+    SERVICES,
+    WORKLOADS,
+    config_map,
+    pod,
+    role,
+    service,
+    workload,
+)
 from tests.differential.steps import STRATEGIC_PATCH, Step, create, feature, patch
 
 _POD = create(PODS, pod(spec={"tolerations": [{"key": "x", "operator": "Exists", "effect": "NoSchedule"}]}))
@@ -64,4 +76,16 @@ CASES = feature(
     ),
     a_workload_has_no_such_patch=(create(WORKLOADS, workload()), _strategic(f"{WORKLOADS}/a", {"spec": {}})),
     of_nothing=_strategic(f"{MAPS}/a", {"data": {}}),
+    an_environment_variable=(
+        create(PODS, pod()),
+        _strategic(f"{PODS}/a", {"metadata": {"annotations": {"x": "y"}, "labels": {"$patch": "replace", "z": "w"}}}),
+    ),
+    keys_are_kept_by_name_only=(
+        create(MAPS, config_map(data={"k": "v", "l": "w"})),
+        _strategic(f"{MAPS}/a", {"data": {"$retainKeys": ["l"], "l": "x"}}),
+    ),
+    an_account_and_its_secrets=(
+        create(ACCOUNTS, {"metadata": {"name": "b"}, "imagePullSecrets": [{"name": "x"}]}),
+        _strategic(f"{ACCOUNTS}/b", {"imagePullSecrets": [{"name": "y"}]}),
+    ),
 )

@@ -65,4 +65,19 @@ CASES = feature(
         _token(audiences=["vault"]).viewing(claims).keep(token="status.token"),
         _as_robot(get(PODS)),
     ),
+    is_reviewed=(
+        _ACCOUNT,
+        _KEPT,
+        create("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "$token"}}).viewing(
+            lambda body: body["status"]
+        ),
+    ),
+    that_is_none_is_reviewed=create("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "nonsense"}}),
+    lets_ask_what_one_may_do=(
+        _ACCOUNT,
+        _KEPT,
+        _as_robot(
+            create("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {"namespace": "$ns"}})
+        ).viewing(lambda body: [body["kind"], sorted(body["status"]), body["status"]["incomplete"]]),
+    ),
 )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from tests.differential.shared import (
+    BINDINGS,
     LEASES,
     MAPS,
     PODS,
     ROLES,
+    SECRETS,
     SERVICES,
     WORKLOADS,
     config_map,
     pod,
     role,
+    role_binding,
     service,
     workload,
 )
@@ -77,4 +80,26 @@ CASES = feature(
         put(f"{MAPS}/a", config_map(data={"k": "w"})),
     ),
     to_something_invalid=(create(MAPS, config_map()), put(f"{MAPS}/a", config_map(data={"bad key": "v"}))),
+    that_creates_a_service=put(f"{SERVICES}/a", service()),
+    the_type_of_a_secret=(
+        create(SECRETS, {"metadata": {"name": "a"}, "type": "example.com/x"}),
+        put(f"{SECRETS}/a", {"metadata": {"name": "a"}, "type": "example.com/y"}),
+    ),
+    text_into_a_secret=(
+        create(SECRETS, {"metadata": {"name": "a"}, "data": {"k": "dg=="}, "stringData": {"l": "w"}}),
+        put(f"{SECRETS}/a", {"metadata": {"name": "a"}, "stringData": {"k": "x"}}),
+    ),
+    the_role_of_a_binding=(
+        create(BINDINGS, role_binding("a", "view")),
+        put(f"{BINDINGS}/a", role_binding("a", "edit")),
+    ),
+    by_a_program_with_a_long_name=(
+        create(MAPS, config_map()).having({"User-Agent": "kubectl/v1.35.0 (linux/amd64) kubernetes/abc"}),
+        put(f"{MAPS}/a", config_map(data={"k": "v"})).having({"User-Agent": "Mozilla/5.0 (X11)"}),
+    ),
+    of_managed_fields=(
+        create(MAPS, config_map(data={"k": "v"})),
+        put(f"{MAPS}/a", config_map(data={"k": "v"}, managedFields=[{}])),
+        put(f"{MAPS}/a", config_map(data={"k": "w"})),
+    ),
 )

@@ -85,4 +85,30 @@ CASES = feature(
         watch("/api/v1/watch/namespaces/$ns/configmaps/a", events=1),
     ),
     a_create_nobody_made=watch(f"{MAPS}/nothing?timeoutSeconds=1", events=1),
+    over_all_namespaces=(
+        create(ROLES, role(labels={"of": "$ns"})).keep(rv=_RV),
+        watch(
+            "/apis/rbac.authorization.k8s.io/v1/roles?labelSelector=of=$ns&resourceVersion=$rv",
+            delete(f"{ROLES}/a"),
+            events=1,
+        ),
+    ),
+    a_namespace=(
+        get("/api/v1/namespaces/$ns").keep(rv=_RV),
+        watch(
+            "/api/v1/namespaces?fieldSelector=metadata.name=$ns&resourceVersion=$rv",
+            patch(MERGE_PATCH, "/api/v1/namespaces/$ns", {"metadata": {"labels": {"x": "y"}}}),
+            events=1,
+        ),
+    ),
+    one_workload_by_its_name=(
+        create(WORKLOADS, workload()).keep(rv=_RV),
+        watch(
+            f"{WORKLOADS}?fieldSelector=metadata.name=a&resourceVersion=$rv",
+            delete(f"{WORKLOADS}/a"),
+            events=1,
+        ),
+    ),
+    in_yaml=watch(f"{ROLES}?timeoutSeconds=1", events=1).accepting("application/yaml"),
+    with_a_time_limit_that_is_no_number=watch(f"{ROLES}?timeoutSeconds=soon", events=1),
 )

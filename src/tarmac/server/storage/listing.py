@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from tarmac.api.status import ApiError, BadRequest, Gone, Timeout
@@ -171,11 +172,11 @@ def _slice(page: Page, selection: Selection, options: ListOptions) -> Slice:
         more = page.remaining
         next_token = token(entries[-1].name, page.revision) if limit and more else ""
         return Slice(entries, page.revision, next_token, more if next_token else None)
-    entries = [entry for entry in entries if selection.matches(entry)]
-    if not limit or len(entries) <= limit:
-        return Slice(entries, page.revision, "", None)
-    entries = entries[:limit]
-    return Slice(entries, page.revision, token(entries[-1].name, page.revision), None)
+    matching = (entry for entry in entries if selection.matches(entry))
+    taken = list(islice(matching, limit) if limit else matching)
+    # What comes after a full page is not looked at: there may be more, and nobody knows how many.
+    more = bool(limit) and len(taken) == limit and taken[-1] is not entries[-1]
+    return Slice(taken, page.revision, token(taken[-1].name, page.revision) if more else "", None)
 
 
 def too_large(wanted: int, current: int) -> ApiError:

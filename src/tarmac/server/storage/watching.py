@@ -74,9 +74,7 @@ def _query(served: Served, request: Request) -> Query:
     options = list_options(request, watch=True)
     shape = shape_of(request)
     if shape.yaml:
-        raise NotAcceptable(
-            "406: Not Acceptable\n\nAvailable representations: application/json;stream=watch", details={}
-        )
+        raise NotAcceptable("only the following media types are accepted: application/json;stream=watch")
     try:
         revision = parse_revision(options.resource_version)
     except ValueError as error:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, ServiceUnavailable
-from tarmac.server.http.messages import Answer, Request
+from tarmac.server.http.messages import Answer, Request, Response
 from tarmac.server.routes import Route
 from tarmac.server.storage.served import Served
 
@@ -46,6 +46,8 @@ def _connect(served: Served, connections: NodeConnections, request: Request) -> 
     if entry is None:
         raise served.not_found(info.name)
     obj = served.load(entry)
+    if info.subresource == "log" and not obj["spec"].get("nodeName"):
+        return Response(204, b"", "")  # nothing has run, so nothing was said
     node = _node_of(served.resource.kind, obj)
     answer = connections.forward(node, request, obj)
     if answer is None:
