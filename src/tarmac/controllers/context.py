@@ -12,6 +12,7 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.metrics import ClientMetrics
 from tarmac.controllers.addressbook import AddressBook
+from tarmac.controllers.autoscaler.sources import MetricsSource
 
 Sign = Callable[[str, list[str], int | None], str]
 """sign(request PEM, usages, expiration in seconds or None) -> certificate PEM.
@@ -25,6 +26,7 @@ class Settings:
     """What an operator may choose. Seconds."""
 
     node_grace: float = 40.0  # how long nothing may be heard from a node before it counts as silent
+    metrics_url: str = ""  # Prometheus for external metrics of places that name none of their own
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Context:
     sign: Sign | None = None  # None: certificates are approved but not signed here
     scheduler_names: frozenset[str] = frozenset(("tarmac", "default-scheduler"))  # whose pods are given nodes here
     settings: Settings = Settings()
+    metrics_source: MetricsSource | None = None  # None: Prometheus and the server's own resource metrics
 
     @cached_property
     def addresses(self) -> AddressBook:

@@ -16,6 +16,8 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.metrics import ClientMetrics
+from tarmac.controllers.autoscaler.controller import AutoscalerController
+from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.context import Context, Settings, Sign
 from tarmac.controllers.deployment.controller import DeploymentController
@@ -65,6 +67,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "location": LocationController,
     "node": NodeController,
     "quota": QuotaController,
+    "autoscaler": AutoscalerController,
 }
 
 
@@ -89,6 +92,7 @@ class Manager:
         sign: Sign | None = None,
         elector: Elector | None = None,
         settings: Settings | None = None,
+        metrics_source: MetricsSource | None = None,
         controllers: Mapping[str, Build] = CONTROLLERS,
     ) -> None:
         self.metrics = ClientMetrics()
@@ -98,6 +102,7 @@ class Manager:
         self._sign = sign
         self._elector = elector
         self._settings = settings or Settings()
+        self._metrics_source = metrics_source
         self._controllers = controllers
         if elector is not None:
             self.metrics.electors.append(elector)
@@ -119,7 +124,16 @@ class Manager:
         informers = Informers(client)
         self.metrics.informers.append(informers)
         recorder = Recorder(client, COMPONENT)
-        context = Context(client, informers, recorder, self.metrics, self._root_ca, self._sign, settings=self._settings)
+        context = Context(
+            client,
+            informers,
+            recorder,
+            self.metrics,
+            self._root_ca,
+            self._sign,
+            settings=self._settings,
+            metrics_source=self._metrics_source,
+        )
         runnables = [self._controllers[name](context) for name in self._names]
         async with asyncio.TaskGroup() as group:
             group.create_task(informers.run())

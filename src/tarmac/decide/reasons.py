@@ -84,6 +84,7 @@ NETWORK_CONTEXT_READY = fine("NetworkContextReady", "The network is usable at th
 SUBNET_READY = fine("SubnetReady", "The subnet is usable.")
 PREFIX_ALLOCATED = fine("PrefixAllocated", "The subnet has a range of addresses.")
 QUOTA_AVAILABLE = fine("QuotaAvailable", "The quota has room for the instance.")
+AUTOSCALER_READY = fine("AutoscalerReady", "Every metric could be read.")
 WITHIN_SCALING_LIMITS = fine("WithinScalingLimits", "The number of instances is what the metrics ask for.")
 
 # What happened, for events.

@@ -19,7 +19,7 @@ from tarmac.client.targets import NODES, PODS, dynamic
 from tarmac.controllers.scheduler.backlog import Backlog, Waiter
 from tarmac.controllers.scheduler.disks import Disks
 from tarmac.controllers.scheduler.podfacts import PodFacts, read_facts
-from tarmac.decide.scheduling import Cluster, Demands, Pod, node_of
+from tarmac.decide.scheduling import Cluster, Demands, Disk, Pod, node_of
 from tarmac.decide.verdict import Verdict
 
 RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
@@ -66,12 +66,16 @@ class State:
         """The pod of a waiter as decisions see it; a "no" when one of its disks cannot be had."""
         if waiter.pod is not None and waiter.read_at == self._nudges:
             return Verdict(waiter.pod)
-        obj = self.pods.cache.get(waiter.key) or {}
-        disks = self.disks.of(obj)
-        if disks.value is None:
-            return Verdict(None, disks.refusals)
-        waiter.pod, waiter.read_at = self._demands.pod(obj, self._handler(obj), disks.value), self._nudges
-        waiter.claims = self.disks.unplaced(obj)
+        item = self.pods.cache.item(waiter.key)
+        assert item is not None, "only pods that wait are read"
+        obj: JsonObject = _decode(item.raw)
+        disks: tuple[Disk, ...] = ()
+        if obj["spec"].get("volumes"):
+            found = self.disks.of(obj)
+            if found.value is None:
+                return Verdict(None, found.refusals)
+            disks, waiter.claims = found.value, self.disks.unplaced(obj)
+        waiter.pod, waiter.read_at = self._demands.pod(obj, self._handler(obj), disks), self._nudges
         return Verdict(waiter.pod)
 
     def place(self, pod: Pod, node: str) -> None:

@@ -1,0 +1,1 @@
+"""As many instances in each city as its metrics ask for, written through `/scale` and nowhere else."""

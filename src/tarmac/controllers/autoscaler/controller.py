@@ -1,0 +1,175 @@
+"""Looks at the metrics of every deployment that has some, every fifteen seconds, and scales it.
+
+The number is written through `/scale` only, so nobody else's fields are touched and nobody resets it. What was
+recommended before is kept in memory; after a start the number as it is then counts as recommended, so a restart never
+scales down at once. A deployment that is paused, has no place yet or is being deleted is left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tarmac.api.compute.names import API_VERSION, LABEL_DEPLOYMENT_UID
+from tarmac.api.compute.workload import WorkloadDeployment, WorkloadDeploymentStatus
+from tarmac.api.shared import Condition, ObjectMeta
+from tarmac.api.status import Conflict
+from tarmac.client.cache import by_label
+from tarmac.client.controller import RetryAfter
+from tarmac.client.targets import dynamic
+from tarmac.controllers.autoscaler.readings import Readings
+from tarmac.controllers.autoscaler.served import ServedMetrics
+from tarmac.controllers.conditions import with_condition
+from tarmac.controllers.context import Context
+from tarmac.controllers.targets import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, LOCATIONS
+from tarmac.controllers.writing import write_status
+from tarmac.decide import reasons
+from tarmac.decide.children.resources import instance_amounts
+from tarmac.decide.instances import read_instance
+from tarmac.decide.scaling import History, Outcome, Reading, scale
+from tarmac.decide.verdict import Refusal
+
+MANAGER = "tarmac-autoscaler"
+TICK = 15.0
+READY, LIMITED = "AutoscalingReady", "AutoscalingLimited"
+BY_DEPLOYMENT = "deployment"
+_UNREAD = (reasons.METRICS_UNAVAILABLE, reasons.TOO_FEW_METRICS)
+_LIMITS = (reasons.TOO_MANY_REPLICAS, reasons.TOO_FEW_REPLICAS, reasons.SCALE_RATE_LIMITED)
+
+
+@dataclass(slots=True)
+class _Past:
+    """What is remembered of a deployment between two looks."""
+
+    history: History
+    looked: float
+    reported: set[str] = field(default_factory=set[str])
+
+
+class AutoscalerController:
+    """Reconciles by the deployment's key."""
+
+    def __init__(self, context: Context) -> None:
+        client, informers = context.client, context.informers
+        self._clock = client.clock
+        self._url = context.settings.metrics_url
+        self._source = context.metrics_source or ServedMetrics(client)
+        self._deployments = client.resource(DEPLOYMENTS)
+        self._scales = client.resource(dynamic(API_VERSION, "workloaddeployments", "Scale"))
+        self._known = informers.informer(DEPLOYMENTS)
+        self._instances = informers.informer(INSTANCES)
+        self._instances.add_index(BY_DEPLOYMENT, by_label(LABEL_DEPLOYMENT_UID))
+        self._locations = informers.informer(LOCATIONS)
+        self._types = informers.informer(INSTANCE_TYPES)
+        self._past: dict[str, _Past] = {}  # by uid
+        self._controller = context.controller("autoscaler", self.reconcile)
+        self._controller.watches(self._known)
+        for informer in (self._instances, self._locations, self._types):
+            self._controller.awaits(informer)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            await self._controller.run()
+        finally:
+            await self._source.close()
+
+    async def reconcile(self, key: str) -> RetryAfter | None:
+        """Look at one deployment if its time has come; come back for the next look."""
+        deployment = self._known.get(key)
+        if deployment is None or not deployment.spec.scale_settings.metrics:
+            await self._forget(deployment)
+            return None
+        if not _is_scaled(deployment):
+            return RetryAfter(TICK)
+        past, now = self._remembered(deployment), self._clock.monotonic()
+        if now < past.looked + TICK:
+            return RetryAfter(past.looked + TICK - now)
+        readings = await self._read(deployment, past)
+        outcome = scale(deployment.spec.scale_settings, readings, _current(deployment), past.history, now)
+        past.history = outcome.history
+        metadata = await self._act(deployment, outcome, past)
+        past.looked = now
+        await self._explain(deployment, metadata, outcome)
+        return RetryAfter(TICK)
+
+    def _remembered(self, deployment: WorkloadDeployment) -> _Past:
+        past = self._past.get(deployment.metadata.uid)
+        if past is None:
+            now = self._clock.monotonic()
+            past = self._past[deployment.metadata.uid] = _Past(History.begin(_current(deployment), now), now - TICK)
+        return past
+
+    async def _read(self, deployment: WorkloadDeployment, past: _Past) -> list[Reading]:
+        items = self._instances.indexed(BY_DEPLOYMENT, deployment.metadata.uid)
+        requests = instance_amounts(deployment.spec.template.spec.runtime, self._types.get) or {}
+        instances = [read_instance(item.raw) for item in items]
+        past.reported &= {instance.name for instance in instances}
+        now = self._clock.now()
+        readings = Readings(self._source, deployment, instances, requests, past.reported, now)
+        return await readings.all(deployment.spec.scale_settings.metrics, self._url_for(deployment))
+
+    def _url_for(self, deployment: WorkloadDeployment) -> str:
+        """The Prometheus of the deployment's own Location, or else everybody's."""
+        status = deployment.status
+        reference = status.location if status is not None else None
+        location = self._locations.get(reference.name) if reference is not None else None
+        return (location.spec.metrics_url if location is not None else "") or self._url
+
+    async def _act(self, deployment: WorkloadDeployment, outcome: Outcome, past: _Past) -> ObjectMeta:
+        """Write the number if it changes; the deployment's metadata afterwards. Raises Conflict."""
+        current, own = _current(deployment), deployment.metadata
+        if outcome.replicas == current:
+            return own
+        patch = {"metadata": {"resourceVersion": own.resource_version}, "spec": {"replicas": outcome.replicas}}
+        written = await self._scales.patch(own.name, patch, own.namespace, subresource="scale", manager=MANAGER)
+        past.history = outcome.history.with_change(current, outcome.replicas, self._clock.monotonic())
+        return msgspec.structs.replace(own, resource_version=written["metadata"]["resourceVersion"])
+
+    async def _explain(self, deployment: WorkloadDeployment, metadata: ObjectMeta, outcome: Outcome) -> None:
+        known = deployment.status or WorkloadDeploymentStatus()
+        conditions = known.conditions
+        for condition in (_ready(outcome.refusals), _limited(outcome.refusals)):
+            condition.observed_generation = metadata.generation
+            conditions = with_condition(conditions, condition, self._clock.now())
+        status = msgspec.structs.replace(known, conditions=conditions)
+        try:
+            await write_status(self._deployments, metadata, deployment.status, status, MANAGER)
+        except Conflict:
+            return  # the number is written; the next look says the rest
+
+    async def _forget(self, deployment: WorkloadDeployment | None) -> None:
+        """A deployment that is gone, or is scaled by metrics no longer."""
+        if deployment is None or deployment.status is None:
+            return
+        self._past.pop(deployment.metadata.uid, None)
+        kept = [each for each in deployment.status.conditions if each.type not in (READY, LIMITED)]
+        if len(kept) != len(deployment.status.conditions):
+            status = msgspec.structs.replace(deployment.status, conditions=kept)
+            await write_status(self._deployments, deployment.metadata, deployment.status, status, MANAGER)
+
+
+def _is_scaled(deployment: WorkloadDeployment) -> bool:
+    placed = deployment.status is not None and deployment.status.location is not None
+    return placed and not deployment.spec.paused and deployment.metadata.deletion_timestamp is None
+
+
+def _current(deployment: WorkloadDeployment) -> int:
+    """The number that is wanted now, before bounds are applied."""
+    replicas = deployment.spec.replicas
+    return deployment.spec.scale_settings.min_replicas if replicas is None else replicas
+
+
+def _ready(refusals: tuple[Refusal, ...]) -> Condition:
+    unread = [refusal for refusal in refusals if refusal.reason in _UNREAD]
+    if unread:
+        return Condition(READY, "False", unread[0].reason, "; ".join(refusal.message for refusal in unread))
+    return Condition(READY, "True", reasons.AUTOSCALER_READY, "Every metric could be read.")
+
+
+def _limited(refusals: tuple[Refusal, ...]) -> Condition:
+    limit = next((refusal for refusal in refusals if refusal.reason in _LIMITS), None)
+    if limit is not None:
+        return Condition(LIMITED, "True", limit.reason, limit.message)
+    return Condition(LIMITED, "False", reasons.WITHIN_SCALING_LIMITS, "The number is what the metrics ask for.")

@@ -1,0 +1,195 @@
+"""A deployment with metrics is as large as they ask for; without readings it stays as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from tarmac.api.compute.names import API_VERSION
+from tarmac.api.schema import JsonObject
+from tarmac.apps.control_plane import CONTROLLING
+from tarmac.client.targets import dynamic
+from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered, Usage
+from tarmac.controllers.manager import Manager
+from tests.controllers.cities import Cities, condition, play
+from tests.controllers.planet import workload
+
+WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
+DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
+REST = "namespace,volume,workload,deployment,instance,scheduler,network,location,node,quota"
+REQUESTS = {
+    "external": {
+        "metric": {
+            "name": "http:requests:rate5m",
+            "selector": {"matchLabels": {"city": "{{ context.locality.cityCode }}", "app": "web"}},
+        },
+        "target": {"averageValue": "30"},
+    }
+}
+CPU = {"resource": {"name": "cpu", "target": {"averageUtilization": 50}}}
+
+
+class Load:
+    """What the world's metrics say: requests by query, and how much each pod uses."""
+
+    def __init__(self) -> None:
+        self.requests: dict[str, int] = {}
+        self.cpu: Callable[[str], int | None] = lambda _: None
+        self.pods: Callable[[], Coroutine[Any, Any, list[str]]]
+        self.clock: Callable[[], float]
+        self.asked: list[ExternalQuestion] = []
+
+    async def external(self, question: ExternalQuestion) -> Sequence[int]:
+        self.asked.append(question)
+        for city, value in self.requests.items():
+            if f'city="{city}"' in question.query:
+                return [value * 1000]
+        raise Unanswered("no such series")
+
+    async def usage(self, namespace: str, labels: str) -> Mapping[str, Usage]:
+        found = {name: self.cpu(name) for name in await self.pods()}
+        return {name: Usage({"cpu": use}, self.clock()) for name, use in found.items() if use is not None}
+
+    async def close(self) -> None:
+        pass
+
+
+def scaled(*metrics: JsonObject, cities: tuple[str, ...] = ("DFW",), **settings: Any) -> JsonObject:
+    made = workload(cities=cities, replicas=2, policy="Parallel")
+    made["spec"]["placements"][0]["scaleSettings"] |= {"maxReplicas": 10, "metrics": list(metrics), **settings}
+    return made
+
+
+async def replicas(cities: Cities) -> dict[str, int]:
+    found = (await cities.user.resource(DEPLOYMENTS).list("default")).items
+    return {each["spec"]["cityCode"]: each["status"]["readyReplicas"] for each in found}
+
+
+async def said(cities: Cities, kind: str) -> JsonObject:
+    found = (await cities.user.resource(DEPLOYMENTS).list("default")).items
+    return condition(found[0], kind)
+
+
+def scale(story: Callable[[Cities, Load], Coroutine[Any, Any, None]]) -> None:
+    """Play with an autoscaler that reads `Load`."""
+
+    async def with_load(cities: Cities) -> None:
+        load = Load()
+
+        async def pods() -> list[str]:
+            return [pod["metadata"]["name"] for pod in (await cities.pods.list("default")).items]
+
+        load.pods, load.clock = pods, cities.world.clock.now
+        client = cities.world.client("autoscaler", cities.world.link(CONTROLLING))
+        task = asyncio.create_task(Manager(client, "autoscaler", metrics_source=load).run())
+        await story(cities, load)
+        task.cancel()
+        await asyncio.wait([task])
+
+    play(REST, with_load)
+
+
+def test_each_city_follows_its_own_load_up_and_down() -> None:
+    async def story(cities: Cities, load: Load) -> None:
+        load.requests = {"DFW": 150, "LHR": 20}
+        await cities.user.resource(WORKLOADS).create(scaled(REQUESTS, cities=("DFW", "LHR")))
+        await cities.wait(90)
+        assert await replicas(cities) == {"DFW": 5, "LHR": 2}
+        assert load.asked[0].query in {f'http:requests:rate5m{{city="{city}",app="web"}}' for city in ("DFW", "LHR")}
+        load.requests["DFW"] = 60
+        await cities.wait(200)
+        assert (await replicas(cities))["DFW"] == 5  # a recent peak holds it up
+        await cities.wait(200)
+        assert (await replicas(cities))["DFW"] == 2
+
+    scale(story)
+
+
+def test_bounds_hold_and_are_told() -> None:
+    async def story(cities: Cities, load: Load) -> None:
+        load.requests = {"DFW": 900}
+        await cities.user.resource(WORKLOADS).create(scaled(REQUESTS))
+        await cities.wait(120)
+        assert await replicas(cities) == {"DFW": 10}
+        assert (await said(cities, "AutoscalingLimited"))["reason"] == "TooManyReplicas"
+        load.requests = {"DFW": 300}
+        await cities.wait(30)
+        assert (await said(cities, "AutoscalingLimited"))["status"] == "False"
+
+    scale(story)
+
+
+def test_metrics_that_cannot_be_read_change_nothing_and_are_told() -> None:
+    async def story(cities: Cities, load: Load) -> None:
+        load.requests = {"DFW": 150}
+        await cities.user.resource(WORKLOADS).create(scaled(REQUESTS))
+        await cities.wait(90)
+        load.requests = {}
+        await cities.wait(900)
+        assert await replicas(cities) == {"DFW": 5}
+        ready = await said(cities, "AutoscalingReady")
+        assert (ready["status"], ready["reason"]) == ("False", "MetricsUnavailable")
+        assert "no such series" in ready["message"]
+
+    scale(story)
+
+
+def test_processors_in_use_are_compared_with_what_instances_have() -> None:
+    async def story(cities: Cities, load: Load) -> None:
+        load.cpu = lambda _: 2000  # both processors of each, so twice the target
+        await cities.user.resource(WORKLOADS).create(scaled(CPU))
+        await cities.wait(60)
+        assert (await replicas(cities))["DFW"] >= 4
+        load.cpu = lambda _: 1000
+        await cities.wait(60)
+        steady = await replicas(cities)
+        await cities.wait(600)
+        assert await replicas(cities) == steady
+
+    scale(story)
+
+
+def test_the_workload_never_resets_the_number_and_pausing_stops_scaling() -> None:
+    async def story(cities: Cities, load: Load) -> None:
+        load.requests = {"DFW": 150}
+        workloads = cities.user.resource(WORKLOADS)
+        await workloads.create(scaled(REQUESTS))
+        await cities.wait(90)
+        await workloads.patch("web", {"metadata": {"labels": {"touched": "yes"}}, "spec": {"paused": True}}, "default")
+        await cities.wait(30)
+        load.requests = {"DFW": 300}
+        await cities.wait(300)
+        assert await replicas(cities) == {"DFW": 5}
+        await workloads.patch("web", {"spec": {"paused": False}}, "default")
+        await cities.wait(60)
+        assert await replicas(cities) == {"DFW": 10}
+
+    scale(story)
+
+
+def test_nothing_is_written_while_the_load_is_steady() -> None:
+    async def story(cities: Cities, load: Load) -> None:
+        load.requests = {"DFW": 90}
+        await cities.user.resource(WORKLOADS).create(scaled(REQUESTS))
+        await cities.wait(120)
+        before = (await cities.user.resource(DEPLOYMENTS).list("default")).items
+        await cities.wait(900)
+        assert (await cities.user.resource(DEPLOYMENTS).list("default")).items == before
+
+    scale(story)
+
+
+def test_conditions_go_with_the_metrics() -> None:
+    async def story(cities: Cities, load: Load) -> None:
+        load.requests = {"DFW": 90}
+        workloads = cities.user.resource(WORKLOADS)
+        await workloads.create(scaled(REQUESTS))
+        await cities.wait(60)
+        assert await said(cities, "AutoscalingReady")
+        placements = workload(replicas=2)["spec"]["placements"]
+        await workloads.patch("web", {"spec": {"placements": placements}}, "default")
+        await cities.wait(30)
+        assert not await said(cities, "AutoscalingReady")
+
+    scale(story)
