@@ -1,0 +1,194 @@
+"""No hot path doubles its cost unnoticed.
+
+Each path is run in process, with authorization, admission, validation, managed fields, audit and metrics on, and with
+the garbage collector watching, as in the product; only sockets and disk are left out. Its CPU time is compared with
+that of a fixed workload of the same nature, measured in the same rounds: the ratio is nearly the same on fast and slow,
+quiet and busy machines. The budgets are twice the ratios at the time of writing; `make bench` measures the promises
+themselves, and docs/numbers lists them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+import msgspec
+import pytest
+
+from tarmac.apps.control_plane import Address, Chosen, control_plane
+from tarmac.apps.layout import Layout
+from tarmac.server.app import ApiServer
+from tarmac.server.http.messages import Chunk, Request, Response, StreamResponse
+from tarmac.server.security.users import User
+
+pytestmark = pytest.mark.serial
+
+ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+ROUNDS = 15
+BATCH = 16  # writers at once
+LISTED = 500
+WATCHERS = 300
+
+# CPU time of one request as multiples of one turn of the yardstick: twice what they were.
+GET_BUDGET = 1.0
+CREATE_BUDGET = 14.0
+APPLY_BUDGET = 26.0
+LIST_BUDGET = 0.075  # for each object
+FAN_OUT_BUDGET = 0.6  # for each event and watcher
+
+
+class Sink:
+    """A watcher that takes everything."""
+
+    def __init__(self) -> None:
+        self.events = 0
+
+    def write(self, data: bytes) -> bool:
+        self.events += data.count(b"\n")
+        return True
+
+    def write_chunk(self, chunk: Chunk) -> bool:
+        return self.write(chunk.data)
+
+    def close(self) -> None:
+        pass
+
+    @property
+    def buffered(self) -> int:
+        return 0
+
+
+class Server:
+    """The server under test, called as its listener calls it."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self._made = 0
+
+    def call(self, method: str, path: str, body: Any = None, kind: str = "application/json", query: str = "") -> Any:
+        headers = {"accept": "application/json", "user-agent": "budget", "content-type": kind}
+        encoded = b"" if body is None else msgspec.json.encode(body)
+        return self._server.handle(Request(method, path, query, headers, encoded, user=ADMIN))
+
+    def create(self) -> Awaitable[Response]:
+        self._made += 1
+        return self.call("POST", CONFIG_MAPS, config_map(f"made-{self._made:06}"))
+
+    async def write(self, count: int, start: Callable[[], Awaitable[Response]]) -> None:
+        for _ in range(0, count, BATCH):
+            for answer in await asyncio.gather(*(start() for _ in range(BATCH))):
+                assert answer.status in (200, 201), answer.body
+
+    def watch(self) -> Sink:
+        answer = self.call("GET", CONFIG_MAPS, query="watch=1&labelSelector=budget")
+        assert isinstance(answer, StreamResponse)
+        sink = Sink()
+        answer.start(sink)
+        return sink
+
+
+def config_map(name: str, payload: str = "x" * 850) -> dict[str, Any]:
+    labels = {"budget": "watched"} if name.startswith("watched") else {"app": "budget"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": labels},
+        "data": {"payload": payload},
+    }
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    layout = Layout(tmp_path, tmp_path / "pki", tmp_path / "secrets.key", "memory://")
+    async with control_plane(layout, Address("127.0.0.1", 0), Chosen("garbage")) as running:
+        await asyncio.sleep(0.5)  # until what starts has started
+        yield Server(running.server)
+
+
+def yardstick() -> int:
+    """About what a request is made of: JSON both ways, look-ups, small objects, calls, text."""
+    found = 0
+    for number in range(4):
+        obj = msgspec.json.decode(msgspec.json.encode(config_map(f"name-{number}")))
+        fields = {f"f:{key}": sorted(value) for key, value in obj.items() if isinstance(value, dict)}
+        found += sum(len(names) for names in fields.values())
+    return found
+
+
+async def cost(run: Callable[[], Awaitable[None] | None], requests: int) -> float:
+    """CPU time of one request in turns of the yardstick: the least of several rounds of both, taken alternately."""
+    least, unit = [float("inf")] * 2
+    for _ in range(ROUNDS):
+        begin = thread_time()
+        for _ in range(50):
+            yardstick()
+        unit = min(unit, (thread_time() - begin) / 50)
+        begin = thread_time()
+        waiting = run()
+        if inspect.isawaitable(waiting):
+            await waiting
+        least = min(least, (thread_time() - begin) / requests)
+    return least / unit
+
+
+async def test_get(server: Server) -> None:
+    await server.write(BATCH, server.create)
+
+    async def run() -> None:
+        for _ in range(4):
+            for _ in range(50):
+                assert server.call("GET", f"{CONFIG_MAPS}/made-000001").status == 200
+            await asyncio.sleep(0)  # one client may ask so often in one turn of the loop, not more
+
+    assert await cost(run, 200) < GET_BUDGET
+
+
+async def test_create(server: Server) -> None:
+    assert await cost(lambda: server.write(160, server.create), 160) < CREATE_BUDGET
+
+
+async def test_apply(server: Server) -> None:
+    turn = 0
+
+    def apply() -> Awaitable[Response]:
+        nonlocal turn
+        turn += 1
+        path = f"{CONFIG_MAPS}/applied-{turn % BATCH}"
+        body = config_map(f"applied-{turn % BATCH}", f"{turn}" + "x" * 850)
+        return server.call("PATCH", path, body, "application/apply-patch+yaml", "fieldManager=budget&force=true")
+
+    assert await cost(lambda: server.write(160, apply), 160) < APPLY_BUDGET
+
+
+async def test_list(server: Server) -> None:
+    await server.write(LISTED, server.create)
+    lists = 20
+
+    def run() -> None:
+        for _ in range(lists):
+            answer = server.call("GET", CONFIG_MAPS)
+            assert len(b"".join(answer.body)) > LISTED * 1000
+
+    assert await cost(run, lists * LISTED) < LIST_BUDGET
+
+
+async def test_fan_out(server: Server) -> None:
+    sinks = [server.watch() for _ in range(WATCHERS)]
+    made = 0
+
+    async def run() -> None:
+        nonlocal made
+        for _ in range(5):
+            made += 1
+            answer = await server.call("POST", CONFIG_MAPS, config_map(f"watched-{made}"))
+            assert answer.status == 201
+            await asyncio.sleep(0.01)  # a fan-out is followed by a rest, and what comes too early would share a write
+
+    assert await cost(run, 5 * WATCHERS) < FAN_OUT_BUDGET
+    await asyncio.sleep(0.1)
+    assert {sink.events for sink in sinks} == {5 * ROUNDS}
