@@ -1,8 +1,8 @@
 """Who watches what, and the one place where events turn into writes.
 
 The hub subscribes to a bucket while anybody watches it. Groups that follow one name only, in one namespace or in all,
-are found by it, so a thousand watches of single ConfigMaps cost an event nothing but two look-ups. Deadlines and bookmarks are kept by one slow
-beat over all watchers instead of timers of their own.
+are found by it, so a thousand watches of single ConfigMaps cost an event nothing but two look-ups. Deadlines and
+bookmarks are kept by one slow beat over all watchers instead of timers of their own.
 
 Writing to many sockets is the dearest thing the server does, so it paces itself: after a fan-out that took long, the
 next one of that bucket waits as long again, and what happens meanwhile goes out as one write per watcher. A few
