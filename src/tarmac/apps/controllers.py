@@ -17,6 +17,7 @@ import uvloop
 
 from tarmac.api.status import ApiError
 from tarmac.apps.bootstrap import ensure_initial_objects
+from tarmac.apps.settings import settings_of
 from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import configure, log
@@ -26,7 +27,6 @@ from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import Connection, load
 from tarmac.client.leader import Elector, Timing
-from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import COMPONENT, Manager, choose
 
 _log = log("tarmac")
@@ -60,7 +60,7 @@ async def run(options: argparse.Namespace, connection: Connection, timing: Timin
         options.controllers,
         root_ca=connection.http.ca or "",
         elector=elector,
-        settings=Settings(node_grace=options.node_monitor_grace_period),
+        settings=settings_of(options),
     )
 
     async def work() -> None:

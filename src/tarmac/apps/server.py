@@ -14,8 +14,8 @@ import uvloop
 
 from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
 from tarmac.apps.layout import Layout, make_layout
+from tarmac.apps.settings import settings_of
 from tarmac.base.log import configure, log
-from tarmac.controllers.context import Settings
 from tarmac.store.interface import StoreError
 
 _log = log("tarmac")
@@ -37,8 +37,7 @@ def main(options: argparse.Namespace, beside: Beside = nullcontext) -> int:
     try:
         layout = make_layout(options)
         address = Address(host, port, tuple(getattr(options, "tls_san", ())))
-        settings = Settings(node_grace=options.node_monitor_grace_period)
-        uvloop.run(run(layout, address, beside, Chosen(options.controllers, settings)))
+        uvloop.run(run(layout, address, beside, Chosen(options.controllers, settings_of(options))))
     except (OSError, ValueError, StoreError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1

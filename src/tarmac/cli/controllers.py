@@ -44,6 +44,20 @@ def add_controller_flags(command: argparse.ArgumentParser) -> None:
         "--node-monitor-grace-period", type=seconds, default=seconds("40s"), metavar="TIME",
         help="how long nothing may be heard from a node before it counts as silent (default: 40s)",
     )  # fmt: skip
+    command.add_argument(
+        "--metrics-url", default="", metavar="URL",
+        help="Prometheus for external metrics, where a Location names none of its own",
+    )  # fmt: skip
+    command.add_argument(
+        "--scheduler-names", type=names, default=names("tarmac,default-scheduler"), metavar="NAME,NAME",
+        help="pods with one of these schedulerNames are given nodes; only tarmac beside a kube-scheduler "
+        "(default: tarmac,default-scheduler)",
+    )  # fmt: skip
+
+
+def names(text: str) -> tuple[str, ...]:
+    """`a,b`."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def boolean(text: str) -> bool:

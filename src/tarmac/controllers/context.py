@@ -27,6 +27,7 @@ class Settings:
 
     node_grace: float = 40.0  # how long nothing may be heard from a node before it counts as silent
     metrics_url: str = ""  # Prometheus for external metrics of places that name none of their own
+    scheduler_names: tuple[str, ...] = ("tarmac", "default-scheduler")  # whose pods are given nodes here
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,6 @@ class Context:
     metrics: ClientMetrics
     root_ca: str = ""  # PEM of the authority that signs the server's certificate
     sign: Sign | None = None  # None: certificates are approved but not signed here
-    scheduler_names: frozenset[str] = frozenset(("tarmac", "default-scheduler"))  # whose pods are given nodes here
     settings: Settings = Settings()
     metrics_source: MetricsSource | None = None  # None: Prometheus and the server's own resource metrics
 

@@ -14,7 +14,7 @@ class Schedulers:
     """Locations for deployments, nodes for pods."""
 
     def __init__(self, context: Context) -> None:
-        state = State(context.client, context.informers, context.scheduler_names)
+        state = State(context.client, context.informers, frozenset(context.settings.scheduler_names))
         self._deployments = DeploymentScheduler(context, state)
         self._pods = PodScheduler(context, state)
 
