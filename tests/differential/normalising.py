@@ -43,7 +43,7 @@ class Normaliser:
             return sorted(items, key=_ORDERS[key]) if key in _ORDERS else items
         if isinstance(value, str):
             return self._text(key, value)
-        return self._ordinal("port", str(value)) if key == "nodePort" and value else value
+        return self._ordinal("port", str(value)) if key in ("nodePort", "healthCheckNodePort") and value else value
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
         walked = {name: self(item, name) for name, item in value.items()}

@@ -123,10 +123,7 @@ class ServiceAddresses(Plugin):
             return  # validation says what is wrong with it
         block = RANGES.get(family)
         if block is not None and parsed.version == block.version and parsed not in block:
-            detail = (
-                f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. "
-                f"The range of valid IPs is {block}"
-            )
+            detail = f"failed to allocate IP {address}: the provided network does not match the current range"
             errors.invalid("spec.clusterIPs", given, detail)
         elif not self._is_free(str(parsed), key):
             detail = f"failed to allocate IP {address}: provided IP is already allocated"
