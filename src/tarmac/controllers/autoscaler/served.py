@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -13,9 +14,11 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.base.quantity import Quantity
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.targets import dynamic
 from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered, Usage
+
+if TYPE_CHECKING:
+    from tarmac.client.http import HttpTransport
 
 ANSWER_SECONDS = 10.0
 POD_METRICS = dynamic("metrics.k8s.io/v1beta1", "pods", "PodMetrics")
@@ -53,7 +56,7 @@ class ServedMetrics:
             raise Unanswered(f"no Prometheus is named for Location {question.location}, nor with --metrics-url")
         transport = self._transports.get(question.url)
         if transport is None:
-            transport = self._transports[question.url] = HttpTransport(HttpConfig(question.url), self._clock)
+            transport = self._transports[question.url] = self._open(question.url)
         try:
             query = f"query={quote(question.query)}"
             reply = await transport.request("GET", "/api/v1/query", query, timeout=ANSWER_SECONDS)
@@ -68,6 +71,12 @@ class ServedMetrics:
         except (ApiError, ClientError) as error:
             raise Unanswered(f"the resource metrics API does not answer: {error}") from error
         return {pod["metadata"]["name"]: _usage(pod) for pod in page.items}
+
+    def _open(self, url: str) -> HttpTransport:
+        # An HTTP client is large and slow to load; most servers never ask a Prometheus.
+        from tarmac.client.http import HttpConfig, HttpTransport
+
+        return HttpTransport(HttpConfig(url), self._clock)
 
     async def close(self) -> None:
         """Close every connection."""

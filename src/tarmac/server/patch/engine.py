@@ -17,7 +17,6 @@ import msgspec
 
 from tarmac.api.decode.findings import go_kind
 from tarmac.api.decode.jsontext import Malformed, parse_json
-from tarmac.api.decode.yamltext import parse_yaml
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import BadRequest, Invalid, UnsupportedMediaType
@@ -69,10 +68,16 @@ def _patched(resource: Resource, patch_type: str, current: JsonObject, body: byt
     return apply_strategic_patch(resource.schema, current, _mapping(_parse(body, ""), "") or {})
 
 
+def _yaml(body: bytes) -> Json:
+    from tarmac.api.decode.yamltext import parse_yaml  # clients mostly send JSON; the server starts without it
+
+    return parse_yaml(body).value
+
+
 def read_configuration(resource: Resource, body: bytes) -> JsonObject:
     """The object in the body of an apply, JSON or YAML, its shorthands written out. Raises BadRequest."""
     try:
-        config = parse_yaml(body).value if body.lstrip()[:1] != b"{" else parse_json(body).value
+        config = parse_json(body).value if body.lstrip()[:1] == b"{" else _yaml(body)
     except Malformed as error:
         raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     configuration = _mapping(config, "error decoding YAML: error unmarshaling JSON: while decoding JSON: ") or {}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import msgspec
-import yaml
 
 from tarmac.server.storage.encoding import decode_json
-
-_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def as_yaml(body: bytes) -> bytes:
     """The same document as YAML, keys sorted as Kubernetes sorts them."""
-    return yaml.dump(decode_json(body), Dumper=_Dumper, allow_unicode=True, default_flow_style=False).encode()
+    import yaml  # most servers are never asked for it
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return yaml.dump(decode_json(body), Dumper=dumper, allow_unicode=True, default_flow_style=False).encode()
 
 
 def indented(body: bytes) -> bytes:
