@@ -61,6 +61,18 @@ def moves(policy: OnCityLoss | None, loss: Loss, rooms: Mapping[str, int], now: 
     return Verdict(target, (*reason, *_unplaced(policy, loss, cities, unplaced)))
 
 
+def next_step(policy: OnCityLoss | None, loss: Loss, now: float) -> float | None:
+    """In how many seconds time alone lets more instances leave or come back; None: never."""
+    returning = loss.lost_since is None
+    since = loss.healthy_since if returning else loss.lost_since
+    if policy is None or policy.policy == "Stay" or since is None or (returning and not any(loss.standing.values())):
+        return None
+    elapsed = now - since - _patience(policy)
+    if elapsed < 0:
+        return -elapsed
+    return STEP_SECONDS - elapsed % STEP_SECONDS if _stepped(loss.wanted, elapsed) < loss.wanted else None
+
+
 def share_out(count: int, rooms: Sequence[tuple[str, int]]) -> dict[str, int]:
     """`count` shared out in proportion to room, never beyond it; leftovers go to the largest remainder, then in order.
 
@@ -81,13 +93,17 @@ def _allowed(policy: OnCityLoss | None, loss: Loss, now: float) -> tuple[int, tu
     """How many instances may be elsewhere now, and why not more."""
     if policy is None or policy.policy == "Stay":
         return 0, (_staying(loss),) if loss.lost_since is not None else ()
-    after = parse_duration(policy.after) if policy.after else DEFAULT_AFTER
+    after = _patience(policy)
     if loss.lost_since is not None:
         return _leaving(loss, loss.lost_since + after, now)
     standing = sum(loss.standing.values())
     if loss.healthy_since is None or now < loss.healthy_since + after:
         return standing, ()  # gone altogether, or only just back
     return min(standing, loss.wanted - _stepped(loss.wanted, now - loss.healthy_since - after)), ()
+
+
+def _patience(policy: OnCityLoss) -> float:
+    return parse_duration(policy.after) if policy.after else DEFAULT_AFTER
 
 
 def _leaving(loss: Loss, begins: float, now: float) -> tuple[int, tuple[Refusal, ...]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tarmac.api.compute.names import LABEL_MOVED_FROM
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide.children.deployments import Child, own_children, stand_ins
-from tarmac.decide.cityloss import STEP_SECONDS, loss_of, moves
+from tarmac.decide.cityloss import Loss, loss_of, moves, next_step
 from tarmac.decide.placement import Place, cities_of
 from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.verdict import Refusal
@@ -24,6 +24,11 @@ class Goal:
     cities: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     blocks: dict[str, tuple[Refusal, ...]] = field(default_factory=dict[str, tuple[Refusal, ...]])
     again: float | None = None
+
+    def wake_in(self, seconds: float | None) -> None:
+        """Look again in so many seconds, unless it is to be sooner anyway."""
+        if seconds is not None:
+            self.again = seconds if self.again is None else min(self.again, seconds)
 
 
 def goal_of(
@@ -46,11 +51,16 @@ def goal_of(
         children = own_children(placement, (*cities, *_without_place(placement, cities, siblings, places)))
         blocks = list(verdict.refusals)
         for city in cities:
-            extra, complaints = _moved(placement, city, siblings, places, now, everywhere or (lambda: existing))
-            children += extra
-            blocks += complaints
-            if extra or (complaints and _moves(placement)):
-                goal.again = STEP_SECONDS / 2
+            loss = _loss(placement, city, siblings, places)
+            if loss is None:
+                continue
+            rooms = _rooms(places, everywhere() if everywhere else existing) if loss.lost_since is not None else {}
+            moved = moves(placement.on_city_loss, loss, rooms, now)
+            children += stand_ins(placement, city, moved.value or {})
+            if moved.refusals and _housed(city, siblings):  # what has a place is not told that there is none
+                blocks = [each for each in blocks if each.where != city]
+            blocks += moved.refusals
+            goal.wake_in(next_step(placement.on_city_loss, loss, now))
         goal.children.update((child.name(workload.metadata.name), child) for child in children)
         goal.cities[placement.name] = cities
         goal.blocks[placement.name] = tuple(blocks)
@@ -66,26 +76,26 @@ def _without_place(
     return [each.spec.city_code for each in own if each.spec.city_code not in {*cities, *served}]
 
 
-def _moved(
-    placement: Placement,
-    city: str,
-    siblings: Iterable[WorkloadDeployment],
-    places: Collection[Place],
-    now: float,
-    everywhere: Callable[[], Iterable[WorkloadDeployment]],
-) -> tuple[list[Child], tuple[Refusal, ...]]:
-    """The stand-ins of one city, and what keeps more of its instances from moving."""
+def _loss(
+    placement: Placement, city: str, siblings: Collection[WorkloadDeployment], places: Collection[Place]
+) -> Loss | None:
+    """How a city fares, if that can matter to the placement."""
     of_city = [each for each in siblings if each.metadata.labels.get(LABEL_MOVED_FROM) == city]
     standing = {each.spec.city_code: each.spec.scale_settings.min_replicas for each in of_city}
-    if not standing and placement.on_city_loss is None:
-        return [], ()
-    loss = loss_of(city, _wanted(placement, city, siblings), places, standing)
-    verdict = moves(placement.on_city_loss, loss, _rooms(places, everywhere()), now)
-    return stand_ins(placement, city, verdict.value or {}), verdict.refusals
+    if not standing and placement.on_city_loss is None and not _housed(city, siblings):
+        return None
+    return loss_of(city, _wanted(placement, city, siblings), places, standing)
 
 
-def _moves(placement: Placement) -> bool:
-    return placement.on_city_loss is not None and placement.on_city_loss.policy == "Move"
+def _housed(city: str, siblings: Iterable[WorkloadDeployment]) -> bool:
+    """Whether the city's own deployment has been given a Location."""
+    return any(
+        each.spec.city_code == city
+        and LABEL_MOVED_FROM not in each.metadata.labels
+        and each.status is not None
+        and each.status.location is not None
+        for each in siblings
+    )
 
 
 def _wanted(placement: Placement, city: str, siblings: Iterable[WorkloadDeployment]) -> int:

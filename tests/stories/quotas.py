@@ -1,0 +1,28 @@
+"""A quota holds back what does not fit, says so where one looks, and lets it go on when it is lifted."""
+
+from __future__ import annotations
+
+from tests.stories.manifests import placement, workload
+from tests.stories.telling import story
+from tests.stories.world import World, condition
+
+
+@story
+async def quota_hit_and_lifted(world: World) -> None:
+    """Of five instances three fit; the other two come by themselves once the quota allows five."""
+    await world.open("DFW")
+    await world.limit({"pods": "3"})
+    await world.apply(workload(placement("DFW", replicas=5, policy="Parallel")))
+    stuck = await world.stuck("QuotaExhausted")
+    assert stuck["status"] == "False"
+    assert "DFW" in stuck["message"]
+    await world.until(lambda: _ready(world, 3), "three instances are ready")
+    assert condition(await world.workload(), "Available")["status"] == "True"
+    assert len(await world.all(world.pods)) == 3
+
+    await world.limit({"pods": "5"})
+    await world.settled(5)
+
+
+async def _ready(world: World, count: int) -> bool:
+    return (await world.workload())["status"].get("readyReplicas") == count

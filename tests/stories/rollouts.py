@@ -1,0 +1,92 @@
+"""A new template replaces the old one, instance by instance, and there is a way back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.client.targets import encode
+from tarmac.controllers.targets import WORKLOADS
+from tarmac.decide.rollout import undo
+from tarmac.decide.rollout.stored import history_of
+from tests.stories.manifests import image_of, placement, set_image, workload
+from tests.stories.telling import story
+from tests.stories.world import World
+
+ONE, TWO, THREE = (f"registry.example.com/web:{number}" for number in (1, 2, 3))
+NEVER = "registry.invalid/web:2"
+
+
+@story
+async def rollout(world: World) -> None:
+    """Every instance is replaced, the highest ordinal first, and never more than one at a time is missing."""
+    await world.open("DFW")
+    await world.apply(workload(placement("DFW", replicas=3)))
+    await world.settled(3)
+    before = {each["metadata"]["name"]: each["metadata"]["uid"] for each in await world.instances_in("DFW")}
+
+    await world.edit("web", lambda spec: set_image(spec, TWO))
+    order: list[str] = []
+
+    async def replaced() -> bool:
+        found = await world.instances_in("DFW")
+        ready = [each for each in found if _is_ready(each)]
+        assert len(ready) >= 2, "more than one instance is missing"
+        now = [each["metadata"]["name"] for each in found if image_of(each) == TWO]
+        order.extend(name for name in now if name not in order)
+        return len(now) == 3
+
+    await world.until(replaced, "every instance runs the new image")
+    found = await world.settled(3)
+    assert order == sorted(before, reverse=True)
+    after = {each["metadata"]["name"]: each["metadata"]["uid"] for each in await world.instances_in("DFW")}
+    assert after.keys() == before.keys()
+    assert not set(after.values()) & set(before.values())
+    assert [each["number"] for each in found["status"]["revisions"]] == [1, 2]
+
+
+@story
+async def stuck_rollout_superseded(world: World) -> None:
+    """An image that cannot be pulled stops after one instance, says so, and gives way to a newer revision at once."""
+    await world.open("DFW")
+    await world.apply(workload(placement("DFW", replicas=3)))
+    await world.settled(3)
+
+    await world.edit("web", lambda spec: set_image(spec, NEVER))
+    stuck = await world.stuck("ImageUnavailable")
+    assert stuck["status"] == "False"
+    assert "DFW" in stuck["message"]
+    assert sorted(image_of(each) for each in await world.instances_in("DFW")) == sorted([ONE, ONE, NEVER])
+
+    await world.edit("web", lambda spec: set_image(spec, THREE))
+    await world.settled(3)
+    assert {image_of(each) for each in await world.instances_in("DFW")} == {THREE}
+
+
+@story
+async def going_back(world: World) -> None:
+    """Undo writes the earlier template again, as a new revision; undoing that returns to where one came from."""
+    await world.open("DFW")
+    await world.apply(workload(placement("DFW", replicas=2)))
+    await world.settled(2)
+    await world.edit("web", lambda spec: set_image(spec, TWO))
+    await world.settled(2)
+
+    for expected, number in ((ONE, 3), (TWO, 4)):
+        template = _earlier(await world.workload())
+        await world.edit("web", lambda spec, template=template: spec.update(template=template))
+        found = await world.settled(2)
+        assert {image_of(each) for each in await world.instances_in("DFW")} == {expected}
+        assert found["status"]["revisions"][-1]["number"] == number
+
+
+def _earlier(found: JsonObject) -> JsonObject:
+    """The template of the revision before the newest, from what the status keeps."""
+    revision = undo(history_of(WORKLOADS.decode(encode(found)))).value
+    assert revision is not None
+    return msgspec.json.decode(encode(revision.template))
+
+
+def _is_ready(instance: JsonObject) -> bool:
+    conditions = (instance.get("status") or {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)

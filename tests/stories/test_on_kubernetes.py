@@ -1,0 +1,49 @@
+"""Every story against a real kube-apiserver that knows Tarmac's kinds as CRDs. No other controllers run there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tarmac.api.catalog import build_catalog
+from tarmac.api.crds import crd_documents
+from tarmac.client.client import Client
+from tarmac.client.http import HttpTransport
+from tarmac.client.kubeconfig import load
+from tarmac.client.targets import dynamic
+from tests.stories.all import STORIES
+from tests.stories.outside import scene, tell
+from tests.stories.world import condition
+from tests.support.peer import Peer
+
+pytestmark = pytest.mark.peers
+
+CRDS = dynamic("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
+
+
+async def _install(kubeconfig: Path) -> None:
+    client = Client(HttpTransport(load(str(kubeconfig)).http))
+    try:
+        crds = client.resource(CRDS)
+        for document in crd_documents(build_catalog()):
+            await crds.apply(document, manager="somebody")
+        while not all(condition(each, "Established").get("status") == "True" for each in (await crds.list()).items):
+            await client.clock.sleep(0.1)
+    finally:
+        await client.close()
+
+
+@pytest.fixture(scope="module")
+def server(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    asyncio.run(_install(peer.kubeconfig))
+    log = tmp_path_factory.mktemp("stories") / "controllers.log"
+    with scene(peer.kubeconfig, peer.kubeconfig, log) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_story(name: str, server: Path) -> None:
+    tell(STORIES[name], server)

@@ -1,0 +1,258 @@
+"""The world of a story: an API server, cities with simulated nodes, and somebody who uses them.
+
+Cities are opened by the story, each with its Location and its nodes. Everything a story makes is in a namespace of its
+own, and `clear` takes away what it leaves behind, so that one server can be the scene of many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import Conflict, NotFound
+from tarmac.apps.tasks import ended
+from tarmac.client.client import Client
+from tarmac.client.resources import ResourceClient
+from tarmac.client.targets import LEASES, NAMESPACES, NODES, PODS, Target, dynamic
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.objects import LEASE_NAMESPACE, LOCATIONS, location
+from tarmac.sim.nodes.settings import Behaviour, Heartbeat, Place
+
+WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
+DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
+INSTANCES = dynamic(API_VERSION, "instances", "Instance")
+QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
+
+Check = Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a setting passes its time, in seconds of its own clock."""
+
+    poll: float
+    patience: float  # how long anything may take
+    heartbeat: Heartbeat
+    behaviour: Behaviour
+
+
+UNHURRIED = Pace(0.5, 1800.0, Heartbeat(), Behaviour())
+QUICK = Pace(0.05, 30.0, Heartbeat(0.4, 2.0), Behaviour(start=(0.02, 0.1), stop=(0.01, 0.05), backoff=(0.5, 2.0)))
+
+
+class World:
+    """What a story sees."""
+
+    def __init__(self, client: Client, nodes: Client, namespace: str, pace: Pace) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.workloads = client.resource(WORKLOADS)
+        self.deployments = client.resource(DEPLOYMENTS)
+        self.instances = client.resource(INSTANCES)
+        self.pods = client.resource(PODS)
+        self.nodes = client.resource(NODES)
+        self.quotas = client.resource(QUOTAS)
+        self.locations = client.resource(LOCATIONS)
+        self._nodes_client = nodes
+        self._pace = pace
+        self._cities: set[str] = set()
+        self._fleets: dict[str, Fleet] = {}  # by city
+        self._stack = AsyncExitStack()
+
+    async def begin(self) -> None:
+        """A namespace to work in."""
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        await self.client.resource(NAMESPACES).create(namespace)
+
+    # Places.
+
+    async def open(self, *cities: str, nodes: int = 2) -> None:
+        """Cities with a Location and nodes each. Returns when the Locations are ready."""
+        for city in cities:
+            await self.announce(city)
+        for city in cities:
+            await self.build(city, nodes)
+
+    async def announce(self, city: str) -> None:
+        """A city with a Location and nothing in it yet."""
+        await self.locations.create(location(Place(city.lower(), city, 0)))
+        self._cities.add(city)
+
+    async def build(self, city: str, nodes: int = 2) -> None:
+        """Nodes for a city. Returns when its Location is ready."""
+        pace = self._pace
+        fleet = Fleet(
+            self._nodes_client,
+            [Place(city.lower(), city, nodes)],
+            behaviour=pace.behaviour,
+            heartbeat=pace.heartbeat,
+        )
+        self._fleets[city] = fleet
+        await self._stack.enter_async_context(ended(asyncio.create_task(fleet.run())))
+        await self.until(lambda: self._is_ready(city), f"Location {city.lower()} is ready")
+
+    async def _is_ready(self, city: str) -> bool:
+        return condition(await self.locations.get(city.lower()), "Ready").get("status") == "True"
+
+    async def _is_lost(self, city: str) -> bool:
+        return not await self._is_ready(city)
+
+    def lose_node(self, name: str) -> None:
+        """It loses power, for good."""
+        next(fleet for fleet in self._fleets.values() if name in fleet.nodes).die(name)
+
+    async def lose_city(self, city: str) -> None:
+        """Nothing reaches the city or comes from it. Returns when the platform has noticed."""
+        for name in self._fleets[city].nodes:
+            self._fleets[city].cut(name)
+        await self.until(lambda: self._is_lost(city), f"{city} is lost")
+
+    async def find_city(self, city: str) -> None:
+        """It is back. Returns when the platform has noticed."""
+        for name in self._fleets[city].nodes:
+            self._fleets[city].heal(name)
+        await self.until(lambda: self._is_ready(city), f"{city} is back")
+
+    # Time.
+
+    async def until(self, check: Check, what: str) -> None:
+        """Let time pass until something holds."""
+        clock = self.client.clock
+        deadline = clock.monotonic() + self._pace.patience
+        while not await check():
+            if clock.monotonic() > deadline:
+                raise AssertionError(f"not within {self._pace.patience} s: {what}\n{await self.picture()}")
+            await clock.sleep(self._pace.poll)
+
+    async def picture(self) -> str:
+        """Everything of the story as it stands, for a person who wonders."""
+        lines: list[str] = []
+        for resource in (self.workloads, self.deployments, self.instances, self.pods):
+            for each in await self.all(resource):
+                status = each.get("status") or {}
+                says = status.get("summary") or status.get("phase")
+                reasons = [
+                    f"{one['type']}={one['status']}/{one.get('reason', '')}: {one.get('message', '')}"
+                    for one in status.get("conditions") or ()
+                ]
+                lines.append(f"{resource.target.kind} {each['metadata']['name']} {says} {reasons}")
+        return "\n".join(lines)
+
+    # What somebody does.
+
+    async def apply(self, manifest: JsonObject) -> None:
+        """As `kubectl apply --server-side` would."""
+        await self.workloads.apply(with_namespace(manifest, self.namespace), manager="somebody", force=True)
+
+    async def edit(self, name: str, change: Callable[[JsonObject], None]) -> None:
+        """As `kubectl edit` would."""
+        while True:
+            found = await self.workload(name)
+            change(found["spec"])
+            with suppress(Conflict):
+                await self.workloads.update(found)
+                return
+
+    async def limit(self, hard: JsonObject) -> None:
+        """A quota for everything in the namespace."""
+        metadata = {"name": "limit", "namespace": self.namespace}
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+        await self.quotas.apply(quota, manager="somebody", force=True)
+
+    async def workload(self, name: str = "web") -> JsonObject:
+        """The Workload as it is now."""
+        return await self.workloads.get(name, self.namespace)
+
+    async def all(self, resource: ResourceClient[JsonObject], **labels: str) -> list[JsonObject]:
+        """Every object of a kind that the story has, by name."""
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        found = (await resource.list(self.namespace, labels=selector)).items
+        return sorted(found, key=lambda each: each["metadata"]["name"])
+
+    async def instances_in(self, city: str) -> list[JsonObject]:
+        """The instances of a city."""
+        return await self.all(self.instances, **{LABEL_CITY_CODE: city})
+
+    async def deployment_in(self, city: str) -> JsonObject:
+        """The deployment of a city."""
+        (found,) = await self.all(self.deployments, **{LABEL_CITY_CODE: city})
+        return found
+
+    async def settled(self, ready: int, name: str = "web") -> JsonObject:
+        """Wait until the Workload says that its newest spec is all there, so many instances of it."""
+
+        async def check() -> bool:
+            found = await self.workload(name)
+            status = found.get("status") or {}
+            return (
+                status.get("observedGeneration") == found["metadata"]["generation"]
+                and condition(found, "Progressing").get("reason") == "Complete"
+                and (status["readyReplicas"], status["updatedReplicas"], status["replicas"]) == (ready,) * 3
+            )
+
+        await self.until(check, f"{name} has {ready} ready instances of its newest revision and no others")
+        return await self.workload(name)
+
+    async def stuck(self, reason: str, name: str = "web") -> JsonObject:
+        """Wait until the Workload gives this reason for not going on; the condition that says so."""
+
+        async def check() -> bool:
+            summary = ((await self.workload(name)).get("status") or {}).get("summary") or {}
+            return summary.get("reason") == reason
+
+        await self.until(check, f"{name} is held up by {reason}")
+        return condition(await self.workload(name), "Progressing")
+
+    async def gone(self, resource: ResourceClient[JsonObject], name: str) -> bool:
+        """Whether there is no object of this name."""
+        namespace = self.namespace if resource.target.namespaced else ""
+        with suppress(NotFound):
+            await resource.get(name, namespace)
+            return False
+        return True
+
+    # Afterwards.
+
+    async def clear(self) -> None:
+        """Take away what is left."""
+        for each in await self.all(self.workloads):
+            with suppress(NotFound):
+                await self.workloads.delete(each["metadata"]["name"], self.namespace)
+        await self.until(self._nothing_left, "nothing is left of the story")
+        await self._stack.aclose()
+        for fleet in self._fleets.values():
+            for name in fleet.nodes:
+                await self._remove(NODES, name)
+                await self._remove(LEASES, name, LEASE_NAMESPACE)
+        for city in self._cities:
+            await self._remove(LOCATIONS, city.lower())
+        await self._remove(NAMESPACES, self.namespace)
+
+        async def closed() -> bool:
+            return all([await self.gone(self.locations, city.lower()) for city in self._cities])
+
+        await self.until(closed, "its Locations are gone")
+
+    async def _nothing_left(self) -> bool:
+        kinds = (self.workloads, self.deployments, self.instances, self.pods)
+        return not any([await self.all(each) for each in kinds])
+
+    async def _remove(self, target: Target[Any], name: str, namespace: str = "") -> None:
+        with suppress(NotFound):
+            await self.client.resource(target).delete(name, namespace)
+
+
+def with_namespace(manifest: JsonObject, namespace: str) -> JsonObject:
+    """The manifest, in a namespace."""
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+
+
+def condition(obj: JsonObject, kind: str) -> JsonObject:
+    """A condition of an object; empty when there is none."""
+    found = (obj.get("status") or {}).get("conditions") or ()
+    return next((each for each in found if each["type"] == kind), {})
