@@ -16,9 +16,12 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets import PODS
 from tarmac.sim.faults.luck import Luck
 from tarmac.sim.loop import VirtualLoop, run
+from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.settings import Behaviour, Place
 from tarmac.sim.seeds import stream
+
+HOUSE_KEEPING = "garbage,namespace,serviceaccount"
 
 
 def pod(name: str) -> JsonObject:
@@ -60,11 +63,11 @@ def story(seed: int) -> str:
     async def main(loop: VirtualLoop) -> str:
         luck = Luck(stream(seed, "faults"))
         async with world(loop, seed, luck) as made:
-            replica = made.replica("controllers-a")
-            replica.start()
             places = [Place("dfw", "DFW", 2), Place("lhr", "LHR", 2)]
             unlucky = Behaviour(fails=0.2, crash_loops=0.1, out_of_memory=0.1)
             fleet = Fleet(made.client("nodes", made.link(NODES)), places, behaviour=unlucky)
+            replica = made.replica("controllers-a", SimulatedMetrics(fleet, made.clock), HOUSE_KEEPING)
+            replica.start()
             binder = bind_round_robin(made.client("binder", made.link(NODES)), list(fleet.nodes))
             tasks = [asyncio.create_task(fleet.run()), asyncio.create_task(binder)]
             user = made.reliable()

@@ -45,6 +45,7 @@ from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens
 from tarmac.server.security.tokenrequests import TokenIssuer
 from tarmac.server.security.users import User
+from tarmac.server.subresources.metrics import Metering
 from tarmac.store.interface import Store
 from tarmac.store.open import open_store
 
@@ -80,6 +81,7 @@ class Running:
     store: Store
     listener: Listener
     url: str
+    metering: Metering  # what `kubectl top` and the autoscaler are told
 
 
 EVERYTHING = Chosen()
@@ -100,7 +102,8 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         await store.start()
         stack.push_async_callback(store.close)
         await ensure_defaults(store, clock, randomness)
-        server = _server(layout, pki, store, metrics, stack)
+        metering = Metering()
+        server = _server(layout, pki, store, metrics, metering, stack)
         await server.start()
         stack.push_async_callback(server.stop)
         starting = Client(local_transport(server, store, STARTING), clock, randomness)
@@ -117,10 +120,12 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         write_kubeconfig(layout.controllers_kubeconfig, url, ca, pki.controllers(), "controllers")
         await ensure_own_service(starting, address.host, listener.port)
         await stack.enter_async_context(_controllers(controllers, server, store, pki, metrics))
-        yield Running(server, store, listener, url)
+        yield Running(server, store, listener, url, metering)
 
 
-def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: AsyncExitStack) -> ApiServer:
+def _server(
+    layout: Layout, pki: Pki, store: Store, metrics: Metrics, metering: Metering, stack: AsyncExitStack
+) -> ApiServer:
     clock, randomness = SystemClock(), Randomness()
     authorizer = Authorizer(store)
     authorizer.start()
@@ -136,6 +141,7 @@ def _server(layout: Layout, pki: Pki, store: Store, metrics: Metrics, stack: Asy
     reviews = Reviews(authenticator, authorizer, clock)
     issuer = TokenIssuer(store, tokens, clock, randomness)
     parts = Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
+    parts.usage = metering
     parts.documents.update(tokens.documents())
     parts.ready["store"] = lambda: store.trouble
     return assemble(parts)

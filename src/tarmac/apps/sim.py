@@ -23,10 +23,11 @@ from tarmac.sim.checker.mirror import Checker
 from tarmac.sim.checker.rules import safety
 from tarmac.sim.faults.luck import KINDS, Luck
 from tarmac.sim.loop import VirtualLoop, run
+from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import LOCATIONS, location
 from tarmac.sim.nodes.settings import Place
-from tarmac.sim.scenario.player import Player, Unmet
+from tarmac.sim.scenario.player import Player, Stage, Unmet
 from tarmac.sim.scenario.script import Scenario, ScenarioError, read
 from tarmac.sim.scenario.timeline import Teller, stamp
 from tarmac.sim.seeds import stream
@@ -102,16 +103,16 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
         planet = await stack.enter_async_context(world(loop, seed, luck))
         planet.store.observers.append(checker)
         fleet = await _populate(planet, scenario, stack)
-        replicas = {name: planet.replica(name) for name in _processes(scenario)}
+        metrics = SimulatedMetrics(fleet, planet.clock)
+        replicas = {name: planet.replica(name, metrics) for name in _processes(scenario)}
         for replica in replicas.values():
             replica.start()
             stack.callback(replica.crash)
         await planet.clock.sleep(_SETTLING)
         teller.on = True
         user, catalog = planet.reliable(), build_catalog()
-        player = Player(
-            user, planet.clock, catalog, fleet, replicas, planet.clocks, folder, lambda what: tell(f"--- {what}")
-        )
+        stage = Stage(user, planet.clock, catalog, fleet, metrics, replicas, planet.clocks)
+        player = Player(stage, folder, lambda what: tell(f"--- {what}"))
         try:
             for step in scenario.steps:
                 await player.do(step)

@@ -23,6 +23,7 @@ from tarmac.sim.faults.director import Director
 from tarmac.sim.faults.luck import Luck, Odds
 from tarmac.sim.history import Moment
 from tarmac.sim.loop import VirtualLoop, run
+from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import LOCATIONS, location
 from tarmac.sim.nodes.settings import Behaviour, Place
@@ -84,11 +85,12 @@ class _Trial:
         self._tap = tap
         self._checker = Checker(safety())
         planet.store.observers.append(self._checker)
-        self._replicas = [planet.replica(name) for name in ("controllers-a", "controllers-b")]
         self._fleet = Fleet(planet.client("nodes", planet.link(NODES)), PLACES, behaviour=UNLUCKY)
-        self._user = Somebody(
-            planet.reliable(), planet.clock, stream(planet.seed, "people"), [place.city for place in PLACES], told=told
-        )
+        metrics = SimulatedMetrics(self._fleet, planet.clock)
+        self._load = metrics.load
+        self._replicas = [planet.replica(name, metrics) for name in ("controllers-a", "controllers-b")]
+        dice, cities = stream(planet.seed, "people"), [place.city for place in PLACES]
+        self._user = Somebody(planet.reliable(), planet.clock, dice, cities, self._load, told=told)
         self._fate = Director(
             planet.luck, planet.clock, planet.store, self._replicas, self._fleet, planet.clocks, told=told
         )
@@ -115,7 +117,7 @@ class _Trial:
         """Wait until everything wanted is there, then look whether it stays so."""
         mirror, clock = self._checker.mirror, self._world.clock
         deadline = clock.monotonic() + self._settings.patience
-        while missing := list(unmet(mirror, self._user.wishes.values())):
+        while missing := list(unmet(mirror, self._user.wishes.values(), self._load)):
             if clock.monotonic() > deadline:
                 self._wrong("converges", missing)
                 return
@@ -123,7 +125,7 @@ class _Trial:
         await clock.sleep(_CALM)
         self._world.store.observers.append(self._unrest)
         await clock.sleep(_CALM)
-        self._wrong("stays", unmet(mirror, self._user.wishes.values()))
+        self._wrong("stays", unmet(mirror, self._user.wishes.values(), self._load))
         self._wrong("status-is-truth", lies(mirror, self._fleet))
         self._wrong("no-orphans", orphans(mirror))
 

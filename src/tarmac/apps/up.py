@@ -18,6 +18,7 @@ from tarmac.apps.control_plane import Running, local_transport
 from tarmac.apps.tasks import ended
 from tarmac.client.client import Client
 from tarmac.server.security.users import User
+from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import LOCATIONS, location
 from tarmac.sim.nodes.settings import Place
@@ -45,4 +46,5 @@ async def simulated(places: Sequence[Place], running: Running) -> AsyncGenerator
     fleet = Fleet(client, places)
     async with ended(asyncio.create_task(fleet.run())):
         await fleet.registered()
+        running.metering.source = SimulatedMetrics(fleet, client.clock)
         yield

@@ -18,6 +18,7 @@ from tarmac.apps.bootstrap import ensure_initial_objects
 from tarmac.apps.control_plane import CONTROLLING, STARTING, local_transport
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
+from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import Parts, assemble
@@ -78,14 +79,14 @@ class World:
         clock = self.clocks.setdefault(name, VirtualClock(self.loop))
         return Client(link, clock, stream(self.seed, f"{name}/{run}"))
 
-    def replica(self, name: str, controllers: str = "*") -> Replica:
+    def replica(self, name: str, load: MetricsSource, controllers: str = "*") -> Replica:
         """A process of controllers, not yet started."""
 
         def connect(run: int) -> tuple[Link, Client]:
             link = self.link(CONTROLLING)
             return link, self.client(name, link, run)
 
-        return Replica(name, connect, controllers)
+        return Replica(name, connect, load, controllers)
 
     def reliable(self, user: User = USER) -> Client:
         """A client whose connection never fails."""

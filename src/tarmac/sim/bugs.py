@@ -30,5 +30,7 @@ class LogTap(io.TextIOBase):
             error = str(line.get("error") or line.get("traceback"))
             if not error.startswith(_EXPLAINED):
                 where = line.get("controller") or line.get("path") or ""
-                self.bugs.append(f"{where} {line.get('key', '')}: {error} {line.get('where', '')}")
+                bug = f"{where} {line.get('key', '')}: {error} {line.get('where', '')}"
+                if bug not in self.bugs:
+                    self.bugs.append(bug)
         return len(text)

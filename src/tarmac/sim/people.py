@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from tarmac.api.compute.names import API_VERSION as COMPUTE
@@ -22,7 +23,14 @@ from tarmac.sim.nodes.settings import CRASH_AFTER
 WORKLOADS = dynamic(COMPUTE, "workloads", "Workload")
 QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
 NAMESPACE = "default"
+PER_INSTANCE = 10.0  # requests per second that one instance should have
 _MOST = 3  # workloads at once
+_REQUESTS: JsonObject = {
+    "external": {
+        "metric": {"name": "requests", "selector": {"matchLabels": {"city": "{{ context.locality.cityCode }}"}}},
+        "target": {"type": "AverageValue", "averageValue": str(int(PER_INSTANCE))},
+    }
+}
 _LIMITED = ("pods", "count/instances.compute.datumapis.com", "requests.cpu")
 
 
@@ -38,13 +46,17 @@ class Wish:
     version: int = 1
     broken: str = ""  # what is wrong with the newest version
     paused: bool = False
-    annotations: dict[str, str] = field(default_factory=dict[str, str])
+    most: int = 0  # with more than none, the load decides between this and `replicas`
 
     @property
     def image(self) -> str:
         """Of its only container."""
         host = "registry.example.invalid" if self.broken == "image" else "docker.io/example"
         return f"{host}/app:{self.version}"
+
+    def expected(self, load: float) -> int:
+        """Instances in a city with this load."""
+        return min(self.most, max(self.replicas, ceil(load / PER_INSTANCE))) if self.most else self.replicas
 
     def manifest(self) -> JsonObject:
         """As a file would say it."""
@@ -59,7 +71,9 @@ class Wish:
                 "networkInterfaces": [{"network": {"name": "default"}}],
             },
         }
-        scale = {"minReplicas": self.replicas, "instanceManagementPolicy": self.policy}
+        scale: JsonObject = {"minReplicas": self.replicas, "instanceManagementPolicy": self.policy}
+        if self.most:
+            scale |= {"maxReplicas": self.most, "metrics": [_REQUESTS]}
         return {
             "apiVersion": COMPUTE,
             "kind": "Workload",
@@ -82,6 +96,7 @@ class Somebody:
         clock: Clock,
         dice: Randomness,
         cities: Sequence[str],
+        load: dict[str, float],
         *,
         pace: float = 18.0,
         told: Callable[[str], None] = lambda _what: None,
@@ -94,12 +109,13 @@ class Somebody:
         self._clock = clock
         self._dice = dice
         self._cities = cities
+        self._load = load  # by Location, which is called as its city in lower case
         self._pace = pace
         self._told = told
         self._made = 0
         self._acts: list[Callable[[], Coroutine[Any, Any, str]]] = [
             self._create, self._create, self._scale, self._scale, self._release, self._release, self._release,
-            self._delete, self._limit, self._pause, self._change_cities, self._delete_pod,
+            self._delete, self._limit, self._pause, self._change_cities, self._delete_pod, self._visit, self._visit,
         ]  # fmt: skip
 
     async def run(self) -> None:
@@ -149,6 +165,7 @@ class Somebody:
             self._number(1, 4),
             self._dice.choice(("OrderedReady", "Parallel")),
             self._dice.choice(({}, {"maxUnavailable": 2}, {"maxSurge": 1}, {"maxSurge": "50%", "maxUnavailable": 0})),
+            most=self._dice.choice((0, 0, 5)),
         )
         self.wishes[wish.name] = wish
         await self._apply(wish)
@@ -215,6 +232,11 @@ class Somebody:
         wish.cities = self._some_cities()
         await self._apply(wish)
         return f"wants {wish.name} in {', '.join(wish.cities)}"
+
+    async def _visit(self) -> str:
+        city = self._dice.choice(self._cities)
+        self._load[city.lower()] = PER_INSTANCE * self._number(0, 6)
+        return f"sends {self._load[city.lower()]:g} requests per second to {city}"
 
     async def _delete_pod(self) -> str:
         pods = (await self._pods.list(NAMESPACE)).items

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector
+from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.manager import COMPONENT, Manager
 from tarmac.sim.faults.link import Link
 
@@ -17,10 +18,11 @@ Connect = Callable[[int], tuple[Link, Client]]
 class Replica:
     """The process. Everything in it is made anew by `start`."""
 
-    def __init__(self, name: str, connect: Connect, controllers: str = "*") -> None:
+    def __init__(self, name: str, connect: Connect, load: MetricsSource, controllers: str = "*") -> None:
         self.name = name
         self.link: Link
         self._connect = connect
+        self._load = load
         self._controllers = controllers
         self._runs = 0
         self._task: asyncio.Task[None] | None = None
@@ -41,7 +43,9 @@ class Replica:
         self._runs += 1
         self.link, client = self._connect(self._runs)
         self._elector = Elector(client, COMPONENT, "kube-system", f"{self.name}-{self._runs}")
-        manager = Manager(client, self._controllers, root_ca="simulated", elector=self._elector)
+        manager = Manager(
+            client, self._controllers, root_ca="simulated", elector=self._elector, metrics_source=self._load
+        )
         self._task = asyncio.create_task(manager.run(), name=f"{self.name}-{self._runs}")
 
     def crash(self) -> None:

@@ -37,7 +37,7 @@ def _with(mirror: Mirror, bucket: str, label: str, value: str) -> list[JsonObjec
     return [each for each in mirror.bucket(bucket).values() if labels(each).get(label) == value]
 
 
-def unmet(mirror: Mirror, wishes: Iterable[Wish]) -> Iterator[str]:
+def unmet(mirror: Mirror, wishes: Iterable[Wish], load: Mapping[str, float]) -> Iterator[str]:
     """What somebody wants and does not have, or has and does not want."""
     wanted = {f"{NAMESPACE}/{wish.name}": wish for wish in wishes}
     for key, wish in wanted.items():
@@ -45,7 +45,7 @@ def unmet(mirror: Mirror, wishes: Iterable[Wish]) -> Iterator[str]:
         if workload is None:
             yield f"workload {key} is missing"
         else:
-            yield from _unmet(mirror, workload, wish)
+            yield from _unmet(mirror, workload, wish, load)
     for key in mirror.bucket(WORKLOADS).keys() - wanted.keys():
         yield f"workload {key} is still there"
     deployments = {each["metadata"]["uid"] for each in mirror.bucket(DEPLOYMENTS).values()}
@@ -55,13 +55,14 @@ def unmet(mirror: Mirror, wishes: Iterable[Wish]) -> Iterator[str]:
                 yield f"{bucket} {key} belongs to nobody"
 
 
-def _unmet(mirror: Mirror, workload: JsonObject, wish: Wish) -> Iterator[str]:
+def _unmet(mirror: Mirror, workload: JsonObject, wish: Wish, load: Mapping[str, float]) -> Iterator[str]:
     deployments = _with(mirror, DEPLOYMENTS, LABEL_WORKLOAD_UID, workload["metadata"]["uid"])
     cities = sorted(labels(each)[LABEL_CITY_CODE] for each in deployments)
     if cities != sorted(wish.cities):
         yield f"{wish.name} is in {cities}, not in {sorted(wish.cities)}"
     for deployment in deployments:
-        yield from _unmet_here(mirror, deployment, wish)
+        number = wish.expected(load.get(labels(deployment)[LABEL_CITY_CODE].lower(), 0.0))
+        yield from _unmet_here(mirror, deployment, wish.image, number)
     for kind in ("Available", "Progressing"):
         if not is_true(workload, kind):
             yield f"{wish.name}: {_why(workload, kind)}"
@@ -69,22 +70,22 @@ def _unmet(mirror: Mirror, workload: JsonObject, wish: Wish) -> Iterator[str]:
         yield f"{wish.name}: {_why(workload, 'Progressing')}"
 
 
-def _unmet_here(mirror: Mirror, deployment: JsonObject, wish: Wish) -> Iterator[str]:
+def _unmet_here(mirror: Mirror, deployment: JsonObject, image: str, number: int) -> Iterator[str]:
     name, uid = deployment["metadata"]["name"], deployment["metadata"]["uid"]
     instances = _with(mirror, INSTANCES, LABEL_DEPLOYMENT_UID, uid)
     pods = _with(mirror, PODS, LABEL_DEPLOYMENT_UID, uid)
-    if desired(deployment) != wish.replicas:
-        yield f"{name} wants {desired(deployment)}, not {wish.replicas}"
-    if len(instances) != wish.replicas or len(pods) != wish.replicas:
+    if desired(deployment) != number:
+        yield f"{name} wants {desired(deployment)}, not {number}"
+    if len(instances) != number or len(pods) != number:
         have = f"{len(instances)} instances and {len(pods)} pods"
-        yield f"{name} has {have}, not {wish.replicas}: {_why(deployment, 'Progressing')}"
+        yield f"{name} has {have}, not {number}: {_why(deployment, 'Progressing')}"
     for instance in instances:
         if not is_true(instance, "Ready"):
             yield f"{instance['metadata']['name']}: {_why(instance, 'Ready')}"
     for pod in pods:
-        image = pod["spec"]["containers"][0]["image"]
-        if image != wish.image:
-            yield f"{pod['metadata']['name']} runs {image}, not {wish.image}"
+        runs = pod["spec"]["containers"][0]["image"]
+        if runs != image:
+            yield f"{pod['metadata']['name']} runs {runs}, not {image}"
 
 
 def lies(mirror: Mirror, fleet: Fleet) -> Iterator[str]:

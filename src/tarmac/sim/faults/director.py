@@ -77,6 +77,7 @@ class Director:
             if not replica.running:
                 replica.start()
             replica.link.mute(False)
+            replica.link.disarm()
         for node in self._fleet.nodes.values():
             if not node.alive:
                 self._fleet.revive(node.name)

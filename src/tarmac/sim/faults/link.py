@@ -51,6 +51,10 @@ class Link:
         """Call `crash` at the request of this number, before it is sent or after it has taken effect."""
         self._trap = (request, answered, crash)
 
+    def disarm(self) -> None:
+        """No crash after all."""
+        self._trap = None
+
     async def request(
         self,
         method: str,

@@ -141,8 +141,10 @@ class Fleet:
         pod = self._pods.get(view.metadata.uid)
         if pod is None:
             pod = self._take(node, view)
-        elif view.ready is not (pod.stage is Stage.RUNNING):
-            self._reports.queue.add(pod.uid)  # somebody thought the node dead and said so of its pods
+        else:
+            pod.read(view)
+            if view.ready is not (pod.stage is Stage.RUNNING):
+                self._reports.queue.add(pod.uid)  # somebody thought the node dead and said so of its pods
         if view.metadata.deletion_timestamp and pod is not None:
             self._stop(pod)
 

@@ -69,6 +69,7 @@ class _Metadata(_Fields):
     namespace: str
     uid: str
     annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
     deletion_timestamp: str = ""
 
 
@@ -117,13 +118,16 @@ class SimulatedPod:
     """The pod. `stage`, `restarts` and `last` are the truth about it, whatever the API says."""
 
     __slots__ = (
-        "addresses", "annotations", "changed", "containers", "doomed", "initial", "last", "name", "namespace", "node",
+        "addresses", "annotations", "changed", "containers", "doomed", "initial", "labels", "last", "name", "namespace",
+        "node",
         "restart_policy", "restarts", "stage", "start_time", "started", "uid",
     )  # fmt: skip
 
     def __init__(self, view: PodView, now: str) -> None:
         metadata, spec = view.metadata, view.spec
-        self.annotations = metadata.annotations or {}
+        self.annotations: dict[str, str] = {}
+        self.labels: dict[str, str] = {}
+        self.read(view)
         self.name = metadata.name
         self.namespace = metadata.namespace
         self.uid = metadata.uid
@@ -139,6 +143,11 @@ class SimulatedPod:
         self.started = now
         self.changed = now  # when it last became ready, or ceased to be
         self.last: Termination | None = None
+
+    def read(self, view: PodView) -> None:
+        """Take over what may change while it runs."""
+        self.annotations = view.metadata.annotations or {}
+        self.labels = view.metadata.labels or {}
 
     @property
     def key(self) -> str:

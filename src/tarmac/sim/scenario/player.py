@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +16,9 @@ from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
 from tarmac.client.targets import dynamic
 from tarmac.sim.loop import VirtualClock
+from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.settings import Place
 from tarmac.sim.replica import Replica
 from tarmac.sim.scenario.script import ScenarioError, Step, Until, manifests, seconds
 
@@ -28,26 +31,26 @@ class Unmet(Exception):
     """What the scenario waits for, or insists on, is not so."""
 
 
-class Player:
-    """Does what steps say. `tell` hears of each."""
+@dataclass(frozen=True)
+class Stage:
+    """What a scenario plays on."""
 
-    def __init__(
-        self,
-        client: Client,
-        clock: Clock,
-        catalog: Catalog,
-        fleet: Fleet,
-        replicas: Mapping[str, Replica],
-        clocks: Mapping[str, VirtualClock],
-        folder: Path,
-        tell: Callable[[str], None],
-    ) -> None:
-        self._client = client
-        self._clock = clock
-        self._catalog = catalog
-        self._fleet = fleet
-        self._replicas = replicas
-        self._clocks = clocks
+    client: Client
+    clock: Clock
+    catalog: Catalog
+    fleet: Fleet
+    metrics: SimulatedMetrics
+    replicas: Mapping[str, Replica]
+    clocks: Mapping[str, VirtualClock]
+
+
+class Player:
+    """Does what steps say. `tell` hears of each; files are looked for in `folder`."""
+
+    def __init__(self, stage: Stage, folder: Path, tell: Callable[[str], None]) -> None:
+        self._stage = stage
+        self._clock = stage.clock
+        self._fleet = stage.fleet
         self._folder = folder
         self._tell = tell
 
@@ -111,12 +114,12 @@ class Player:
 
     async def _cut(self, step: Step) -> None:
         self._tell(f"city {step.cut} is cut off")
-        for name in self._nodes(step.cut):
+        for name in self._place(step.cut).node_names():
             self._fleet.cut(name)
 
     async def _connect(self, step: Step) -> None:
         self._tell(f"city {step.connect} is connected again")
-        for name in self._nodes(step.connect):
+        for name in self._place(step.connect).node_names():
             self._fleet.heal(name)
 
     async def _crash(self, step: Step) -> None:
@@ -129,9 +132,14 @@ class Player:
 
     async def _jump(self, step: Step) -> None:
         assert step.jump is not None
-        clock = _one_of(self._clocks, step.jump.clock, "clock")
+        clock = _one_of(self._stage.clocks, step.jump.clock, "clock")
         self._tell(f"the clock of {step.jump.clock} jumps by {step.jump.by}")
         clock.jump(seconds(step.jump.by))
+
+    async def _load(self, step: Step) -> None:
+        for city, rate in (step.load or {}).items():
+            self._stage.metrics.load[self._place(city).name] = rate
+            self._tell(f"{city} has {rate:g} requests per second")
 
     async def _missing(self, wanted: Until) -> str:
         """Why it is not so; empty when it is."""
@@ -150,7 +158,7 @@ class Player:
 
     def _of(self, manifest: JsonObject) -> ResourceClient[JsonObject]:
         group, _, version = str(manifest.get("apiVersion", "")).rpartition("/")
-        resource = self._catalog.find_kind(group, version, str(manifest.get("kind", "")))
+        resource = self._stage.catalog.find_kind(group, version, str(manifest.get("kind", "")))
         if resource is None:
             raise ScenarioError(f"no such kind: {manifest.get('apiVersion')} {manifest.get('kind')}")
         return self._resource(resource)
@@ -158,7 +166,7 @@ class Player:
     def _named(self, text: str) -> tuple[ResourceClient[JsonObject], str, str]:
         """`workload/web` or `namespace/workload/web`."""
         *namespace, kind, name = text.split("/") if "/" in text else ("", text)
-        for resource in self._catalog:
+        for resource in self._stage.catalog:
             if kind.lower() in (resource.singular, resource.plural, resource.kind.lower(), *resource.short_names):
                 where = (namespace[0] if namespace else "default") if resource.namespaced else ""
                 return self._resource(resource), name, where
@@ -166,17 +174,16 @@ class Player:
 
     def _resource(self, resource: Resource) -> ResourceClient[JsonObject]:
         target = dynamic(resource.api_version, resource.plural, resource.kind, resource.namespaced)
-        return self._client.resource(target)
+        return self._stage.client.resource(target)
 
     def _node(self, name: str) -> str:
         return _one_of(self._fleet.nodes, name, "node").name
 
-    def _nodes(self, city: str) -> list[str]:
-        places = {place.city: place for place in self._fleet.places}
-        return _one_of(places, city, "city").node_names()
+    def _place(self, city: str) -> Place:
+        return _one_of({place.city: place for place in self._fleet.places}, city, "city")
 
     def _replica(self, name: str) -> Replica:
-        return _one_of(self._replicas, name, "process")
+        return _one_of(self._stage.replicas, name, "process")
 
 
 def _one_of(known: Mapping[str, T], name: str, what: str) -> T:

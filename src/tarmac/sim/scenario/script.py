@@ -67,6 +67,7 @@ class Step(_Strict):
     crash: str = ""  # a process of controllers
     start: str = ""
     jump: Jump | None = None
+    load: dict[str, float] | None = None  # requests per second by city
 
     @property
     def action(self) -> str:

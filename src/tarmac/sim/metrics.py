@@ -1,0 +1,98 @@
+"""Load and what it does: numbers for autoscaling and for `kubectl top`, without anybody who measures.
+
+The world has a load at each place, in requests per second, that whoever plays fate sets. External metrics are that load
+as a Prometheus of the place would tell it: nothing is heard from a place that is cut off. Each pod uses what its
+annotations `sim.tarmac/cpu` and `sim.tarmac/memory` say, else a little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.quantity import Quantity
+from tarmac.base.selectors import LabelSelector
+from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered, Usage
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.pod import SimulatedPod
+
+IDLE = {"cpu": "10m", "memory": "64Mi"}
+_WINDOW = "15s"
+
+
+class SimulatedMetrics:
+    """Answers the autoscaler (`external`, `usage`) and the server's metrics API (`nodes`, `pods`)."""
+
+    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+        self.load: dict[str, float] = {}  # by Location
+        self._fleet = fleet
+        self._clock = clock
+
+    async def external(self, question: ExternalQuestion) -> Sequence[int]:
+        """The load of the place, whatever the query calls it, in thousandths."""
+        if not self._heard(question.location):
+            raise Unanswered(f"nothing is heard from {question.location}")
+        return [round(self.load.get(question.location, 0.0) * 1000)]
+
+    async def usage(self, namespace: str, labels: str) -> Mapping[str, Usage]:
+        """What pods use, of the nodes that can be heard."""
+        selector, now = LabelSelector.parse(labels), self._clock.now()
+        return {
+            pod.name: Usage({name: amount.milli() for name, amount in _used(pod).items()}, now)
+            for pod in self._measured()
+            if pod.namespace == namespace and selector.matches(pod.labels)
+        }
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    def nodes(self) -> Sequence[JsonObject]:
+        """NodeMetrics."""
+        total = {node.name: _amounts(IDLE) for node in self._fleet.nodes.values() if node.hears}
+        for pod in self._measured():
+            for name, amount in _used(pod).items():
+                total[pod.node][name] += amount
+        return [{"metadata": {"name": name}, **self._when(), "usage": _text(used)} for name, used in total.items()]
+
+    def pods(self) -> Sequence[JsonObject]:
+        """PodMetrics; everything is used by a pod's first container."""
+        return [
+            {
+                "metadata": {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels)},
+                **self._when(),
+                "containers": [
+                    {"name": name, "usage": _text(_used(pod) if index == 0 else _amounts({"cpu": "0", "memory": "0"}))}
+                    for index, (name, _) in enumerate(pod.containers)
+                ],
+            }
+            for pod in self._measured()
+        ]
+
+    def _measured(self) -> Iterator[SimulatedPod]:
+        return (pod for pod in self._fleet.pods() if pod.runs and self._fleet.nodes[pod.node].hears)
+
+    def _heard(self, location: str) -> bool:
+        return any(node.hears for node in self._fleet.nodes.values() if node.place.name == location)
+
+    def _when(self) -> JsonObject:
+        return {"timestamp": rfc3339(self._clock.now()), "window": _WINDOW}
+
+
+def _used(pod: SimulatedPod) -> dict[str, Quantity]:
+    used = _amounts(IDLE)
+    for name in used:
+        stated = pod.annotations.get(f"sim.tarmac/{name}")
+        if stated:
+            with suppress(ValueError):
+                used[name] = Quantity.parse(stated)
+    return used
+
+
+def _amounts(texts: Mapping[str, str]) -> dict[str, Quantity]:
+    return {name: Quantity.parse(text) for name, text in texts.items()}
+
+
+def _text(amounts: Mapping[str, Quantity]) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items()}
