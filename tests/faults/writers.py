@@ -42,9 +42,9 @@ class Writer:
         while not stop.is_set():
             try:
                 await self._write()
-            except aiohttp.ClientConnectorError:  # nobody was there to hear it
-                await asyncio.sleep(0.02)
             except BROKEN:
+                # Also when nobody could be reached: the library sends a PUT again by itself when a kept connection
+                # breaks, so the first sending may have arrived.
                 self.books.unknown.add(self.books.number)
                 await asyncio.sleep(0.02)
 
