@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from tarmac.api.compute.instance import TemplateMeta
 from tarmac.api.compute.names import (
+    ANNOTATION_ANYCAST,
     API_VERSION,
     FINALIZER,
     IDENTITY_LABELS,
@@ -15,6 +19,7 @@ from tarmac.api.compute.names import (
 from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.client.targets import EVENTS
+from tarmac.controllers.targets import WORKLOADS
 from tests.controllers.planet import PLACES, Planet, conditions, play, workload
 
 
@@ -228,3 +233,36 @@ def test_instances_of_a_lost_city_start_elsewhere_and_go_when_it_is_back() -> No
         assert own["spec"]["cityCode"] == "DFW"
 
     play(story)
+
+
+def test_workloads_that_ask_for_it_share_an_address_among_their_instances_and_with_nobody_else() -> None:
+    async def story(planet: Planet) -> None:
+        annotated = {"annotations": {ANNOTATION_ANYCAST: "true"}}
+        for name in ("one", "two", "three"):
+            await planet.apply(name, replicas=1, metadata=annotated)
+        await planet.apply("plain", replicas=1)
+        for name in ("one", "two", "three", "plain"):
+            await planet.ready(1, name)
+        shared = [(await planet.workload(name))["status"]["anycastAddresses"] for name in ("one", "two", "three")]
+        assert len({address for (address,) in shared}) == 3
+        assert "anycastAddresses" not in (await planet.workload("plain"))["status"]
+        await planet.stop()
+        planet.start()
+        await planet.apply("four", replicas=1, metadata=annotated)
+        await planet.ready(1, "four")
+        assert (await planet.workload("four"))["status"]["anycastAddresses"] not in shared
+
+    play(story)
+
+
+def test_shorthands_of_a_server_that_stores_them_are_read_as_they_are_meant() -> None:
+    written = workload(cities=("dfw",))
+    written["spec"]["template"] = {
+        "labels": {"app": "web"},
+        "spec": {**written["spec"]["template"]["spec"], "networkInterfaces": [{"network": "default"}]},
+    }
+    read = WORKLOADS.decode(msgspec.json.encode(written))
+    assert read.spec.placements[0].city_codes == ["DFW"]
+    assert read.spec.template.metadata == TemplateMeta(labels={"app": "web"})
+    (nic,) = read.spec.template.spec.network_interfaces
+    assert (nic.name, nic.network.name) == ("eth0", "default")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from tarmac.api.compute.lookup import TypeFacts, facts_of
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
-from tarmac.server.reader import Reader
+from tarmac.server.reader import Reader, decode
 
 
 class StoreLookup:
@@ -14,11 +14,15 @@ class StoreLookup:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._types: tuple[list[int], Mapping[str, TypeFacts]] = ([], {})  # revisions they were read at, and the types
 
     def instance_types(self) -> Mapping[str, TypeFacts]:
-        """Every InstanceType by object name."""
-        objects = self._reader.list("compute.datumapis.com/instancetypes")
-        return {item["metadata"]["name"]: facts_of(item["spec"]) for item in objects}
+        """Every InstanceType by object name. They are asked for with every Instance and hardly ever change."""
+        entries = self._reader.store.list("compute.datumapis.com/instancetypes").entries
+        revisions = [entry.revision for entry in entries]
+        if revisions != self._types[0]:
+            self._types = (revisions, {entry.name: facts_of(decode(entry)["spec"]) for entry in entries})
+        return self._types[1]
 
     def cities(self) -> Collection[str] | None:
         """City codes of all Locations."""

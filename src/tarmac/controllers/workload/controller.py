@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.networking.location import Location
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item, by_label
-from tarmac.client.controller import RetryAfter, controller_key
+from tarmac.client.controller import RetryAfter, Terminal, controller_key
 from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
+from tarmac.controllers.workload.anycast import Anycast
 from tarmac.controllers.workload.events import announce
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
@@ -54,6 +57,7 @@ class WorkloadController:
         self._known_deployments.add_index(BY_WORKLOAD, by_label(LABEL_WORKLOAD_UID))
         self._locations = informers.informer(LOCATIONS)
         self._networks = informers.informer(NETWORKS)
+        self._anycast = Anycast(self._known)
         self._controller = context.controller("workload", self.reconcile)
         self._controller.watches(self._known)
         self._controller.watches(self._locations, lambda _: self._known.cache.keys())
@@ -75,7 +79,10 @@ class WorkloadController:
 
     async def reconcile(self, key: str) -> RetryAfter | None:
         """One pass over one Workload."""
-        workload = self._known.get(key)
+        try:
+            workload = self._known.get(key)
+        except msgspec.ValidationError as error:
+            raise Terminal(f"not a Workload that can be read: {error}") from error
         if workload is None:
             return None
         if workload.metadata.deletion_timestamp is not None:
@@ -159,6 +166,7 @@ class WorkloadController:
         history = record(history_of(workload), workload.spec.template, now)
         views = [(each, DeploymentView.of(each)) for each in self._existing(workload)]
         placements = {placement.name for placement in workload.spec.placements}
+        anycast = self._anycast.addresses(workload)
         facts = WorkloadFacts(
             generation=workload.metadata.generation,
             revision=history[-1].template_hash,
@@ -172,8 +180,8 @@ class WorkloadController:
                 for name, cities in goal.cities.items()
             ],
             orphans=[view for each, view in views if each.spec.placement_name not in placements],
-            blocks=blocks,
-            anycast_addresses=known.anycast_addresses if known else (),
+            blocks=(*blocks, *anycast.refusals),
+            anycast_addresses=anycast.value or (),
             paused=workload.spec.paused,
             deleting=workload.metadata.deletion_timestamp is not None,
         )
@@ -208,7 +216,10 @@ def _networks(workload: Workload) -> list[str]:
 
 
 def _networks_of_item(item: Item[Workload]) -> list[str]:
-    return _networks(item.object)
+    try:
+        return _networks(item.object)
+    except msgspec.ValidationError:
+        return []  # a server that does not know our kinds lets things through that cannot be read
 
 
 def _since(location: Location) -> float:
