@@ -73,7 +73,10 @@ class Backlog:
         self._enqueue(known)
 
     def take(self) -> Waiter | None:
-        """The next one to look at. It is no longer known here until it is set aside or put back."""
+        """The next one to look at; it does wait, since `remove` is called as soon as a pod does not.
+
+        It is no longer known here until it is set aside or put back.
+        """
         while self._ready:
             _, order, uid = heapq.heappop(self._ready)
             if self._queued.get(uid) == order:

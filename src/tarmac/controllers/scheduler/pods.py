@@ -76,8 +76,6 @@ class PodScheduler:
                 self._arrived.set()
 
     async def _decide(self, waiter: Waiter) -> None:
-        if not self._state.waits(waiter):
-            return
         read = self._state.read(waiter)
         if read.value is None:
             await self._refuse(waiter, read.refusals)

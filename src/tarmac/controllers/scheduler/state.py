@@ -67,7 +67,7 @@ class State:
         if waiter.pod is not None and waiter.read_at == self._nudges:
             return Verdict(waiter.pod)
         item = self.pods.cache.item(waiter.key)
-        assert item is not None, "only pods that wait are read"
+        assert item is not None, "a pod that waits is in our copy"
         obj: JsonObject = _decode(item.raw)
         disks: tuple[Disk, ...] = ()
         if obj["spec"].get("volumes"):
