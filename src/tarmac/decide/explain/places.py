@@ -10,12 +10,13 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import LOCATIONS, World
 from tarmac.decide.placement import Place, place_of
+from tarmac.decide.scheduling import free_at
 
 
 def places_of(world: World, stage: Stage | None = None) -> list[Place]:
     """Every Location; with what is free there, when there is a stage to count it on."""
     return [
-        place_of(location, _since(location), stage.free_at(location.metadata.name) if stage else None)
+        place_of(location, _since(location), free_at(stage.cluster, location.metadata.name) if stage else None)
         for location in LOCATIONS.all(world)
     ]
 

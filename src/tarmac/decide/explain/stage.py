@@ -5,7 +5,7 @@ Only pods that are on these nodes are read whole; of all others just the node's 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import msgspec
 
@@ -67,16 +67,6 @@ class Stage:
         if not explained or len(self.cluster.nodes) > _FEW:
             return explained
         return [explained[0], *self.scheduler.refusals(pod)]
-
-    def free_at(self, location: str) -> Mapping[str, int]:
-        """What nobody has asked for yet on the nodes of a Location that take pods."""
-        free = {"cpu": 0, "memory": 0}
-        for info in self.cluster.nodes.values():
-            node = info.node
-            if node.location == location and not node.taints and not node.unschedulable:
-                for resource in free:
-                    free[resource] += info.free[resource]
-        return free
 
     def _handler(self, pod: JsonObject) -> str:
         name = pod["spec"].get("runtimeClassName")

@@ -1,0 +1,80 @@
+"""The command line of the own verbs: kubectl's words, and errors that say what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tarmac.apps.main import main
+from tarmac.cli.options import parser
+from tarmac.cli.verbs.manifests import BadManifest, read_manifests
+from tarmac.cli.verbs.objects import BadObject, parse_object
+
+
+@pytest.mark.parametrize(
+    ("words", "plural"),
+    [
+        (["workload/web"], "workloads"),
+        (["workload", "web"], "workloads"),
+        (["wl/web"], "workloads"),
+        (["Workloads/web"], "workloads"),
+        (["workloads.compute.datumapis.com/web"], "workloads"),
+        (["workloads.v1alpha.compute.datumapis.com/web"], "workloads"),
+        (["wd/web"], "workloaddeployments"),
+        (["inst/web"], "instances"),
+        (["po/web"], "pods"),
+    ],
+)
+def test_objects_are_written_as_for_kubectl(words: list[str], plural: str) -> None:
+    target, name = parse_object(words)
+    assert (target.plural, name) == (plural, "web")
+
+
+@pytest.mark.parametrize("words", [["web"], ["workload/"], ["node/a"], ["workload/a/b"], ["workloads.apps/web"]])
+def test_what_cannot_be_explained_is_refused_in_words(words: list[str]) -> None:
+    with pytest.raises(BadObject):
+        parse_object(words)
+
+
+def test_a_rollout_needs_no_kind_and_takes_no_other() -> None:
+    assert parse_object(["web"], "workload")[1] == "web"
+    with pytest.raises(BadObject, match="only a workload has"):
+        parse_object(["pod/web"], "workload")
+
+
+def test_flags_are_those_of_kubectl() -> None:
+    options = parser().parse_args(["rollout", "status", "workload/web", "--watch=false", "-n", "shop", "--timeout=5m"])
+    assert (options.watch, options.namespace, options.timeout) == (False, "shop", 300.0)
+    options = parser().parse_args(["rollout", "status", "-w", "web"])
+    assert (options.watch, options.object) == (True, ["web"])
+    options = parser().parse_args(["rollout", "undo", "web", "--to-revision=3", "--dry-run=server"])
+    assert (options.to_revision, options.dry_run) == (3, True)
+    options = parser().parse_args(["plan", "-f", "x.yaml", "--without", "LHR", "--without", "SEA", "-o", "json"])
+    assert (options.without, options.output) == (["LHR", "SEA"], "json")
+
+
+def test_a_manifest_may_hold_several_objects_and_lists(tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text("kind: A\n---\nkind: List\nitems: [{kind: B}, {kind: C}]\n---\n")
+    assert [obj["kind"] for obj in read_manifests(str(file))] == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("text", ["", "- a", "kind: ''", "a: {", "{}"])
+def test_a_file_without_objects_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    with pytest.raises(BadManifest):
+        read_manifests(str(file))
+
+
+def test_without_a_server_the_exit_code_says_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "workload/web", "--kubeconfig", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_wrong_command_line_exits_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["plan"])
+    assert ended.value.code == 2
+    assert "-f" in capsys.readouterr().err

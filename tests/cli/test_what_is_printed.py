@@ -1,0 +1,110 @@
+"""Answers as text: what a person reads, in 100 columns. These texts are part of the outside contract."""
+
+from __future__ import annotations
+
+import textwrap
+
+from tarmac.api.compute.answers import Cause, CityPlan, Explanation, Line, Plan, Refused, Subject
+from tarmac.cli.rendering.explanation import explanation_text
+from tarmac.cli.rendering.plan import plan_text
+from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_table
+from tarmac.cli.rendering.text import table
+
+SUBJECT = Subject("compute.datumapis.com/v1alpha", "Workload", "default", "web")
+
+
+def shown(text: str) -> str:
+    """A text as it is written in a test."""
+    return textwrap.dedent(text).lstrip("\n")
+
+
+def test_an_explanation_is_a_sentence_a_table_and_a_change() -> None:
+    full = "20 cpu wanted, 12 free on lhr-0."
+    lines = [
+        Line("Yes", "Complete", "3 of 3 instances are ready.", "ready", "DFW"),
+        Line("No", "InsufficientCapacity", "2 of 3 instances: 0/1 nodes at lhr: 1 Insufficient cpu.", "nodes", "LHR"),
+        Line("No", "InsufficientCapacity", full, "resources", "LHR", "lhr-0"),
+    ]
+    sentence = "Workload default/web has 4 of 6 instances ready in 2 of 2 cities; in LHR: 2 of 3 instances: no room."
+    found = Explanation(SUBJECT, sentence, lines, "Ask for at most 12 cpu, or free 8 cpu on lhr-0.")
+    assert explanation_text(found) == shown("""
+        Workload default/web has 4 of 6 instances ready in 2 of 2 cities; in LHR: 2 of 3 instances: no room.
+
+        CITY  NODE   RULE       ANSWER  REASON                MESSAGE
+        DFW          ready      Yes     Complete              3 of 3 instances are ready.
+        LHR          nodes      No      InsufficientCapacity  2 of 3 instances: 0/1 nodes at lhr: 1
+                                                              Insufficient cpu.
+        LHR   lhr-0  resources  No      InsufficientCapacity  20 cpu wanted, 12 free on lhr-0.
+
+        Smallest change: Ask for at most 12 cpu, or free 8 cpu on lhr-0.
+        """)
+
+
+def test_what_passes_by_itself_asks_for_nothing() -> None:
+    line = Line("Wait", "ProvisioningNetwork", "Network is being provisioned.", "network", "DFW")
+    text = explanation_text(Explanation(SUBJECT, "Workload default/web is new.", [line]))
+    assert text.endswith("\n\nNothing to change: it goes on by itself.\n")
+
+
+def test_all_is_well_in_as_few_words() -> None:
+    line = Line("Yes", "Complete", "1 of 1 instances are ready.", "ready", "DFW")
+    found = Explanation(SUBJECT, "Workload default/web has 1 of 1 instances ready.", [line])
+    assert explanation_text(found) == shown("""
+        Workload default/web has 1 of 1 instances ready.
+
+        CITY  RULE   ANSWER  REASON    MESSAGE
+        DFW   ready  Yes     Complete  1 of 1 instances are ready.
+        """)
+
+
+def test_no_line_is_wider_than_the_terminal_unless_one_word_is() -> None:
+    rows = [("a-rather-long-name-of-a-node-0", "SomeReasonOrOther", "words " * 40)]
+    assert max(len(line) for line in table(("NODE", "REASON", "MESSAGE"), rows).splitlines()) <= 100
+
+
+def test_names_are_never_broken() -> None:
+    name = "web-lhr-3f91a53a-3"
+    assert name in table(("CITY", "MESSAGE"), [("LHR", "word " * 17 + name)])
+
+
+def test_a_plan_says_what_would_happen_and_then_what_could_not() -> None:
+    refused = Refused(
+        "InsufficientCapacity", "2 of 5 instances: 0/3 nodes at lhr: 3 Insufficient cpu.", "Add a node.", 2
+    )
+    plan = Plan(accepted=True, cities=[CityPlan("DFW", 1, 4), CityPlan("LHR", 2, 3, 0, 0, 0, [refused])])
+    assert plan_text("default/web", plan) == shown("""
+        Workload default/web would not all run (see LHR): create 3, replace 7.
+
+        CITY  CREATE  REPLACE  DELETE  KEEP  REFUSED
+        DFW   1       4        0       0
+        LHR   2       3        0       0     2
+
+        CITY  REASON                MESSAGE
+        LHR   InsufficientCapacity  2 of 5 instances: 0/3 nodes at lhr: 3 Insufficient cpu.
+
+        Smallest change: Add a node.
+        """)
+
+
+def test_a_plan_that_changes_nothing_says_so() -> None:
+    text = plan_text("default/web", Plan(accepted=True, cities=[CityPlan("DFW", keep=2)]))
+    assert text.startswith("Workload default/web would run: nothing to do.\n")
+
+
+def test_a_refused_manifest_lists_every_cause() -> None:
+    cause = Cause("spec.placements[0].name", "FieldValueRequired", "Required value")
+    assert plan_text("default/web", Plan(accepted=False, causes=[cause])) == shown("""
+        Workload default/web would be refused: 1 cause.
+
+        FIELD                    MESSAGE
+        spec.placements[0].name  Required value
+        """)
+
+
+def test_a_rollout_is_a_table_on_a_terminal_and_lines_elsewhere() -> None:
+    city = CityProgress("DFW", 2, 3, 5, "Progressing", "NewRevision")
+    assert progress_line(city) == "DFW: 2 of 5 ready, 3 up to date, Progressing (NewRevision)\n"
+    assert progress_table([city]) == shown("""
+        CITY  READY  UP-TO-DATE  DESIRED  STATUS       REASON
+        DFW   2      3           5        Progressing  NewRevision
+        """)

@@ -1,0 +1,222 @@
+"""Explanations: one sentence, what it follows from by city and node, and the smallest change that would help."""
+
+from __future__ import annotations
+
+from tarmac.api.compute.answers import Explanation, Line
+from tarmac.decide.explain import EXPLAINERS
+from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCES, NETWORKS, PODS, WORKLOADS
+
+from .world import Scene, workload
+
+
+def why(scene: Scene, resource: str, name: str) -> Explanation:
+    found = EXPLAINERS[resource](scene.world, f"default/{name}")
+    assert found is not None
+    return found
+
+
+def verdicts(found: Explanation) -> list[tuple[str, str, str, str]]:
+    return [(line.city, line.node, line.answer, line.reason) for line in found.verdicts]
+
+
+def test_what_does_not_exist_has_no_explanation() -> None:
+    assert all(explain(Scene().world, "default/nobody") is None for explain in EXPLAINERS.values())
+
+
+def test_a_pod_that_no_node_takes_says_what_each_node_lacks_and_the_least_that_would_do() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=2, cpu="4")
+    scene.pod("big", "6", nodeSelector={"topology.datum.net/location": "lhr"})
+    found = why(scene, PODS.resource, "big")
+    assert found.sentence == "Pod default/big has no node: 0/2 nodes at lhr: 2 Insufficient cpu."
+    assert verdicts(found) == [
+        ("LHR", "", "No", "InsufficientCapacity"),
+        ("LHR", "lhr-0", "No", "InsufficientCapacity"),
+        ("LHR", "lhr-1", "No", "InsufficientCapacity"),
+    ]
+    assert found.change == "Ask for at most 4 cpu, or free 2 cpu on lhr-0."
+
+
+def test_the_change_that_is_named_makes_it_a_yes() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=2, cpu="4")
+    scene.pod("big", "6")
+    assert why(scene, PODS.resource, "big").change.startswith("Ask for at most 4 cpu")
+    scene.pod("big", "4")
+    found = why(scene, PODS.resource, "big")
+    assert [line.answer for line in found.verdicts] == ["Yes"]
+    assert found.change == ""
+
+
+def test_only_pods_on_the_nodes_in_question_count() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=1, cpu="4")
+    scene.place("DFW", nodes=1, cpu="4")
+    scene.pod("elsewhere", "4", "dfw-0")
+    scene.pod("small", "4", nodeSelector={"topology.datum.net/location": "lhr"})
+    assert why(scene, PODS.resource, "small").verdicts[0].answer == "Yes"
+    scene.pod("here", "1", "lhr-0")
+    assert why(scene, PODS.resource, "small").verdicts[0].message == "0/1 nodes at lhr: 1 Insufficient cpu."
+
+
+def test_a_pod_that_has_ended_holds_nothing() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=1, cpu="4")
+    scene.pod("done", "4", "lhr-0")
+    body = PODS.get(scene.world, "default/done") or {}
+    scene.put(PODS.resource, {**body, "status": {"phase": "Succeeded"}})
+    scene.pod("next", "4")
+    assert why(scene, PODS.resource, "next").verdicts[0].answer == "Yes"
+
+
+def test_many_nodes_are_told_by_kind() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=30, cpu="1")
+    scene.pod("big", "2")
+    found = why(scene, PODS.resource, "big")
+    assert [(line.node, line.reason) for line in found.verdicts] == [
+        ("", "InsufficientCapacity"),
+        ("30 nodes", "InsufficientCapacity"),
+    ]
+
+
+def test_a_pod_whose_disk_is_elsewhere_says_where() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=2, cpu="4")
+    scene.pod("filler", "4", "lhr-0")
+    scene.claim("data", "lhr-0")
+    scene.pod("db", "1", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+    reasons = {(line.node, line.reason) for line in why(scene, PODS.resource, "db").verdicts}
+    assert {("lhr-0", "InsufficientCapacity"), ("lhr-1", "DiskElsewhere")} <= reasons
+
+
+def test_a_pod_without_its_claim_says_so() -> None:
+    scene = Scene()
+    scene.place("LHR")
+    scene.pod("db", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+    assert why(scene, PODS.resource, "db").change == "Create PersistentVolumeClaim data."
+
+
+def test_a_gated_pod_waits() -> None:
+    scene = Scene()
+    scene.place("LHR")
+    scene.pod("early", schedulingGates=[{"name": "example.com/later"}])
+    assert verdicts(why(scene, PODS.resource, "early")) == [("", "", "Wait", "SchedulingGatesPresent")]
+
+
+def test_a_container_that_cannot_start_shows_what_the_node_says() -> None:
+    scene = Scene()
+    scene.place("LHR")
+    scene.pod("bad", node="lhr-0")
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    status = {"phase": "Pending", "containerStatuses": [{"name": "main", "state": waiting}]}
+    scene.put(PODS.resource, {**(PODS.get(scene.world, "default/bad") or {}), "status": status})
+    found = why(scene, PODS.resource, "bad")
+    assert found.sentence.startswith("Pod default/bad is on lhr-0 and is not ready: main: no such image")
+    assert "image" in found.change
+
+
+def test_an_instance_that_waits_for_quota_says_which_and_how_much() -> None:
+    scene = Scene()
+    scene.place("LHR")
+    deployment = scene.deploy(workload("LHR", replicas=1))["LHR"]
+    message = "quota limits is exhausted in LHR: cpu 1 wanted, 0 of 0 used"
+    made = scene.instance(deployment, 0, reason="QuotaExhausted", message=message, ready=False, gates=("Quota",))
+    found = why(scene, INSTANCES.resource, made.metadata.name)
+    assert found.sentence == f"Instance default/{made.metadata.name} is not ready: {message}."
+    assert verdicts(found) == [("LHR", "", "No", "QuotaExhausted")]
+    assert "ResourceQuota" in found.change
+
+
+def test_a_ready_instance_says_so() -> None:
+    scene = Scene()
+    scene.place("LHR")
+    made = scene.instance(scene.deploy(workload("LHR", replicas=1))["LHR"], 0, "lhr-0", message="Instance is ready")
+    found = why(scene, INSTANCES.resource, made.metadata.name)
+    assert found.sentence == f"Instance default/{made.metadata.name} is ready."
+    assert found.verdicts == [Line("Yes", "Running", "Instance is ready.", "ready", "LHR", "lhr-0")]
+
+
+def test_a_deployment_counts_the_instances_of_each_reason() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=1, cpu="1")
+    deployment = scene.deploy(workload("LHR", replicas=3))["LHR"]
+    scene.instance(deployment, 0, "lhr-0")
+    for ordinal in (1, 2):
+        scene.instance(deployment, ordinal, reason="Unschedulable", ready=False)
+    found = why(scene, DEPLOYMENTS.resource, deployment.metadata.name)
+    assert found.sentence.endswith(
+        "has 1 of 3 instances ready in LHR: 2 of 3 instances: 0/1 nodes at lhr: 1 Insufficient cpu."
+    )
+
+
+def test_an_ordered_deployment_says_how_many_wait_behind_the_first() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=1, cpu="1")
+    deployment = scene.deploy(workload("LHR", replicas=4, policy="OrderedReady"))["LHR"]
+    scene.instance(deployment, 0, "lhr-0")
+    stuck = scene.instance(deployment, 1, reason="Unschedulable", ready=False)
+    last = why(scene, DEPLOYMENTS.resource, deployment.metadata.name).verdicts[-1]
+    assert (last.answer, last.message) == ("Wait", f"2 more to be made when {stuck.metadata.name} is ready.")
+
+
+def test_a_deployment_without_a_location_says_what_is_wrong_with_each() -> None:
+    scene = Scene()
+    scene.place("LHR", ready=False)
+    deployment = scene.deploy(workload("LHR"), located=False)["LHR"]
+    found = why(scene, DEPLOYMENTS.resource, deployment.metadata.name)
+    assert [line.reason for line in found.verdicts] == ["NoCandidateLocations", "LocationNotReady"]
+    assert found.change == "Bring a node of lhr back to ready."
+
+
+def test_a_workload_shows_every_city_and_the_worst_of_them_in_the_sentence() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=1, cpu="4")
+    scene.place("LHR", nodes=1, cpu="1")
+    deployments = scene.deploy(workload("DFW", "LHR", replicas=2))
+    for ordinal in (0, 1):
+        scene.instance(deployments["DFW"], ordinal, "dfw-0")
+    scene.instance(deployments["LHR"], 0, "lhr-0")
+    scene.instance(deployments["LHR"], 1, reason="Unschedulable", ready=False)
+    found = why(scene, WORKLOADS.resource, "web")
+    assert "; in LHR: 1 of 2 instances: 0/1 nodes at lhr" in found.sentence
+    assert verdicts(found) == [
+        ("DFW", "", "Yes", "Complete"),
+        ("LHR", "", "No", "InsufficientCapacity"),
+        ("LHR", "lhr-0", "No", "InsufficientCapacity"),
+    ]
+
+
+def test_a_workload_whose_network_does_not_exist_says_so_first() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    scene.deploy(workload("DFW"))
+    scene.remove(NETWORKS.resource, "default/default")
+    found = why(scene, WORKLOADS.resource, "web")
+    assert "Unable to find networks: default/default." in found.sentence
+    assert found.change == "Create Network default/default."
+
+
+def test_a_city_without_a_location_names_what_to_create() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    scene.deploy(workload("DFW", "NRT"), located=False)
+    found = why(scene, WORKLOADS.resource, "web")
+    assert ("NRT", "", "No", "NoCandidateLocations") in verdicts(found)
+    assert found.change == "Create a Location with city code NRT."
+
+
+def test_a_complete_workload_needs_no_change() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    scene.instance(scene.deploy(workload("DFW", replicas=1))["DFW"], 0, "dfw-0")
+    found = why(scene, WORKLOADS.resource, "web")
+    assert [line.answer for line in found.verdicts] == ["Yes"]
+    assert found.change == ""
+
+
+def test_a_paused_workload_says_how_to_go_on() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    scene.deploy(workload("DFW", paused=True))
+    assert why(scene, WORKLOADS.resource, "web").change == "Set paused to false."

@@ -1,0 +1,188 @@
+"""A small world as objects, in few words: places, nodes, and what the platform made of a Workload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.instancetype import built_in
+from tarmac.api.compute.names import GATE_QUOTA
+from tarmac.api.compute.workload import Workload, WorkloadDeployment
+from tarmac.api.declare import decode, encode
+from tarmac.api.schema import JsonObject
+from tarmac.api.shared import LocationReference
+from tarmac.base.clock import rfc3339
+from tarmac.decide.children.deployments import document, own_children
+from tarmac.decide.children.instances import instance_document
+from tarmac.decide.children.pods import pod_of
+from tarmac.decide.children.resources import instance_amounts
+from tarmac.decide.explain.world import (
+    CLAIMS,
+    DEPLOYMENTS,
+    INSTANCE_TYPES,
+    INSTANCES,
+    LOCATIONS,
+    NETWORKS,
+    NODES,
+    PODS,
+    QUOTAS,
+    VOLUMES,
+    WORKLOADS,
+    Encoded,
+    Objects,
+)
+from tarmac.decide.rollout import Goal
+
+NOW = 1_800_000_000.0
+CITY, LOCATION = "topology.datum.net/city-code", "topology.datum.net/location"
+
+
+class Scene:
+    """Objects under construction."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[str, Encoded]] = {}
+        self.put(NETWORKS.resource, {"metadata": {"name": "default", "namespace": "default"}, "spec": {}})
+        for each in built_in():
+            self.put(INSTANCE_TYPES.resource, each)
+
+    @property
+    def world(self) -> Objects:
+        """What there is."""
+        return Objects(NOW, self._objects)
+
+    def put(self, resource: str, obj: JsonObject) -> None:
+        """Add or replace an object."""
+        metadata = obj["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}" if "namespace" in metadata else metadata["name"]
+        self._objects.setdefault(resource, {})[key] = msgspec.json.encode(obj, enc_hook=str)
+
+    def remove(self, resource: str, key: str) -> None:
+        """Take an object away."""
+        del self._objects[resource][key]
+
+    def place(self, city: str, nodes: int = 2, cpu: str = "4", *, ready: bool = True, name: str = "") -> None:
+        """A Location and its nodes."""
+        name = name or city.lower()
+        condition = condition_of("Ready", ready, "NodesReady" if ready else "NoReadyNodes")
+        spec = {"locationClassName": "self-managed", "topology": {CITY: city}, "provider": {"simulated": {}}}
+        status = {"conditions": [condition]}
+        self.put(LOCATIONS.resource, {"metadata": {"name": name}, "spec": spec, "status": status})
+        for index in range(nodes):
+            self.node(f"{name}-{index}", name, cpu)
+
+    def node(self, name: str, location: str, cpu: str = "4", **spec: Any) -> None:
+        """A node with plenty of memory."""
+        labels = {"kubernetes.io/hostname": name, LOCATION: location}
+        status = {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}}
+        self.put(NODES.resource, {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status})
+
+    def pod(self, name: str, cpu: str = "1", node: str = "", **spec: Any) -> None:
+        """A pod that no Instance has."""
+        container = {"name": "main", "image": "example.com/app:1", "resources": {"requests": {"cpu": cpu}}}
+        metadata = {"name": name, "namespace": "default", "uid": name}
+        placed = {"nodeName": node} if node else {}
+        self.put(PODS.resource, {"metadata": metadata, "spec": {"containers": [container], **placed, **spec}})
+
+    def quota(self, **hard: str) -> None:
+        """A ResourceQuota; underscores stand for slashes and dots are as they are."""
+        metadata = {"name": "limits", "namespace": "default"}
+        self.put(QUOTAS.resource, {"metadata": metadata, "spec": {"hard": hard}})
+
+    def claim(self, name: str, node: str) -> None:
+        """A claim whose disk is on a node."""
+        self.put(CLAIMS.resource, {"metadata": {"name": name, "namespace": "default"}, "spec": {"volumeName": name}})
+        terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]
+        spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+        self.put(VOLUMES.resource, {"metadata": {"name": name}, "spec": spec})
+
+    def deploy(self, obj: JsonObject, located: bool = True) -> dict[str, WorkloadDeployment]:
+        """Store a Workload and a deployment for each of its cities; returned by city."""
+        obj = {**obj, "metadata": {**obj["metadata"], "uid": f"uid-{obj['metadata']['name']}"}}
+        self.put(WORKLOADS.resource, obj)
+        workload, found = decode(Workload, obj), dict[str, WorkloadDeployment]()
+        for placement in workload.spec.placements:
+            for child in own_children(placement, placement.city_codes):
+                deployment = document(workload, child)
+                deployment.metadata.uid = f"uid-{deployment.metadata.name}"
+                body = encode(deployment)
+                if located:
+                    body["status"] = {"location": {"name": child.city.lower()}}
+                self.put(DEPLOYMENTS.resource, body)
+                found[child.city] = decode(WorkloadDeployment, body)
+        return found
+
+    def instance(
+        self,
+        deployment: WorkloadDeployment,
+        ordinal: int,
+        node: str = "",
+        reason: str = "Running",
+        message: str = "",
+        *,
+        ready: bool = True,
+        gates: tuple[str, ...] = (),
+    ) -> Instance:
+        """An Instance, and unless it is gated its Pod."""
+        location = LocationReference(deployment.spec.city_code.lower())
+        hashed = Goal.of(deployment.spec).template_hash
+        made = instance_document(deployment, location, ordinal, hashed, gates, {})
+        body = encode(made)
+        conditions = [condition_of("Ready", ready, reason, message)]
+        if GATE_QUOTA in gates:
+            conditions.append(condition_of("QuotaGranted", False, reason, message))
+        body["status"] = {"conditions": conditions, "nodeName": node}
+        self.put(INSTANCES.resource, body)
+        if not gates:
+            self._pod_of(made, node, ready)
+        return made
+
+    def _pod_of(self, instance: Instance, node: str, ready: bool) -> None:
+        types = {each["metadata"]["name"]: each for each in built_in()}
+        amounts = instance_amounts(
+            instance.spec.runtime, lambda name: INSTANCE_TYPES.decode(msgspec.json.encode(types[name]))
+        )
+        assert amounts is not None
+        body = pod_of(instance, amounts)
+        body["metadata"]["uid"] = f"pod-{instance.metadata.name}"
+        if node:
+            body["spec"]["nodeName"] = node
+            state = {"running": {}} if ready else {"waiting": {"reason": "ContainerCreating"}}
+            body["status"] = {
+                "phase": "Running" if ready else "Pending",
+                "conditions": [condition_of("Ready", ready, "")],
+                "containerStatuses": [{"name": "main", "state": state}],
+            }
+        self.put(PODS.resource, body)
+
+
+def condition_of(type: str, holds: bool, reason: str, message: str = "") -> JsonObject:
+    """A condition that has held for an hour."""
+    since = rfc3339(NOW - 3600)
+    status = "True" if holds else "False"
+    return {"type": type, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+
+
+def workload(
+    *cities: str, replicas: int = 2, cpu: str = "1", image: str = "example.com/app:1", name: str = "web", **spec: Any
+) -> JsonObject:
+    """A Workload with one placement; further keywords are fields of the placement, or of the spec if it has them."""
+    runtime = {
+        "resources": {"instanceType": "datumcloud/d1-custom", "requests": {"cpu": cpu, "memory": "1Gi"}},
+        "sandbox": {"containers": [{"name": "main", "image": image}]},
+    }
+    template = {
+        "spec": {"runtime": runtime, "networkInterfaces": [{"network": {"name": spec.pop("network", "default")}}]}
+    }
+    settings = {"minReplicas": replicas, "instanceManagementPolicy": spec.pop("policy", "Parallel")}
+    own = {field: spec.pop(field) for field in ("paused", "rollout") if field in spec}
+    chosen = {"cityCodes": list(cities)} if cities else {}
+    placement = {"name": "all", **chosen, "scaleSettings": settings, **spec}
+    return {
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "default", "generation": 1},
+        "spec": {"template": template, "placements": [placement], **own},
+    }

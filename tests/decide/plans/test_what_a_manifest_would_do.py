@@ -1,0 +1,219 @@
+"""Plans: what a manifest would make, replace, delete and be refused, in every city."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tarmac.api.compute.answers import CityPlan
+from tarmac.api.compute.workload import Workload
+from tarmac.api.declare import decode
+from tarmac.api.schema import JsonObject
+from tarmac.decide.explain.world import NETWORKS, WORKLOADS
+from tarmac.decide.plans import plan_workload
+from tests.decide.explain.world import Scene, workload
+
+Numbers = tuple[int, int, int, int]
+
+
+def plan(scene: Scene, obj: JsonObject, *without: str) -> dict[str, CityPlan]:
+    """The plan by city. A Workload that is stored keeps its uid, as an update would."""
+    metadata = obj["metadata"]
+    known = WORKLOADS.get(scene.world, f"default/{metadata['name']}")
+    typed = decode(Workload, {**obj, "metadata": {**metadata, "uid": known.metadata.uid if known else ""}})
+    return {city.city: city for city in plan_workload(scene.world, typed, without)}
+
+
+def numbers(city: CityPlan) -> Numbers:
+    """Create, replace, delete, keep."""
+    return city.create, city.replace, city.delete, city.keep
+
+
+def running(scene: Scene, obj: JsonObject, per_city: int) -> None:
+    """The Workload, with so many ready instances in each city, one node after the other."""
+    for city, deployment in scene.deploy(obj).items():
+        for ordinal in range(per_city):
+            scene.instance(deployment, ordinal, f"{city.lower()}-{ordinal % 2}")
+
+
+def test_a_new_workload_is_made_in_each_of_its_cities() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    scene.place("LHR")
+    found = plan(scene, workload("DFW", "LHR", replicas=3))
+    assert {city: numbers(each) for city, each in found.items()} == {"DFW": (3, 0, 0, 0), "LHR": (3, 0, 0, 0)}
+    assert not any(each.refused for each in found.values())
+
+
+def test_an_edit_that_changes_nothing_does_nothing() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    obj = workload("DFW", replicas=2)
+    running(scene, obj, 2)
+    assert numbers(plan(scene, obj)["DFW"]) == (0, 0, 0, 2)
+
+
+def test_scaling_adds_and_removes() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    running(scene, workload("DFW", replicas=2), 2)
+    assert numbers(plan(scene, workload("DFW", replicas=5))["DFW"]) == (3, 0, 0, 2)
+    assert numbers(plan(scene, workload("DFW", replicas=1))["DFW"]) == (0, 0, 1, 1)
+
+
+def test_a_new_template_replaces_every_instance() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    running(scene, workload("DFW", replicas=2), 2)
+    assert numbers(plan(scene, workload("DFW", replicas=3, image="example.com/app:2"))["DFW"]) == (1, 2, 0, 0)
+
+
+def test_a_city_that_is_left_out_loses_its_instances() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    scene.place("LHR")
+    running(scene, workload("DFW", "LHR", replicas=2), 2)
+    found = plan(scene, workload("DFW", replicas=2))
+    assert numbers(found["DFW"]) == (0, 0, 0, 2)
+    assert numbers(found["LHR"]) == (0, 0, 2, 0)
+
+
+def test_what_nodes_have_no_room_for_is_refused_and_counted() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=2, cpu="2")
+    (refused,) = plan(scene, workload("DFW", replicas=6, cpu="1"))["DFW"].refused
+    assert (refused.reason, refused.instances) == ("InsufficientCapacity", 2)
+    assert refused.message == "2 of 6 instances: 0/2 nodes at dfw: 2 Insufficient cpu."
+    assert refused.change
+
+
+def test_what_is_replaced_makes_room_first() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=2, cpu="1")
+    running(scene, workload("DFW", replicas=2, cpu="1"), 2)
+    assert not plan(scene, workload("DFW", replicas=2, cpu="1", image="example.com/app:2"))["DFW"].refused
+
+
+def test_an_instance_that_waits_for_a_node_already_is_refused_too() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=1, cpu="1")
+    obj = workload("DFW", replicas=2)
+    deployment = scene.deploy(obj)["DFW"]
+    scene.instance(deployment, 0, "dfw-0")
+    scene.instance(deployment, 1, reason="Unschedulable", ready=False)
+    found = plan(scene, obj)["DFW"]
+    assert numbers(found) == (0, 0, 0, 2)
+    assert [each.instances for each in found.refused] == [1]
+
+
+def test_other_pods_count_against_quota_and_nodes() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=1, cpu="8")
+    scene.pod("other", "2", "dfw-0")
+    scene.quota(cpu="4")
+    (refused,) = plan(scene, workload("DFW", replicas=3, cpu="1"))["DFW"].refused
+    assert (refused.reason, refused.instances) == ("QuotaExhausted", 1)
+    assert refused.change == "Raise cpu of ResourceQuota limits to 5, or scale something else down."
+
+
+def test_instances_of_other_workloads_hold_their_quota() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=2, cpu="8")
+    running(scene, workload("DFW", replicas=2, name="first"), 2)
+    scene.quota(pods="3")
+    assert [each.instances for each in plan(scene, workload("DFW", replicas=2))["DFW"].refused] == [1]
+
+
+def test_a_city_without_a_location_is_refused_and_the_others_are_not() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    found = plan(scene, workload("DFW", "NRT"))
+    assert not found["DFW"].refused
+    assert [each.reason for each in found["NRT"].refused] == ["NoCandidateLocations"]
+
+
+def test_a_placement_that_matches_no_place_is_refused_as_a_whole() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    found = plan(scene, workload(locationSelector={"matchLabels": {"topology.datum.net/region": "EU"}}))
+    assert [each.reason for each in found[""].refused] == ["NoMatchingLocations"]
+
+
+def test_of_several_locations_the_emptiest_is_taken() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=1, cpu="1", name="dfw-a")
+    scene.place("DFW", nodes=1, cpu="8", name="dfw-b")
+    assert not plan(scene, workload("DFW", replicas=4, cpu="2"))["DFW"].refused
+
+
+def test_without_a_city_its_instances_wait_unless_they_may_move() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    scene.place("LHR")
+    running(scene, workload("LHR", replicas=2), 2)
+    stays = plan(scene, workload("LHR", replicas=2), "LHR")
+    assert [(each.reason, each.instances) for each in stays["LHR"].refused] == [("CityLost", 2)]
+    moves = plan(scene, workload("LHR", replicas=2, onCityLoss={"policy": "Move", "cities": ["DFW"]}), "LHR")
+    assert not moves["LHR"].refused
+    assert (moves["DFW"].create, moves["DFW"].moved, moves["DFW"].refused) == (2, 2, [])
+
+
+def test_a_move_needs_room_too() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=1, cpu="1")
+    scene.place("LHR")
+    found = plan(scene, workload("LHR", replicas=3, onCityLoss={"policy": "Move", "cities": ["DFW"]}), "LHR")
+    assert [each.instances for each in found["DFW"].refused] == [2]
+
+
+def test_a_network_that_does_not_exist_and_a_pause_stop_everything() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    assert plan(scene, workload("DFW", paused=True))["DFW"].refused[0].reason == "Paused"
+    scene.remove(NETWORKS.resource, "default/default")
+    assert plan(scene, workload("DFW"))["DFW"].refused[0].reason == "NetworkNotFound"
+
+
+def test_a_disk_keeps_its_ordinal_where_it_is() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=2, cpu="2")
+    disk = {"template": {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}}
+    obj = workload("DFW", replicas=1)
+    obj["spec"]["template"]["spec"]["volumes"] = [{"name": "data", "disk": disk}]
+    (deployment,) = scene.deploy(obj).values()
+    made = scene.instance(deployment, 0, "dfw-0")
+    scene.claim(f"{made.metadata.name}-data", "dfw-0")
+    scene.pod("neighbour", "2", "dfw-0")
+    obj["spec"]["template"]["metadata"] = {"labels": {"app": "new"}}
+    (refused,) = plan(scene, obj)["DFW"].refused
+    assert "1 of 1 instances" in refused.message
+
+
+def test_a_type_that_does_not_exist_is_refused() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    obj = workload("DFW")
+    obj["spec"]["template"]["spec"]["runtime"]["resources"] = {"instanceType": "datumcloud/x9-huge"}
+    assert plan(scene, obj)["DFW"].refused[0].reason == "InstanceTypeNotFound"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_every_wanted_instance_is_accounted_for(data: st.DataObject) -> None:
+    """What is made, replaced and kept is what is wanted, and what runs elsewhere or nowhere is said."""
+    scene = Scene()
+    cities = ["DFW", "LHR", "SEA"]
+    for city in cities:
+        scene.place(city, nodes=2, cpu=str(data.draw(st.integers(1, 6))))
+    before, after = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))
+    running(scene, workload(*cities[:2], replicas=before), before)
+    chosen = data.draw(st.lists(st.sampled_from(cities), min_size=1, unique=True))
+    image = data.draw(st.sampled_from(["example.com/app:1", "example.com/app:2"]))
+    more: dict[str, Any] = {"cpu": data.draw(st.sampled_from(["1", "3"]))}
+    found = plan(scene, workload(*chosen, replicas=after, image=image, **more))
+    for city, each in found.items():
+        assert each.create + each.replace + each.keep == (after if city in chosen else 0)
+        assert each.replace + each.delete + each.keep == (before if city in cities[:2] else 0)
+        assert sum(refused.instances for refused in each.refused) <= each.create + each.replace
