@@ -91,7 +91,7 @@ def stabilise(settings: ScaleSettings, recommended: int, current: int, history: 
         limit = min(_limit(down, current, history, now, sign=-1), current)
     low, high = _bounds(settings)
     replicas = min(steady, limit, high) if steady > current else max(steady, limit, low)
-    held = _held(recommended, steady, limit, replicas, current)
+    held = _held(recommended, steady, replicas, current, low, high)
     return Outcome(replicas, history.with_recommendation(recommended, now), refusals=held)
 
 
@@ -143,21 +143,21 @@ def _policy_limit(policy: ScalingPolicy, start: int, sign: int) -> int:
     return ceil(changed) if sign > 0 else int(changed)
 
 
-def _held(recommended: int, steady: int, limit: int, replicas: int, current: int) -> tuple[Refusal, ...]:
-    """What kept the number from being the recommended one; the first that applies."""
+def _held(recommended: int, steady: int, replicas: int, current: int, low: int, high: int) -> tuple[Refusal, ...]:
+    """What keeps the number from being the recommended one: a bound that would do so for ever, else what passes."""
     asked = f"The metrics ask for {recommended} instances"
     if replicas == recommended:
         return ()
-    if steady != recommended and replicas == steady:
+    if replicas == high < recommended:
+        change = f"Raise maxReplicas to {recommended}."
+        return (Refusal(reasons.TOO_MANY_REPLICAS, f"{asked}; maxReplicas is {high}.", rule=_RULE, change=change),)
+    if replicas == low > recommended:
+        change = f"Lower minReplicas to {max(recommended, 1)}."
+        return (Refusal(reasons.TOO_FEW_REPLICAS, f"{asked}; minReplicas is {low}.", rule=_RULE, change=change),)
+    if replicas == steady:
         past = reasons.SCALE_UP_STABILIZED if recommended > current else reasons.SCALE_DOWN_STABILIZED
         return (Refusal(past, f"{asked}; a recent recommendation holds {replicas}.", rule=_RULE),)
-    if replicas == limit:
-        return (Refusal(reasons.SCALE_RATE_LIMITED, f"{asked}; policies allow {replicas} now.", rule=_RULE),)
-    if replicas < recommended:
-        change = f"Raise maxReplicas to {recommended}."
-        return (Refusal(reasons.TOO_MANY_REPLICAS, f"{asked}; maxReplicas is {replicas}.", rule=_RULE, change=change),)
-    change = f"Lower minReplicas to {max(recommended, 1)}."
-    return (Refusal(reasons.TOO_FEW_REPLICAS, f"{asked}; minReplicas is {replicas}.", rule=_RULE, change=change),)
+    return (Refusal(reasons.SCALE_RATE_LIMITED, f"{asked}; policies allow {replicas} now.", rule=_RULE),)
 
 
 def _since(entries: Iterable[Entry], now: float, seconds: int) -> list[int]:
