@@ -27,6 +27,7 @@ check: setup ## formatting, lint, strict types, import direction, house rules
 
 test-tools: setup
 	@$(PY) -m tools.fetch_etcd >/dev/null
+	@$(PY) -m tools.fetch_prometheus >/dev/null
 	@$(PY) -m tools.kubectl >/dev/null
 ifeq ($(PEERS),1)
 	@$(PY) -m tools.gobuild kube-apiserver etcd kubectl >/dev/null

@@ -16,7 +16,8 @@ from tarmac.store.interface import Sealer, Store
 from tarmac.store.memory import MemoryStore
 from tarmac.store.sqlite import SqliteStore
 from tests.support.etcd import EtcdCluster, find_etcd, find_peer_etcd
-from tools.fetch_etcd import fetch_etcd
+from tools.debs import fetch
+from tools.fetch_etcd import ETCD
 
 _prefixes = itertools.count()
 
@@ -110,7 +111,7 @@ def etcd_binary(which: str) -> Path:
     if found is not None:
         return found
     try:
-        return fetch_etcd()
+        return fetch(*ETCD)
     except RuntimeError as error:
         pytest.skip(f"NO ETCD, SO THE ETCD DRIVER IS NOT TESTED: {error}")
 

@@ -1,10 +1,11 @@
-"""Stories in real time: a server in one process, controllers in another, nodes and somebody in this one."""
+"""Stories in real time: a server, controllers and a Prometheus in processes of their own, nodes and somebody here."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.client.client import Client
@@ -13,8 +14,10 @@ from tarmac.client.kubeconfig import load
 from tests.stories.telling import Story, play
 from tests.stories.world import QUICK, World
 from tests.support.controllers_process import running_controllers
+from tests.support.prometheus import running_prometheus
 
 SHORT = (
+    "--autoscaler-sync-period=500ms",
     "--node-monitor-grace-period=2s",
     "--leader-elect-lease-duration=5s",
     "--leader-elect-renew-deadline=4s",
@@ -22,25 +25,37 @@ SHORT = (
 )
 
 
+@dataclass(frozen=True)
+class Scene:
+    """Where stories play."""
+
+    kubeconfig: Path
+    load: dict[str, float]
+
+
 @contextmanager
-def scene(server: Path, controllers: Path, log: Path) -> Generator[Path]:
+def scene(server: Path, controllers: Path, folder: Path) -> Generator[Scene]:
     """A server with controllers, from the kubeconfigs of an administrator and of the controllers."""
-    with running_controllers(controllers, log, *SHORT):
-        yield server
+    log = folder / "controllers.log"
+    with (
+        running_prometheus(folder) as (metrics, load),
+        running_controllers(controllers, log, f"--metrics-url={metrics}", *SHORT),
+    ):
+        yield Scene(server, load)
     trouble = [line for line in log.read_text().splitlines() if "reconcile failed" in line or "begins again" in line]
     assert not trouble, "the controllers stumbled:\n" + "\n".join(trouble[:5])
 
 
-def tell(told: Story, kubeconfig: Path) -> None:
+def tell(told: Story, scene: Scene) -> None:
     """Play one story there."""
-    asyncio.run(_tell(told, kubeconfig))
+    asyncio.run(_tell(told, scene))
 
 
-async def _tell(told: Story, kubeconfig: Path) -> None:
-    http = load(str(kubeconfig)).http
+async def _tell(told: Story, scene: Scene) -> None:
+    http = load(str(scene.kubeconfig)).http
     user, nodes = Client(HttpTransport(http)), Client(HttpTransport(http))
     try:
-        await play(told, World(user, nodes, told.__name__.replace("_", "-"), QUICK))
+        await play(told, World(user, nodes, told.__name__.replace("_", "-"), QUICK, scene.load))
     finally:
         await user.close()
         await nodes.close()

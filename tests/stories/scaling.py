@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api.schema import JsonObject
 from tests.stories.manifests import placement, workload
 from tests.stories.telling import story
-from tests.stories.world import World
+from tests.stories.world import World, condition
 
 
 @story
@@ -39,6 +39,44 @@ async def an_edit_that_changes_nothing(world: World) -> None:
     await world.edit("web", lambda _spec: None)
     await world.client.clock.sleep(1)
     assert await _versions(world) == before
+
+
+@story
+async def autoscale_by_a_metric_of_each_city(world: World) -> None:
+    """Each city follows its own load, up and down, between the bounds; nothing is heard means nothing is changed."""
+    await world.open("DFW", "LHR")
+    world.load.update(DFW=100, LHR=100)
+    metric = {"name": "requests_per_second", "selector": {"matchLabels": {"city": "{{ context.locality.cityCode }}"}}}
+    settings = {
+        "maxReplicas": 4,
+        "metrics": [{"external": {"metric": metric, "target": {"averageValue": "100"}}}],
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
+    }
+    await world.apply(workload(placement("DFW", "LHR", replicas=1, scaleSettings=settings)))
+    await world.settled(2)
+
+    world.load["DFW"] = 290
+    await world.settled(4)
+    assert len(await world.instances_in("DFW")) == 3
+    assert len(await world.instances_in("LHR")) == 1
+
+    world.load["DFW"] = 5000
+    await world.settled(5)
+    limited = condition(await world.deployment_in("DFW"), "AutoscalingLimited")
+    assert (limited["status"], limited["reason"]) == ("True", "TooManyReplicas")
+
+    world.load.clear()
+    await world.until(lambda: _unheard(world), "the status says that there is no metric")
+    await world.settled(5)
+
+    world.load.update(DFW=50, LHR=190)
+    await world.settled(3)
+    assert len(await world.instances_in("LHR")) == 2
+
+
+async def _unheard(world: World) -> bool:
+    found = condition(await world.deployment_in("DFW"), "AutoscalingReady")
+    return found.get("status") == "False" and found["reason"] == "MetricsUnavailable"
 
 
 def _scale(spec: JsonObject, replicas: int) -> None:

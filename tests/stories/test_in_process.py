@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
+
 import pytest
 
+from tarmac.apps.control_plane import CONTROLLING
+from tarmac.apps.tasks import ended
 from tarmac.apps.up import NODES
 from tarmac.apps.world import world as virtual_world
 from tarmac.base.randomness import Randomness
+from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered, Usage
+from tarmac.controllers.manager import Manager
+from tarmac.sim.bugs import LogTap
 from tarmac.sim.faults.luck import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tests.stories.all import STORIES
@@ -14,16 +22,41 @@ from tests.stories.telling import play
 from tests.stories.world import UNHURRIED, World
 
 
+class _Prometheus:
+    """Answers as a Prometheus that scrapes `requests_per_second` would."""
+
+    def __init__(self) -> None:
+        self.load: dict[str, float] = {}
+
+    async def external(self, question: ExternalQuestion) -> Sequence[int]:
+        found = [
+            value for city, value in self.load.items() if f'requests_per_second{{city="{city}"}}' == question.query
+        ]
+        if not found:
+            raise Unanswered(f"{question.query} has no value")
+        return [round(1000 * value) for value in found]
+
+    async def usage(self, namespace: str, labels: str) -> Mapping[str, Usage]:
+        raise Unanswered("no story asks for it")
+
+    async def close(self) -> None:
+        pass
+
+
 @pytest.mark.parametrize("name", STORIES)
 def test_story(name: str) -> None:
+    tap, prometheus = LogTap(), _Prometheus()
+    tap.listen()
+
     async def main(loop: VirtualLoop) -> None:
         luck = Luck(Randomness(1))
         luck.stop()
         async with virtual_world(loop, 1, luck) as planet:
-            controllers = planet.replica("controllers")
-            controllers.start()
-            nodes = planet.client("nodes", planet.link(NODES))
-            await play(STORIES[name], World(planet.reliable(), nodes, "story", UNHURRIED))
-            controllers.crash()
+            controllers = planet.client("controllers", planet.link(CONTROLLING))
+            manager = Manager(controllers, root_ca="simulated", metrics_source=prometheus)
+            async with ended(asyncio.create_task(manager.run())):
+                nodes = planet.client("nodes", planet.link(NODES))
+                await play(STORIES[name], World(planet.reliable(), nodes, "story", UNHURRIED, prometheus.load))
 
     run(main)
+    assert not tap.bugs

@@ -15,7 +15,7 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets import dynamic
 from tests.stories.all import STORIES
-from tests.stories.outside import scene, tell
+from tests.stories.outside import Scene, scene, tell
 from tests.stories.world import condition
 from tests.support.peer import Peer
 
@@ -37,13 +37,12 @@ async def _install(kubeconfig: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+def server(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Generator[Scene]:
     asyncio.run(_install(peer.kubeconfig))
-    log = tmp_path_factory.mktemp("stories") / "controllers.log"
-    with scene(peer.kubeconfig, peer.kubeconfig, log) as found:
+    with scene(peer.kubeconfig, peer.kubeconfig, tmp_path_factory.mktemp("stories")) as found:
         yield found
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_story(name: str, server: Path) -> None:
+def test_story(name: str, server: Scene) -> None:
     tell(STORIES[name], server)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
 from tests.stories.all import STORIES
-from tests.stories.outside import scene, tell
+from tests.stories.outside import Scene, scene, tell
 from tests.support.tarmac_process import TarmacProcess
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Scene]:
     folder = tmp_path_factory.mktemp("stories")
     with TarmacProcess(folder / "data", "--controllers=") as process:
         controllers = process.data_dir / "controllers.kubeconfig"
-        with scene(process.kubeconfig, controllers, folder / "controllers.log") as found:
+        with scene(process.kubeconfig, controllers, folder) as found:
             yield found
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_story(name: str, server: Path) -> None:
+def test_story(name: str, server: Scene) -> None:
     tell(STORIES[name], server)

@@ -48,8 +48,9 @@ QUICK = Pace(0.05, 30.0, Heartbeat(0.4, 2.0), Behaviour(start=(0.02, 0.1), stop=
 class World:
     """What a story sees."""
 
-    def __init__(self, client: Client, nodes: Client, namespace: str, pace: Pace) -> None:
+    def __init__(self, client: Client, nodes: Client, namespace: str, pace: Pace, load: dict[str, float]) -> None:
         self.client = client
+        self.load = load  # by city: what the metric requests_per_second says
         self.namespace = namespace
         self.workloads = client.resource(WORKLOADS)
         self.deployments = client.resource(DEPLOYMENTS)

@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 
 from tools.cache import cache_root
-from tools.fetch_etcd import cached_etcd
+from tools.debs import found
+from tools.fetch_etcd import ETCD
 
 _START_SECONDS = 20.0
 
@@ -28,7 +29,7 @@ def find_etcd() -> Path | None:
     if "TARMAC_ETCD" in os.environ:
         return Path(os.environ["TARMAC_ETCD"])
     on_path = shutil.which("etcd")
-    return cached_etcd() or (Path(on_path) if on_path else None)
+    return found(*ETCD) or (Path(on_path) if on_path else None)
 
 
 def find_peer_etcd() -> Path | None:

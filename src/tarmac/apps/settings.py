@@ -9,4 +9,9 @@ from tarmac.controllers.context import Settings
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """The operator's choices."""
-    return Settings(options.node_monitor_grace_period, options.metrics_url, options.scheduler_names)
+    return Settings(
+        node_grace=options.node_monitor_grace_period,
+        metrics_url=options.metrics_url,
+        autoscaling_period=options.autoscaler_sync_period,
+        scheduler_names=options.scheduler_names,
+    )

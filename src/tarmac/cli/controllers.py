@@ -49,6 +49,10 @@ def add_controller_flags(command: argparse.ArgumentParser) -> None:
         help="Prometheus for external metrics, where a Location names none of its own",
     )  # fmt: skip
     command.add_argument(
+        "--autoscaler-sync-period", type=seconds, default=seconds("15s"), metavar="TIME",
+        help="how often to look at the metrics of each deployment (default: 15s)",
+    )  # fmt: skip
+    command.add_argument(
         "--scheduler-names", type=names, default=names("tarmac,default-scheduler"), metavar="NAME,NAME",
         help="pods with one of these schedulerNames are given nodes; only tarmac beside a kube-scheduler "
         "(default: tarmac,default-scheduler)",

@@ -27,6 +27,7 @@ class Settings:
 
     node_grace: float = 40.0  # how long nothing may be heard from a node before it counts as silent
     metrics_url: str = ""  # Prometheus for external metrics of places that name none of their own
+    autoscaling_period: float = 15.0  # between two looks at a deployment's metrics
     scheduler_names: tuple[str, ...] = ("tarmac", "default-scheduler")  # whose pods are given nodes here
 
 

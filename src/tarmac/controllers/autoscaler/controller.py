@@ -1,4 +1,4 @@
-"""Looks at the metrics of every deployment that has some, every fifteen seconds, and scales it.
+"""Looks at the metrics of every deployment that has some, every so often, and scales it.
 
 The number is written through `/scale` only, so nobody else's fields are touched and nobody resets it. What was
 recommended before is kept in memory; after a start the number as it is then counts as recommended, so a restart never
@@ -31,7 +31,6 @@ from tarmac.decide.scaling import History, Outcome, Reading, scale
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-autoscaler"
-TICK = 15.0
 READY, LIMITED = "AutoscalingReady", "AutoscalingLimited"
 BY_DEPLOYMENT = "deployment"
 _UNREAD = (reasons.METRICS_UNAVAILABLE, reasons.TOO_FEW_METRICS)
@@ -54,6 +53,7 @@ class AutoscalerController:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._url = context.settings.metrics_url
+        self._period = context.settings.autoscaling_period
         self._source = context.metrics_source or ServedMetrics(client)
         self._deployments = client.resource(DEPLOYMENTS)
         self._scales = client.resource(dynamic(API_VERSION, "workloaddeployments", "Scale"))
@@ -82,23 +82,25 @@ class AutoscalerController:
             await self._forget(deployment)
             return None
         if not _is_scaled(deployment):
-            return RetryAfter(TICK)
+            return RetryAfter(self._period)
         past, now = self._remembered(deployment), self._clock.monotonic()
-        if now < past.looked + TICK:
-            return RetryAfter(past.looked + TICK - now)
+        if now < past.looked + self._period:
+            return RetryAfter(past.looked + self._period - now)
         readings = await self._read(deployment, past)
         outcome = scale(deployment.spec.scale_settings, readings, _current(deployment), past.history, now)
         past.history = outcome.history
         metadata = await self._act(deployment, outcome, past)
         past.looked = now
         await self._explain(deployment, metadata, outcome)
-        return RetryAfter(TICK)
+        return RetryAfter(self._period)
 
     def _remembered(self, deployment: WorkloadDeployment) -> _Past:
         past = self._past.get(deployment.metadata.uid)
         if past is None:
             now = self._clock.monotonic()
-            past = self._past[deployment.metadata.uid] = _Past(History.begin(_current(deployment), now), now - TICK)
+            past = self._past[deployment.metadata.uid] = _Past(
+                History.begin(_current(deployment), now), now - self._period
+            )
         return past
 
     async def _read(self, deployment: WorkloadDeployment, past: _Past) -> list[Reading]:

@@ -1,0 +1,128 @@
+"""Gets a program out of a Debian package, unpacked and not installed: no service starts and nothing is upgraded.
+
+Nothing of the system is touched and no root is needed: a private apt configuration, whose only source is one Debian
+release on the mirror that this machine uses already, downloads the package; `dpkg-deb` unpacks it into the cache.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.cache import cache_root, cached, digest, say
+
+_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+@dataclass(frozen=True)
+class Deb:
+    """A package of a release, and the program wanted of it."""
+
+    name: str
+    package: str
+    release: str
+    version: str
+    program: str  # its path
+    remark: str = ""  # what to say aloud when it is not the first choice
+
+    @property
+    def key(self) -> str:
+        """Tells it from the same version of another release."""
+        return digest([self.release.encode()])
+
+    @property
+    def path(self) -> Path:
+        """Where the program is once it was fetched."""
+        return cache_root() / f"{self.name}-{self.version}-{self.key}" / "root" / self.program
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} of Debian {self.release}"
+
+
+def found(*choices: Deb) -> Path | None:
+    """The first choice that was fetched earlier."""
+    return next((deb.path for deb in choices if deb.path.is_file()), None)
+
+
+def fetch(*choices: Deb) -> Path:
+    """The program, from the cache or from the first choice that can be had. Raises RuntimeError."""
+    known = found(*choices)
+    if known is not None:
+        return known
+    for deb in choices:
+        if deb is not choices[0]:
+            say(f"FALLING BACK to {deb}{deb.remark}")
+        try:
+            return _fetch(deb)
+        except (subprocess.CalledProcessError, RuntimeError) as error:
+            say(f"{deb} could not be had: {_reason(error)}")
+    raise RuntimeError(f"no {choices[0].name} to be had")
+
+
+def main(*choices: Deb) -> int:
+    """Print where the program is; the exit code."""
+    try:
+        print(fetch(*choices))
+    except RuntimeError as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _fetch(deb: Deb) -> Path:
+    say(f"fetching {deb}")
+    mirror = next(_mirrors(), None)
+    if mirror is None:
+        raise RuntimeError("no Debian mirror is named in /etc/apt")
+    cached(deb.name, deb.version, deb.key, lambda folder: _unpack(folder, mirror, deb))
+    if not deb.path.is_file():
+        raise RuntimeError(f"the package {deb.package} {deb.version} has no {deb.program} in it")
+    return deb.path
+
+
+def _unpack(folder: Path, mirror: str, deb: Deb) -> None:
+    (folder / "sources.list").write_text(f"deb [signed-by={_KEYRING}] {mirror} {deb.release} main\n")
+    for name in ("lists/partial", "archives/partial"):
+        (folder / name).mkdir(parents=True)
+    options = {
+        "Dir::Etc::sourcelist": folder / "sources.list",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::lists": folder / "lists",
+        "Dir::Cache": folder,
+        "Dir::Cache::archives": folder / "archives",
+        "APT::Sandbox::User": "root",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "3",
+    }
+    apt = ["apt-get", "-qq", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    for command in (
+        [*apt, "update"],
+        [*apt, "download", f"{deb.package}={deb.version}"],
+        ["sh", "-c", f"dpkg-deb -x {deb.package}_*.deb root && rm -rf lists archives *.bin *.deb"],
+    ):
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+
+
+def _mirrors() -> Iterator[str]:
+    """The addresses of Debian mirrors in this machine's own apt sources, except security updates."""
+    apt = Path("/etc/apt")
+    for path in sorted(apt.glob("sources.list.d/*.sources")):
+        for line in re.findall(r"^URIs:\s*(.+)$", path.read_text(), re.MULTILINE):
+            yield from (uri for uri in line.split() if _is_debian(uri))
+    for path in [apt / "sources.list", *sorted(apt.glob("sources.list.d/*.list"))]:
+        if path.is_file():
+            named = re.findall(r"^deb\s+(?:\[[^\]]*\]\s+)?(\S+)", path.read_text(), re.MULTILINE)
+            yield from (uri for uri in named if _is_debian(uri))
+
+
+def _is_debian(uri: str) -> bool:
+    return uri.rstrip("/").endswith("/debian")
+
+
+def _reason(error: Exception) -> str:
+    text = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+    return (str(text).strip().splitlines() or ["no reason given"])[-1]
