@@ -19,6 +19,7 @@ from tarmac.client.controller import RetryAfter
 from tarmac.client.envelope import Metadata
 from tarmac.client.events import Reference
 from tarmac.client.targets import PODS, VOLUME_CLAIMS
+from tarmac.controllers.conditions import holds
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
 from tarmac.controllers.instance.interfaces import interfaces_of
@@ -34,7 +35,7 @@ from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-instance"
 WORKERS = 64
-GATHER_SECONDS = 0.25
+GATHER_SECONDS = 0.5
 AGAIN_SECONDS = 5.0  # for what no watched object tells: a refusal by the server
 _CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
 _SERVER = "server"  # the rule of a refusal that only asking again can lift
@@ -90,6 +91,8 @@ class InstanceController:
             await self._finish(instance, own)
             return None
         if pod is None and not gates_of(instance):
+            if instance.status is not None and holds(instance.status.conditions, "Ready"):
+                await self._explain(key, instance, None, None)  # it is not, whatever comes of the new one
             refusal = await self._make(key, instance)
             if refusal is None:
                 return None  # the Pod will bring us back with more to say

@@ -1,0 +1,151 @@
+"""The Pod and the claims that follow from an Instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.declare import decode
+from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Quantity
+from tarmac.decide.children.pods import pod_of
+from tarmac.decide.children.sources import Source, sources
+from tarmac.decide.children.volumes import claims
+
+WHOLE = {"cpu": Quantity.parse("2"), "memory": Quantity.parse("2Gi")}
+GPU = "datumcloud.com/nvidia-tesla-a100"
+OWNER = {"apiVersion": "c/v1", "kind": "WorkloadDeployment", "name": "web-dfw", "uid": "d", "controller": True}
+
+
+def instance(*containers: JsonObject, **spec: Any) -> Instance:
+    runtime = {"resources": {"instanceType": "datumcloud/d1-standard-2"}, **spec.pop("runtime", {})}
+    if containers:
+        runtime["sandbox"] = {"containers": list(containers), **spec.pop("sandbox", {})}
+    metadata = {
+        "name": "web-dfw-0",
+        "namespace": "default",
+        "uid": "i",
+        "labels": {"app": "web", "compute.datumapis.com/instance-index": "0"},
+        "annotations": spec.pop("annotations", {}),
+        "ownerReferences": [OWNER],
+    }
+    nics = [{"name": "eth0", "network": {"name": "default"}}]
+    made = {"runtime": runtime, "networkInterfaces": nics, "location": {"name": "dfw"}, **spec}
+    return decode(Instance, {"metadata": metadata, "spec": made})
+
+
+def container(name: str = "main", **fields: Any) -> JsonObject:
+    return {"name": name, "image": f"example.com/{name}:1", **fields}
+
+
+def spec_of(made: Instance, **more: Quantity) -> JsonObject:
+    return pod_of(made, {**WHOLE, **more})["spec"]
+
+
+def test_an_only_container_has_everything_devices_included() -> None:
+    (made,) = spec_of(instance(container()), **{GPU: Quantity.parse("1")})["containers"]
+    everything = {"cpu": "2", "memory": "2Gi", GPU: "1"}
+    assert made["resources"] == {"requests": everything, "limits": everything}
+
+
+def test_several_containers_share_what_the_pod_as_a_whole_has() -> None:
+    limits = {"resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "1Gi"}}}
+    spec = spec_of(instance(container("a", **limits), container("b")))
+    amounts = {"cpu": "2", "memory": "2Gi"}
+    assert spec["resources"] == {"requests": amounts, "limits": amounts}
+    first, second = spec["containers"]
+    assert first["resources"] == {"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    assert "resources" not in second, "bounded by the pod alone"
+
+
+def test_a_device_goes_to_the_container_that_asks_for_it() -> None:
+    wants = {"resources": {"requests": {GPU: "1"}}}
+    spec = spec_of(instance(container("a", **wants), container("b")), **{GPU: Quantity.parse("1")})
+    assert spec["containers"][0]["resources"] == {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
+    assert GPU not in spec["resources"]["requests"]
+
+
+def test_init_containers_count_as_company() -> None:
+    spec = spec_of(instance(container(), sandbox={"initContainers": [container("first")]}))
+    assert [each["name"] for each in spec["initContainers"]] == ["first"]
+    assert spec["resources"]["limits"] == {"cpu": "2", "memory": "2Gi"}
+
+
+def test_the_pod_is_its_instances_and_held_to_its_place() -> None:
+    pod = pod_of(instance(container()), WHOLE)
+    assert pod["metadata"]["name"] == "web-dfw-0"
+    assert [(each["kind"], each["uid"], each["controller"]) for each in pod["metadata"]["ownerReferences"]] == [
+        ("Instance", "i", True)
+    ]
+    assert pod["spec"]["nodeSelector"] == {"topology.datum.net/location": "dfw"}
+    assert (pod["spec"]["schedulerName"], pod["spec"]["runtimeClassName"]) == ("tarmac", "gvisor")
+    annotated = instance(container(), annotations={"compute.datumapis.com/runtime-class": "runc"})
+    assert spec_of(annotated)["runtimeClassName"] == "runc"
+
+
+def test_security_is_strict_unless_the_manifest_asks_for_less() -> None:
+    spec = spec_of(instance(container()))
+    assert spec["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    assert spec["automountServiceAccountToken"] is spec["enableServiceLinks"] is False
+    strict = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["NET_RAW"]}}
+    assert spec["containers"][0]["securityContext"] == strict
+    asked = {"capabilities": {"add": ["NET_RAW"], "drop": ["CHOWN"]}, "allowPrivilegeEscalation": True}
+    (made,) = spec_of(instance(container(securityContext=asked)))["containers"]
+    assert made["securityContext"] == asked
+
+
+def test_a_machine_is_one_container_with_its_disks_as_devices() -> None:
+    boot = {"template": {"spec": {"populator": {"image": {"name": "datumcloud/ubuntu-2204-lts"}}}}}
+    data = {"deviceName": "scratch", "template": {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}}
+    machine = {"virtualMachine": {"volumeAttachments": [{"name": "boot"}, {"name": "data"}]}}
+    made = instance(runtime=machine, volumes=[{"name": "boot", "disk": boot}, {"name": "data", "disk": data}])
+    spec = spec_of(made)
+    (only,) = spec["containers"]
+    assert (spec["runtimeClassName"], only["image"]) == ("vm", "datumcloud/ubuntu-2204-lts")
+    assert [each["devicePath"].rpartition("/")[2] for each in only["volumeDevices"]] == [
+        "datumcloud-persistent-disk-0",
+        "datumcloud-scratch",
+    ]
+    boot_claim, data_claim = claims(made)
+    assert boot_claim["spec"]["resources"]["requests"] == {"storage": "25Gi"}, "as much as the image needs"
+    assert data_claim["spec"]["volumeMode"] == "Block"
+
+
+def test_a_claim_belongs_to_the_deployment_unless_it_is_to_be_kept() -> None:
+    def disk(**spec: Any) -> JsonObject:
+        return {"template": {"spec": {"resources": {"requests": {"storage": "10Gi"}}, **spec}}}
+
+    volumes = [{"name": "a", "disk": disk()}, {"name": "b", "disk": disk(retain=True)}]
+    first, kept = claims(instance(container(), volumes=volumes))
+    assert first["metadata"]["name"] == "web-dfw-0-a"
+    assert [each["uid"] for each in first["metadata"]["ownerReferences"]] == ["d"]
+    assert kept["metadata"]["ownerReferences"] == []
+    assert kept["metadata"]["labels"] == {"compute.datumapis.com/instance-index": "0"}
+
+
+def test_volumes_keep_their_meaning() -> None:
+    volumes = [
+        {"name": "settings", "configMap": {"name": "settings", "items": [{"key": "a", "path": "b"}]}},
+        {"name": "keys", "secret": {"secretName": "keys", "defaultMode": 0o400}},
+        {"name": "self", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+        {"name": "fast", "memory": {"sizeLimit": "64Mi"}},
+    ]
+    mounts = [{"name": each["name"], "mountPath": f"/{each['name']}"} for each in volumes]
+    spec = spec_of(instance(container(volumeAttachments=mounts), volumes=volumes))
+    settings, keys, own, fast = spec["volumes"]
+    assert settings["configMap"] == {"name": "settings", "items": [{"key": "a", "path": "b"}]}
+    assert keys["secret"] == {"secretName": "keys", "defaultMode": 0o400}
+    assert own["downwardAPI"]["items"][0]["fieldRef"] == {"fieldPath": "metadata.name"}
+    assert fast["emptyDir"] == {"medium": "Memory", "sizeLimit": "64Mi"}
+    assert spec["containers"][0]["volumeMounts"] == mounts
+
+
+def test_what_is_optional_is_not_waited_for() -> None:
+    env = [
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "one", "key": "a"}}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "two", "key": "a", "optional": True}}},
+    ]
+    needs = container(env=env, envFrom=[{"secretRef": {"name": "three"}}])
+    volumes = [{"name": "v", "configMap": {"name": "four", "optional": True}}]
+    made = instance(needs, volumes=volumes)
+    assert set(sources(made.spec)) == {Source("ConfigMap", "one"), Source("Secret", "three")}
