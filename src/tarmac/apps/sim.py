@@ -9,8 +9,10 @@ import argparse
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack
+from multiprocessing import get_context
 from pathlib import Path
 
 from tarmac.api.catalog import build_catalog
@@ -32,13 +34,16 @@ from tarmac.sim.scenario.script import Scenario, ScenarioError, read
 from tarmac.sim.scenario.timeline import Teller, stamp
 from tarmac.sim.seeds import stream
 
+_ENOUGH = 50  # seeds that meet every fault
 _SETTLING = 20.0  # seconds until a fresh planet is at rest
 
 
 def main(options: argparse.Namespace) -> int:
     """Play what the command line names."""
+    if options.seeds is not None:
+        return play_seeds(options.seeds, options.jobs)
     if options.scenario is None:
-        return play_seeds(options.seeds or range(options.seed or 1, (options.seed or 1) + 1), options.verbose)
+        return play_seed(options.seed or 1, options.verbose)
     try:
         scenario = read(options.scenario)
         return play(scenario, options.scenario.parent, scenario.seed if options.seed is None else options.seed)
@@ -47,20 +52,30 @@ def main(options: argparse.Namespace) -> int:
         return 2
 
 
-def play_seeds(seeds: Iterable[int], verbose: bool = False) -> int:
-    """Random stories. Prints every failure with the command that replays it, then how often each fault hit."""
-    hits: Counter[str] = Counter()
-    failed: list[int] = []
-    count = 0
-    for seed in seeds:
-        outcome = trial(seed, told=lambda time, what: print(f"{stamp(time)}  {what}") if verbose else None)
-        print(report(outcome), flush=True)
-        hits += outcome.hits
-        count += 1
-        if outcome.violations:
-            failed.append(seed)
-    print(f"{count} seeds, {len(failed)} failed; hits: {', '.join(f'{kind} {hits[kind]}' for kind in KINDS)}")
-    return bool(failed)
+def play_seed(seed: int, verbose: bool) -> int:
+    """One random story."""
+    outcome = trial(seed, told=lambda time, what: print(f"{stamp(time)}  {what}") if verbose else None)
+    print(report(outcome))
+    return bool(outcome.violations)
+
+
+def play_seeds(seeds: Sequence[int], jobs: int) -> int:
+    """Many, in `jobs` processes. Prints every failure with the command that replays it, and how often each fault hit.
+
+    A fault that never hit proves nothing about itself, so it fails a run that is long enough to have met it.
+    """
+    hits, failed = Counter[str](), list[int]()
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        for outcome in pool.map(trial, seeds, chunksize=2):
+            hits += outcome.hits
+            if outcome.violations:
+                failed.append(outcome.seed)
+                print(report(outcome), flush=True)
+    missed = [kind for kind in KINDS if not hits[kind]] if len(seeds) >= _ENOUGH else []
+    print(f"{len(seeds)} seeds, {len(failed)} failed; hits: {', '.join(f'{kind} {hits[kind]}' for kind in KINDS)}")
+    if missed:
+        print(f"never hit: {', '.join(missed)}")
+    return bool(failed or missed)
 
 
 def report(outcome: Outcome) -> str:

@@ -32,7 +32,8 @@ from tarmac.sim.seeds import stream
 
 PLACES = (Place("dfw", "DFW", 2), Place("sea", "SEA", 2), Place("lhr", "LHR", 2))
 UNLUCKY = Behaviour(fails=0.05, crash_loops=0.03, out_of_memory=0.02)
-_START, _POLL, _CALM = 60.0, 10.0, 180.0
+_START, _POLL = 60.0, 10.0
+_CALM, _REST = 340.0, 90.0  # until the autoscaler has nothing to remember; how long nothing may move then
 _COURTESY = (LEASES, "core/events")  # these move in a calm world too
 
 Told = Callable[[float, str], None]
@@ -124,7 +125,7 @@ class _Trial:
             await clock.sleep(_POLL)
         await clock.sleep(_CALM)
         self._world.store.observers.append(self._unrest)
-        await clock.sleep(_CALM)
+        await clock.sleep(_REST)
         self._wrong("stays", unmet(mirror, self._user.wishes.values(), self._load))
         self._wrong("status-is-truth", lies(mirror, self._fleet))
         self._wrong("no-orphans", orphans(mirror))

@@ -88,7 +88,8 @@ def _add_sim_flags(command: argparse.ArgumentParser) -> None:
         help="a file such as those in examples/scenarios; without one, people and faults at random",
     )  # fmt: skip
     command.add_argument("--seed", type=int, metavar="N", help="what to draw from (default: the scenario's, or 1)")
-    command.add_argument("--seeds", type=seed_range, metavar="A-B", help="many random stories, one after the other")
+    command.add_argument("--seeds", type=seed_range, metavar="A-B", help="many random stories; prints failures only")
+    command.add_argument("--jobs", type=count, default=os.cpu_count(), metavar="N", help="processes for --seeds")
     command.add_argument("--verbose", action="store_true", help="tell what people and fate do")
 
 

@@ -1,0 +1,44 @@
+"""Random stories with every fault: nothing unsafe ever happens, and everything comes right when the faults stop.
+
+300 seeds, 10,000 with TARMAC_SOAK=1. A seed that fails is printed with the command that replays it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tarmac.apps.sim import play_seeds, replay, report
+from tarmac.apps.trial import Settings, trial
+
+SEEDS = 10_000 if os.environ.get("TARMAC_SOAK") else 300
+
+
+@pytest.mark.serial
+@pytest.mark.slow
+@pytest.mark.timeout(0 if SEEDS > 300 else 1500)
+def test_every_seed_is_safe_and_comes_right(capfd: pytest.CaptureFixture[str]) -> None:
+    with capfd.disabled():
+        print()
+        assert play_seeds(range(1, SEEDS + 1), os.cpu_count() or 1) == 0
+
+
+def test_a_trial_is_the_same_in_every_process() -> None:
+    def told(hash_seed: str) -> str:
+        program = "from tarmac.apps.trial import trial; print(trial(5).digest)"
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert told("1") == told("4242") != ""
+
+
+def test_a_failing_seed_prints_the_command_that_replays_it() -> None:
+    hopeless = trial(1, Settings(turmoil=30.0, patience=-1.0))
+    assert "converges" in {violation.rule for violation in hopeless.violations}
+    assert report(hopeless).endswith(f"replay: {replay(1)}")
+    assert replay(1) == "tarmac sim --seed 1 --verbose"
