@@ -119,13 +119,19 @@ def test_a_container_that_cannot_start_shows_what_the_node_says() -> None:
 def test_an_instance_that_waits_for_quota_says_which_and_how_much() -> None:
     scene = Scene()
     scene.place("LHR")
-    deployment = scene.deploy(workload("LHR", replicas=1))["LHR"]
-    message = "quota limits is exhausted in LHR: cpu 1 wanted, 0 of 0 used"
-    made = scene.instance(deployment, 0, reason="QuotaExhausted", message=message, ready=False, gates=("Quota",))
+    deployment = scene.deploy(workload("LHR", replicas=2))["LHR"]
+    scene.quota(cpu="1500m")
+    scene.instance(deployment, 0, "lhr-0")
+    made = scene.instance(deployment, 1, reason="QuotaExhausted", ready=False, gates=("Quota",))
     found = why(scene, INSTANCES.resource, made.metadata.name)
-    assert found.sentence == f"Instance default/{made.metadata.name} is not ready: {message}."
+    message = "quota limits is exhausted in LHR: cpu 1 wanted, 1 of 1500m used."
+    assert found.sentence == f"Instance default/{made.metadata.name} is not ready: {message}"
     assert verdicts(found) == [("LHR", "", "No", "QuotaExhausted")]
-    assert "ResourceQuota" in found.change
+    assert found.change == "Raise cpu of ResourceQuota limits to 2, or scale something else down."
+    scene.quota(cpu="2")
+    assert verdicts(why(scene, INSTANCES.resource, made.metadata.name)) == [
+        ("LHR", "", "Wait", "SchedulingGatesPresent")
+    ]
 
 
 def test_a_ready_instance_says_so() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.instance import Instance
-from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
+from tarmac.api.compute.names import API_VERSION, GATE_QUOTA, LABEL_CITY_CODE
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.pods import pod_lines
+from tarmac.decide.explain.quotas import ledger_of
 from tarmac.decide.explain.stage import Stages
 from tarmac.decide.explain.world import INSTANCES, PODS, World
 from tarmac.decide.verdict import Refusal
@@ -44,7 +46,7 @@ def instance_lines(world: World, instance: Instance, stages: Stages) -> list[Lin
         return [yes(ready.reason, ready.message, "ready", city, node)]
     gates = [gate.name for gate in instance.spec.controller.scheduling_gates] if instance.spec.controller else []
     if gates:
-        return list(_gated(instance, gates, city))
+        return list(_gated(world, instance, gates, city))
     pod = PODS.get(world, f"{own.namespace}/{own.name}")
     if pod is None:
         return [_said(ready, city)]
@@ -52,24 +54,31 @@ def instance_lines(world: World, instance: Instance, stages: Stages) -> list[Lin
     return lines if any(line.answer != "Yes" for line in lines) else [*lines, _said(ready, city)]
 
 
-def _gated(instance: Instance, gates: Iterable[str], city: str) -> Iterable[Line]:
-    """A line for each gate: what its keeper has said, or that nothing was said yet."""
-    keepers = {"Quota": "QuotaGranted"}
+def _gated(world: World, instance: Instance, gates: Iterable[str], city: str) -> Iterator[Line]:
+    """A line for each gate: why it is closed."""
     ready = _condition(instance, "Ready")
     for gate in gates:
-        said = _condition(instance, keepers[gate]) if gate in keepers else ready
-        if said is not None and said.status == "False" and said.reason != reasons.SCHEDULING_GATES_PRESENT:
-            yield told(Refusal(said.reason, said.message, rule=gate.lower()), city)
-        else:
-            message = f"The gate {gate} is still closed."
-            yield told(Refusal(reasons.SCHEDULING_GATES_PRESENT, message, rule=gate.lower()), city)
+        refusal = _over_quota(world, instance) if gate == GATE_QUOTA else _refused(ready)
+        waits = Refusal(reasons.SCHEDULING_GATES_PRESENT, f"The gate {gate} is about to be lifted.")
+        yield told(replace(refusal or waits, rule=gate.lower()), city)
+
+
+def _over_quota(world: World, instance: Instance) -> Refusal | None:
+    ledger = ledger_of(world, instance.metadata.namespace)
+    return ledger.admit().refused.get(instance.metadata.name) if ledger else None
+
+
+def _refused(ready: Condition | None) -> Refusal | None:
+    """What its controller has said last, if that is more than that gates are there."""
+    if ready is None or ready.status == "True" or ready.reason == reasons.SCHEDULING_GATES_PRESENT:
+        return None
+    return Refusal(ready.reason, ready.message)
 
 
 def _said(ready: Condition | None, city: str) -> Line:
     """What its controller has said last."""
-    if ready is None or ready.status == "True":
-        return told(Refusal(reasons.PENDING, "Nobody has looked at it yet.", rule="ready"), city)
-    return told(Refusal(ready.reason, ready.message, rule="ready"), city)
+    said = _refused(ready) or Refusal(reasons.PENDING, "Nobody has looked at it yet.")
+    return told(replace(said, rule="ready"), city)
 
 
 def _condition(instance: Instance, type: str) -> Condition | None:

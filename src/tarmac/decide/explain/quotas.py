@@ -1,0 +1,73 @@
+"""The quotas of a namespace, and who holds and who waits for what they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.names import GATE_QUOTA, GROUP, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
+from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
+from tarmac.base.clock import parse_rfc3339
+from tarmac.base.quantity import Quantity
+from tarmac.decide.children.resources import instance_amounts
+from tarmac.decide.explain.world import INSTANCE_TYPES, INSTANCES, PODS, QUOTAS, World
+from tarmac.decide.quota import Admission, Claim, Quota, admit, charges, quotas_of
+
+_ENDED = ("Succeeded", "Failed")
+_INSTANCE_COUNT = f"count/instances.{GROUP}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What is limited, what pods use that are of no Instance, and what Instances hold and wait for."""
+
+    quotas: tuple[Quota, ...]
+    used: dict[str, Quantity]
+    holding: list[Claim]
+    waiting: list[Claim]
+
+    def admit(self, more: Collection[Claim] = ()) -> Admission:
+        """Who of those that wait, and of these, may go on."""
+        return admit(self.quotas, self.used, self.holding, [*self.waiting, *more])
+
+
+def ledger_of(world: World, namespace: str, leaving_out: Collection[str] = ()) -> Ledger | None:
+    """The ledger of a namespace, as if the Instances to be left out were not there; None where nothing is limited."""
+    quotas = quotas_of(QUOTAS.all(world, namespace))
+    if not quotas:
+        return None
+    instances = list(INSTANCES.all(world, namespace))
+    counted = [each for each in instances if each.metadata.name not in leaving_out]
+    return Ledger(
+        quotas,
+        _used_by_others(world, namespace, {each.metadata.name for each in instances}),
+        [_claim(world, each) for each in counted if not _is_gated(each)],
+        [_claim(world, each) for each in counted if _is_gated(each) and each.metadata.deletion_timestamp is None],
+    )
+
+
+def _is_gated(instance: Instance) -> bool:
+    controller = instance.spec.controller
+    return controller is not None and any(gate.name == GATE_QUOTA for gate in controller.scheduling_gates)
+
+
+def _claim(world: World, instance: Instance) -> Claim:
+    own = instance.metadata
+    amounts = instance_amounts(instance.spec.runtime, lambda name: INSTANCE_TYPES.get(world, name))
+    created = parse_rfc3339(own.creation_timestamp) if own.creation_timestamp else 0.0
+    ordinal = own.labels.get(LABEL_INSTANCE_INDEX, "")
+    city = own.labels.get(LABEL_CITY_CODE, "")
+    return Claim(own.name, amounts or {}, created, int(ordinal) if ordinal.isdecimal() else 0, city)
+
+
+def _used_by_others(world: World, namespace: str, instances: Collection[str]) -> dict[str, Quantity]:
+    """What pods use that are of no Instance; an Instance's Pod has its name."""
+    used: dict[str, Quantity] = {}
+    for pod in PODS.all(world, namespace):
+        if pod["metadata"]["name"] in instances or (pod.get("status") or {}).get("phase") in _ENDED:
+            continue
+        for name, amount in charges(Claim("", pod_amounts(pod["spec"], "requests"))).items():
+            if name != _INSTANCE_COUNT:
+                used[name] = used[name] + amount if name in used else amount
+    return used
