@@ -15,11 +15,11 @@ class Waiting:
     """Keys of waiters by the kind and key of what they wait for."""
 
     def __init__(self) -> None:
-        self._waiters: dict[tuple[str, str], set[str]] = {}
+        self._waiters: dict[tuple[str, str], dict[str, None]] = {}  # in the order they came
 
     def note(self, waiter: str, kind: str, key: str) -> None:
         """The waiter wants to know of the next change of this object."""
-        self._waiters.setdefault((kind, key), set()).add(waiter)
+        self._waiters.setdefault((kind, key), {})[waiter] = None
 
     def woken_by(self, kind: str) -> Callable[[Item[Any]], list[str]]:
         """Whom a change of an object of this kind wakes. They are forgotten, and note themselves again if need be."""
