@@ -23,6 +23,7 @@ from benchmarks import scenarios, subjects
 from benchmarks.etcd_load import create_rate, grpc_create_rate
 from benchmarks.measured import Measured, measure
 from benchmarks.report import Row, table
+from benchmarks.workload_rows import workload_rows
 from tests.support.etcd import EtcdCluster, find_etcd
 
 
@@ -30,11 +31,17 @@ def main() -> int:
     """Run everything; print the table."""
     options = argparse.ArgumentParser(prog="make bench ARGS=…")
     options.add_argument("--repeat", type=int, default=5, help="runs of each load (default: %(default)s)")
-    repeat = options.parse_args().repeat
+    options.add_argument("--only", choices=("server", "workloads"), help="leave the other half out")
+    options.add_argument("--large", action="store_true", help="land 50,000 instances too")
+    chosen = options.parse_args()
     with_peer = os.environ.get("PEERS") == "1"
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tarmac-bench-")))
-        rows = list(_rows(directory, repeat, with_peer))
+        rows: list[Row] = []
+        if chosen.only != "workloads":
+            rows += _rows(directory, chosen.repeat, with_peer)
+        if chosen.only != "server":
+            rows += workload_rows(directory, max(1, chosen.repeat // 2), chosen.large, _say)
     print(table(rows, with_peer))
     broken = [row.what for row in rows if not row.kept]
     if broken:
@@ -45,12 +52,9 @@ def main() -> int:
 def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
     sync = scenarios.fdatasync_ms()
     _say(f"fdatasync of this machine: {sync:.3f} ms")
-    with subjects.tarmac(directory) as subject:
-        _say("measuring tarmac")
-        own = uvloop.run(measure(subject, repeat))
-    with subjects.null_handler(directory) as subject:
-        _say("measuring the null handler")
-        floor = [uvloop.run(scenarios.get(subject, "/")) for _ in range(repeat)]
+    with subjects.tarmac(directory) as subject, subjects.null_handler(directory) as floor:
+        _say("measuring tarmac, and the null handler")
+        own = uvloop.run(measure(subject, repeat, floor))
     _say("measuring etcd transactions")
     with _etcd(directory) as port:
         value = b"x" * 1250
@@ -63,11 +67,12 @@ def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
             _say("measuring kube-apiserver")
             peer = uvloop.run(measure(subject, max(3, repeat // 2), full=False))
     get_rate = [cost.rate for cost in own.get]
-    floor_rate = statistics.median([cost.rate for cost in floor])
     yield Row("GET one object", "CPU-µs", [c.cpu_us for c in own.get], 35, peer=[c.cpu_us for c in peer.get])
     yield Row("GET one object, 32 connections", "req/s", get_rate, peer=[c.rate for c in peer.get])
-    yield Row("null handler on the same layer", "req/s", [cost.rate for cost in floor])
-    yield Row("GET rate over null handler", "ratio", [rate / floor_rate for rate in get_rate], 0.5, at_least=True)
+    yield Row("null handler on the same layer", "CPU-µs", [cost.cpu_us for cost in own.floor])
+    yield Row("null handler on the same layer", "req/s", [cost.rate for cost in own.floor])
+    floors = zip(get_rate, own.floor, strict=True)
+    yield Row("GET rate over null handler", "ratio", [rate / floor.rate for rate, floor in floors], 0.5, at_least=True)
     yield Row(
         "create 1 KB, 64 clients", "CPU-µs", [c.cpu_us for c in own.create], 150, peer=[c.cpu_us for c in peer.create]
     )
@@ -93,7 +98,8 @@ def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
     yield Row("fan-out to 300 TLS watchers", "CPU-µs per event", own.fan_out_us, 8, peer=peer.fan_out_us)
     yield Row("resident, 5,000 objects", "MB", own.resident_mb, 95, peer=peer.resident_mb)
     yield Row("growth per 1.25 KB object", "KB", own.growth_kb, 4, peer=peer.growth_kb)
-    yield Row("start to ready", "s", starts, 1)
+    yield Row("start to ready", "s", [wall for wall, _ in starts], 1)
+    yield Row("start to ready", "CPU-s", [cpu for _, cpu in starts])
 
 
 @contextmanager

@@ -15,6 +15,7 @@ class Measured:
     """Values of repeated runs."""
 
     get: list[Cost] = field(default_factory=list[Cost])
+    floor: list[Cost] = field(default_factory=list[Cost])  # of the null handler, each right after the GETs beside it
     create: list[Cost] = field(default_factory=list[Cost])
     create_one: list[Cost] = field(default_factory=list[Cost])
     list_cpu_ms: list[float] = field(default_factory=list[float])
@@ -26,7 +27,7 @@ class Measured:
     growth_kb: list[float] = field(default_factory=list[float])
 
 
-async def measure(subject: Subject, repeat: int, full: bool = True) -> Measured:
+async def measure(subject: Subject, repeat: int, floor: Subject | None = None, full: bool = True) -> Measured:
     """Memory first, on a fresh server; then reads; then writes that leave more objects behind."""
     result = Measured()
     scale = 1.0 if full else 0.3  # the real thing is slower; fewer requests give the same figures
@@ -45,6 +46,8 @@ async def measure(subject: Subject, repeat: int, full: bool = True) -> Measured:
     path = CONFIG_MAPS.format("bench-list") + "/item-7"
     for run in range(repeat):
         result.get.append(await scenarios.get(subject, path, int(20000 * scale)))
+        if floor is not None:
+            result.floor.append(await scenarios.get(floor, "/"))
         result.create.append(await scenarios.create(subject, "bench-create", f"c64-{run}", int(5000 * scale), 64))
         result.create_one.append(await scenarios.create(subject, "bench-create", f"c1-{run}", int(500 * scale), 1))
         result.watch_p50_ms.append((await scenarios.watch_latency(subject, "bench-watch", f"w-{run}"))[0])

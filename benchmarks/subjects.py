@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from urllib.parse import urlsplit
 
+from benchmarks.processes import cpu_seconds
 from tests.support.peer import running_peer
 from tests.support.tarmac_process import TarmacProcess
 
@@ -70,11 +71,11 @@ def kubernetes() -> Generator[Subject]:
         yield Subject("kube-apiserver", peer.url, context, tuple(peer.pids()))
 
 
-def start_seconds(directory: Path) -> float:
-    """From exec to the ready line, on data that is already there."""
+def start_seconds(directory: Path) -> tuple[float, float]:
+    """From exec to the ready line, on data that is already there: by the clock, and of CPU."""
     process = TarmacProcess(directory / "data")
     begin = perf_counter()
     process.start()
-    seconds = perf_counter() - begin
+    seconds, used = perf_counter() - begin, cpu_seconds([process.pid])
     process.stop()
-    return seconds
+    return seconds, used

@@ -1,0 +1,172 @@
+"""The scheduler's rate: pods that wait, nodes that are there, one Binding each until every pod has its node.
+
+`python -m benchmarks.bindings NODES PODS` does it once in a process of its own, so that runs do not inherit each
+other's memory, and prints a line of JSON. The composition is that of `tarmac server`: SQLite store, RBAC (the scheduler
+is an ordinary user with a role), audit, validation. Nodes and pods exist before the scheduler starts; the clock runs
+from its first binding to the last, and every binding is durable when it counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import msgspec
+import uvloop
+
+from tarmac.apps.control_plane import STARTING, Address, Chosen, Running, control_plane, local_transport
+from tarmac.apps.layout import make_layout
+from tarmac.client.client import Client
+from tarmac.client.targets import NODES, PODS, dynamic
+from tarmac.controllers.manager import Manager
+from tarmac.server.security.users import User
+
+SCHEDULER = User("bench-scheduler", groups=("system:authenticated",))
+ROLES = dynamic("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False)
+ROLE_BINDINGS = dynamic("rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+BUCKET = "core/pods"
+AT_ONCE = 200
+POLL_SECONDS = 0.01
+
+
+class Bound(msgspec.Struct):
+    """One run."""
+
+    nodes: int
+    pods: int
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Bindings per second."""
+        return self.pods / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        """CPU of the process for each pod: deciding, writing, and following what was written."""
+        return self.cpu_seconds / self.pods * 1e6
+
+
+def bind(nodes: int, pods: int) -> Bound:
+    """One run in a fresh process."""
+    command = [sys.executable, "-m", "benchmarks.bindings", str(nodes), str(pods)]
+    return msgspec.json.decode(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout, type=Bound)
+
+
+async def _run(directory: Path, nodes: int, pods: int) -> Bound:
+    layout = make_layout(argparse.Namespace(data_dir=directory, store=""))
+    async with control_plane(layout, Address("127.0.0.1", 0), Chosen("serviceaccount")) as running:
+        client = Client(local_transport(running.server, running.store, STARTING))
+        await _until(lambda: running.store.get("core/serviceaccounts", "default/default") is not None)
+        await _allow(client)
+        await _in_batches(lambda number: _join(client, number), nodes)
+        await _in_batches(lambda number: client.resource(PODS).create(_pod(number)), pods)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
+        manager = Manager(Client(local_transport(running.server, running.store, SCHEDULER)), "scheduler")
+        task = asyncio.create_task(manager.run())
+        try:
+            return await _measure(running, nodes, pods)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def _measure(running: Running, nodes: int, pods: int) -> Bound:
+    bound = 0
+    begin = cpu = 0.0
+
+    def count(events: Any) -> None:
+        nonlocal bound, begin, cpu
+        if not bound:
+            begin, cpu = perf_counter(), process_time()
+        bound += sum(b'"nodeName":"' in event.entry.raw for event in events)
+
+    running.store.subscribe(BUCKET, count)
+    await _until(lambda: bound >= pods)
+    result = Bound(nodes, pods, perf_counter() - begin, process_time() - cpu)
+    entries = running.store.list(BUCKET).entries
+    assert sum(b'"nodeName":"' in entry.raw for entry in entries) == pods
+    return result
+
+
+async def _until(done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(300):
+        while not done():  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def _in_batches(make: Callable[[int], Awaitable[Any]], count: int) -> None:
+    for first in range(0, count, AT_ONCE):
+        await asyncio.gather(*(make(number) for number in range(first, min(first + AT_ONCE, count))))
+
+
+async def _allow(client: Client) -> None:
+    """The scheduler's role: read everything it watches, bind pods, and say what happened."""
+    rules = [
+        {"verbs": ["get", "list", "watch"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["create"], "apiGroups": [""], "resources": ["pods/binding", "events"]},
+        {"verbs": ["patch"], "apiGroups": [""], "resources": ["pods/status", "events"]},
+    ]
+    group, name = "rbac.authorization.k8s.io", SCHEDULER.name
+    await client.resource(ROLES).create({"metadata": {"name": name}, "rules": rules})
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+    }
+    await client.resource(ROLE_BINDINGS).create(binding)
+
+
+async def _join(client: Client, number: int) -> None:
+    """A node registers; the taint that every new node gets is taken away, as the node controller does."""
+    node = _node(number)
+    await client.resource(NODES).create(node)
+    await client.resource(NODES).patch(node["metadata"]["name"], {"spec": {"taints": None}})
+
+
+def _node(number: int) -> dict[str, Any]:
+    name = f"node-{number}"
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % 10}"}
+    amounts = {"cpu": "32", "memory": "128Gi", "pods": "250"}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Here"}],
+        },
+    }
+
+
+def _pod(number: int) -> dict[str, Any]:
+    resources = {"requests": {"cpu": "100m", "memory": "128Mi"}}
+    container = {"name": "web", "image": "docker.io/library/nginx:1.27", "resources": resources}
+    return {
+        "metadata": {"name": f"pod-{number}", "namespace": "default", "labels": {"app": "web"}},
+        "spec": {"schedulerName": "tarmac", "containers": [container]},
+    }
+
+
+def main() -> int:
+    """One run; the result on stdout."""
+    sys.setswitchinterval(0.0005)
+    nodes, pods = (int(argument) for argument in sys.argv[1:3])
+    with tempfile.TemporaryDirectory(prefix="tarmac-bindings-") as directory:
+        result = uvloop.run(_run(Path(directory), nodes, pods))
+    print(msgspec.json.encode(result).decode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

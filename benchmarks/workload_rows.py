@@ -1,0 +1,56 @@
+"""What is promised about scheduling and about landing a Workload, as rows."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.bindings import Bound, bind
+from benchmarks.report import Row
+from benchmarks.workloads import Landing, growth_kb, land
+
+NODES = (100, 1000, 5000)
+PODS = 10_000
+SIZES = (100, 1000)  # replicas in each of ten cities
+LARGE = 5000
+Say = Callable[[str], None]
+
+
+def workload_rows(directory: Path, repeat: int, large: bool, say: Say) -> Iterator[Row]:
+    """Bindings first, each in a process of its own; then whole planets."""
+    runs: dict[int, list[Bound]] = {}
+    for nodes in NODES:
+        say(f"binding {PODS:,} pods to {nodes:,} nodes")
+        runs[nodes] = [bind(nodes, PODS) for _ in range(repeat)]
+    yield from _binding_rows(runs)
+    landings: list[Landing] = []
+    for replicas in (*SIZES, *((LARGE,) if large else ())):
+        say(f"landing {replicas * 10:,} instances in ten cities")
+        landings.append(land(directory, replicas))
+    yield from _landing_rows(landings)
+
+
+def _binding_rows(runs: dict[int, list[Bound]]) -> Iterator[Row]:
+    for nodes, bound in runs.items():
+        promise = 5000 if nodes == NODES[-1] else None
+        yield Row(f"durable bindings, {nodes:,} nodes", "pods/s", [run.rate for run in bound], promise, at_least=True)
+        yield Row(f"durable bindings, {nodes:,} nodes", "CPU-µs", [run.cpu_us for run in bound])
+    fewest = statistics.median(run.cpu_us for run in runs[NODES[0]])
+    ratios = [run.cpu_us / fewest for run in runs[NODES[-1]]]
+    yield Row(f"CPU per binding, {NODES[-1]:,} over {NODES[0]:,} nodes", "ratio", ratios, 1.3)
+
+
+def _landing_rows(landings: list[Landing]) -> Iterator[Row]:
+    for landing in landings:
+        size = f"{landing.instances:,} instances"
+        promised = landing.instances == SIZES[-1] * 10
+        yield Row(
+            f"apply to all Ready, {size}", "instances/s", [landing.rate], 400 if promised else None, at_least=True
+        )
+        yield Row(f"apply to all Ready, {size}", "CPU-µs per instance", [landing.cpu_us])
+        yield Row(f"resident, {size} and their nodes", "MB", [landing.resident_mb], 250 if promised else None)
+    small, large = landings[0], landings[-1]
+    yield Row("CPU per instance, largest over smallest", "ratio", [large.cpu_us / small.cpu_us], 1.2)
+    yield Row("growth per Instance and its Pod", "KB", [growth_kb(small, large)], 15)
+    yield Row("writes after an apply without a change", "writes", [max(each.idle_writes for each in landings)], 0)

@@ -1,0 +1,173 @@
+"""One Workload from apply to all Ready, on a `tarmac up --runtime sim` in a process of its own.
+
+The simulated nodes live in that same process, so its CPU and memory count them too: what is measured is more than a
+control plane, never less. Readiness is what the Workload's own status says, as a user would wait for it; afterwards
+every Instance and Pod is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import aiohttp
+
+from benchmarks.processes import cpu_seconds, resident_bytes
+from benchmarks.scenarios import session
+from benchmarks.subjects import Subject
+from tests.support.tarmac_process import TarmacProcess
+
+CITIES = ("DFW", "SEA", "LHR", "FRA", "NRT", "SYD", "GRU", "JNB", "YYZ", "SIN")
+PER_NODE = 16  # instances of two CPUs on a simulated node of 32
+COMPUTE = "/apis/compute.datumapis.com/v1alpha/namespaces/default"
+WORKLOADS, DEPLOYMENTS, INSTANCES = (f"{COMPUTE}/{kind}" for kind in ("workloads", "workloaddeployments", "instances"))
+PODS = "/api/v1/namespaces/default/pods"
+WATCHED = (WORKLOADS, DEPLOYMENTS, INSTANCES, PODS)
+POLL_SECONDS = 0.1
+QUIET_SECONDS = 4
+DEADLINE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Landing:
+    """How one Workload came up."""
+
+    instances: int
+    seconds: float
+    cpu_seconds: float
+    before_mb: float  # resident, of the whole process, with all nodes and nothing on them
+    resident_mb: float  # the same with everything Ready
+    idle_writes: int  # that an edit without a change has caused
+
+    @property
+    def rate(self) -> float:
+        """Instances per second."""
+        return self.instances / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        """CPU for each instance."""
+        return self.cpu_seconds / self.instances * 1e6
+
+
+def growth_kb(small: Landing, large: Landing) -> float:
+    """Resident memory of one more Instance and its Pod, without what every size has (history, caches)."""
+    more = large.resident_mb - large.before_mb - (small.resident_mb - small.before_mb)
+    return more * 1e3 / (large.instances - small.instances)
+
+
+def workload(replicas: int) -> dict[str, Any]:
+    """`replicas` in every city, all at once."""
+    scale = {"minReplicas": replicas, "instanceManagementPolicy": "Parallel"}
+    container = {"name": "web", "image": "docker.io/library/nginx:1.27"}
+    spec = {
+        "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": [container]}},
+        "networkInterfaces": [{"network": {"name": "default"}}],
+    }
+    return {
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "template": {"spec": spec},
+            "placements": [{"name": "all", "cityCodes": list(CITIES), "scaleSettings": scale}],
+        },
+    }
+
+
+def land(directory: Path, replicas: int) -> Landing:
+    """Start a planet, land a Workload of `replicas` in each of ten cities, and stop it again."""
+    nodes = replicas // PER_NODE + replicas // 50 + 2
+    flags = ("--runtime", "sim", "--cities", ",".join(CITIES), "--sim-nodes", str(nodes))
+    with TarmacProcess(directory / f"planet-{replicas}", *flags, command="up") as process:
+        subject = Subject("tarmac up", process.url, process.client_context(), (process.pid,))
+        return asyncio.run(_measure(subject, replicas))
+
+
+async def _measure(subject: Subject, replicas: int) -> Landing:
+    wanted = replicas * len(CITIES)
+    async with session(subject) as http:
+        await _settle(subject)
+        resident, used, begin = resident_bytes(subject.pids), cpu_seconds(subject.pids), perf_counter()
+        await _apply(http, subject, workload(replicas))
+        await _until_ready(http, subject, wanted)
+        seconds = perf_counter() - begin
+        used = cpu_seconds(subject.pids) - used
+        after = resident_bytes(subject.pids)
+        await _check(http, subject, wanted)
+        await _settle(subject)
+        idle = await _idle_writes(http, subject, replicas)
+    return Landing(wanted, seconds, used, resident / 1e6, after / 1e6, idle)
+
+
+async def _apply(http: aiohttp.ClientSession, subject: Subject, body: dict[str, Any]) -> None:
+    headers = {"Content-Type": "application/apply-patch+yaml"}
+    url = f"{subject.url}{WORKLOADS}/{body['metadata']['name']}?fieldManager=bench"
+    async with http.patch(url, json=body, headers=headers) as answer:
+        assert answer.status in (200, 201), await answer.text()
+
+
+async def _get(http: aiohttp.ClientSession, url: str) -> Any:
+    async with http.get(url, headers={"Accept-Encoding": "identity"}) as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.json()
+
+
+async def _until_ready(http: aiohttp.ClientSession, subject: Subject, wanted: int) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            found = await _get(http, f"{subject.url}{WORKLOADS}/web")
+            if found.get("status", {}).get("readyReplicas") == wanted:
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def _check(http: aiohttp.ClientSession, subject: Subject, wanted: int) -> None:
+    """What the status says is so: every Instance and every Pod is there and Ready."""
+    for path in (INSTANCES, PODS):
+        ready, following = 0, ""
+        while True:
+            page = await _get(http, f"{subject.url}{path}?limit=2000&continue={following}")
+            ready += sum(_is_ready(item) for item in page["items"])
+            following = page["metadata"].get("continue", "")
+            if not following:
+                break
+        assert ready == wanted, f"{ready} of {wanted} are Ready in {path}"
+
+
+def _is_ready(item: dict[str, Any]) -> bool:
+    conditions = item.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+async def _settle(subject: Subject) -> None:
+    """Wait until the process has nothing to do but heartbeats."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            used = cpu_seconds(subject.pids)
+            await asyncio.sleep(1.0)
+            if cpu_seconds(subject.pids) - used < 0.2:
+                return
+
+
+async def _idle_writes(http: aiohttp.ClientSession, subject: Subject, replicas: int) -> int:
+    """Changes of the Workload and of everything below it after an apply that changes nothing."""
+    async with asyncio.TaskGroup() as group:
+        counts = [group.create_task(_changes(http, subject.url + path)) for path in WATCHED]
+        await asyncio.sleep(QUIET_SECONDS / 2)
+        await _apply(http, subject, workload(replicas))
+    return sum(count.result() for count in counts)
+
+
+async def _changes(http: aiohttp.ClientSession, url: str) -> int:
+    """How many changes a watch tells of for a while."""
+    version = (await _get(http, f"{url}?limit=1"))["metadata"]["resourceVersion"]
+    count = 0
+    query = f"watch=1&resourceVersion={version}&timeoutSeconds={QUIET_SECONDS}"
+    async with http.get(f"{url}?{query}", headers={"Accept-Encoding": "identity"}) as answer:
+        async for _ in answer.content:
+            count += 1
+    return count
