@@ -205,7 +205,7 @@ async def test_status_is_written_through_its_subresource(client: Client, namespa
     pods = client.resource(PODS)
     container = {"name": "c", "image": "busybox"}
     metadata = {"name": "p", "namespace": namespace}
-    spec = {"containers": [container], "automountServiceAccountToken": False}
+    spec = {"containers": [container], "automountServiceAccountToken": False, "schedulerName": "nobody"}
     await pods.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     pod = await pods.patch("p", {"status": {"phase": "Running"}}, namespace, subresource="status")
     assert pod["status"]["phase"] == "Running"

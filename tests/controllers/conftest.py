@@ -13,6 +13,8 @@ from tarmac.controllers.manager import Manager
 from tests.client import backends
 from tests.controllers.signing import signer
 
+HOUSEKEEPING = "garbage,namespace,serviceaccount,certificates,volume"
+
 
 @pytest.fixture(params=("in-process", pytest.param("real", marks=pytest.mark.peers)))
 async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Client]:
@@ -22,6 +24,6 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
             yield client
         return
     async with backends.real(request.getfixturevalue("peer")) as client, asyncio.TaskGroup() as group:
-        task = group.create_task(Manager(client, root_ca="-- CA --", sign=signer()).run())
+        task = group.create_task(Manager(client, HOUSEKEEPING, root_ca="-- CA --", sign=signer()).run())
         yield client
         task.cancel()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -55,7 +56,7 @@ class AddressBook:
         self._pools: dict[str, dict[str, Pool]] = {}  # by network, then by subnet
         self._promised: dict[str, list[AttachedInterface]] = {}
         for informer in self.informers:
-            informer.on_change(self._changed)
+            informer.on_change(partial(self._changed, {}))
 
     def assign(self, key: str, attachments: Iterable[Attachment]) -> Verdict[list[AttachedInterface]]:
         """The interfaces of the object of this key, promised until it is seen or forgotten. All of them, or none."""
@@ -97,16 +98,21 @@ class AddressBook:
             pools[subnet] = Pool.of(subnet, [address for of, address in self._holders if of == network])
         return pools[subnet]
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        before, after = _annotation(old), _annotation(new)
+    def _changed(self, counted: dict[str, str], old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """Count what an object carries. `counted` is what was, by key: the last state of what is gone may differ."""
+        item = new or old
+        assert item is not None, "a change has a state before or after it"
+        key = item.key
+        before, after = counted.pop(key, ""), _annotation(new)
+        if after:
+            counted[key] = after
         if before != after:
             for held in _held(_read(after)):
                 self._hold(held)
             for held in _held(_read(before)):
                 self._release(held)
-        seen = new or old
-        if seen is not None and seen.key in self._promised and (after or new is None):
-            self.forget(seen.key)
+        if key in self._promised and (after or new is None):
+            self.forget(key)
 
     def _hold(self, held: Held) -> None:
         self._holders[held] += 1
