@@ -96,8 +96,8 @@ class WorkloadController:
         blocks = self._missing_networks(workload)
         if not blocks:
             await self._remove_orphans(goal, existing)
-            blocks = await self._ensure(workload, goal, existing)
-        await self._explain(workload, goal, blocks)
+            existing, blocks = await self._ensure(workload, goal, existing)
+        await self._explain(workload, goal, existing, blocks)
         again = goal.again or (AGAIN_SECONDS if blocks else None)
         return RetryAfter(again) if again else None
 
@@ -131,40 +131,48 @@ class WorkloadController:
         except (Conflict, NotFound):
             return  # it is gone already
 
-    async def _ensure(self, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]) -> list[Refusal]:
-        """Make and update deployments; why some cannot be made, if so."""
+    async def _ensure(
+        self, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]
+    ) -> tuple[list[WorkloadDeployment], list[Refusal]]:
+        """Make and update deployments; all of them as they are then, and why some cannot be made."""
         present = {each.metadata.name: each for each in existing}
         refusals: list[Refusal] = []
         for name, child in goal.children.items():
-            refusal = await self._ensure_one(workload, name, child, present.get(name))
-            if refusal is not None:
-                refusals.append(refusal)
-        return refusals
+            result = await self._ensure_one(workload, name, child, present.get(name))
+            if isinstance(result, Refusal):
+                refusals.append(result)
+            else:
+                present[name] = result
+        return list(present.values()), refusals
 
     async def _ensure_one(
         self, workload: Workload, name: str, child: Child, present: WorkloadDeployment | None
-    ) -> Refusal | None:
+    ) -> WorkloadDeployment | Refusal:
+        """The server's answer rather than our copy, which is behind what was just written."""
         namespace = workload.metadata.namespace
         if present is None:
             other = self._known_deployments.cache.item(f"{namespace}/{name}")
             if other is not None:
                 return _taken(name, child.city, going=other.metadata.deletion_timestamp is not None)
             try:
-                await self._deployments.create(document(workload, child), manager=MANAGER)
-            except AlreadyExists:
-                return None  # our copy is behind; the deployment that is there will wake us
-            return None
+                return await self._deployments.create(document(workload, child), manager=MANAGER)
+            except AlreadyExists:  # our copy is behind
+                present = await self._deployments.get(name, namespace)
+                if present.spec.workload_ref.uid != workload.metadata.uid:
+                    return _taken(name, child.city, going=present.metadata.deletion_timestamp is not None)
         if present.metadata.deletion_timestamp is not None:
             return _taken(name, child.city, going=True)
         patch = changes(workload, child, present)
         if patch:
-            await self._deployments.patch(name, patch, namespace, type="json", manager=MANAGER)
-        return None
+            return await self._deployments.patch(name, patch, namespace, type="json", manager=MANAGER)
+        return present
 
-    async def _explain(self, workload: Workload, goal: Goal, blocks: Sequence[Refusal]) -> None:
+    async def _explain(
+        self, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment], blocks: Sequence[Refusal]
+    ) -> None:
         now, known = self._clock.now(), workload.status
         history = record(history_of(workload), workload.spec.template, now)
-        views = [(each, DeploymentView.of(each)) for each in self._existing(workload)]
+        views = [(each, DeploymentView.of(each, leaving=each.metadata.name not in goal.children)) for each in existing]
         placements = {placement.name for placement in workload.spec.placements}
         anycast = self._anycast.addresses(workload)
         facts = WorkloadFacts(
@@ -202,7 +210,7 @@ class WorkloadController:
         for deployment in existing:
             await self._delete(deployment)
         if existing:
-            await self._explain(workload, self._goal(workload, existing), ())
+            await self._explain(workload, self._goal(workload, existing), existing, ())
         else:
             kept = [each for each in metadata.finalizers if each != FINALIZER]
             await set_finalizers(self._workloads, metadata, kept)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tarmac.api.compute.workload import Counters, PlacementStatus, WorkloadDeployment, WorkloadStatus
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
+from tarmac.decide.rollout.template import template_hash
 from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
 from tarmac.decide.rollup.progress import progressing, summary, worst
 from tarmac.decide.verdict import Refusal
@@ -28,10 +29,12 @@ class DeploymentView:
     deleting: bool = False
 
     @staticmethod
-    def of(deployment: WorkloadDeployment) -> DeploymentView:
-        """The view of a decoded object."""
+    def of(deployment: WorkloadDeployment, *, leaving: bool = False) -> DeploymentView:
+        """The view of a decoded object. What it says of an older specification of itself is not believed."""
         status = deployment.status
         conditions = {each.type: each for each in status.conditions} if status else {}
+        if status is not None and status.observed_generation < deployment.metadata.generation:
+            conditions["Progressing"] = _begun(deployment, status.revision)
         return DeploymentView(
             city=deployment.spec.city_code,
             counters=status or Counters(),
@@ -39,8 +42,15 @@ class DeploymentView:
             progressing=conditions.get("Progressing"),
             trouble=status.summary.reason if status and status.summary else "",
             location=status.location.name if status and status.location else "",
-            deleting=deployment.metadata.deletion_timestamp is not None,
+            deleting=leaving or deployment.metadata.deletion_timestamp is not None,
         )
+
+
+def _begun(deployment: WorkloadDeployment, revision: str) -> Condition:
+    """What a deployment will say of a specification that it has not looked at yet."""
+    rolling = template_hash(deployment.spec.template) != revision
+    reason = reasons.NEW_REVISION if rolling else reasons.SCALING
+    return Condition("Progressing", "True", reason, f"{deployment.spec.city_code}: its specification has changed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
