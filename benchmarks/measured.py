@@ -22,6 +22,7 @@ class Measured:
     list_wall_ms: list[float] = field(default_factory=list[float])
     gzip_cpu_ms: list[float] = field(default_factory=list[float])
     watch_p50_ms: list[float] = field(default_factory=list[float])
+    sync_ms: list[float] = field(default_factory=list[float])  # an fdatasync of this disk, right before
     fan_out_us: list[float] = field(default_factory=list[float])
     resident_mb: list[float] = field(default_factory=list[float])
     growth_kb: list[float] = field(default_factory=list[float])
@@ -50,6 +51,7 @@ async def measure(subject: Subject, repeat: int, floor: Subject | None = None, f
             result.floor.append(await scenarios.get(floor, "/"))
         result.create.append(await scenarios.create(subject, "bench-create", f"c64-{run}", int(5000 * scale), 64))
         result.create_one.append(await scenarios.create(subject, "bench-create", f"c1-{run}", int(500 * scale), 1))
+        result.sync_ms.append(scenarios.fdatasync_ms())
         result.watch_p50_ms.append((await scenarios.watch_latency(subject, "bench-watch", f"w-{run}"))[0])
         result.fan_out_us.append((await scenarios.fan_out(subject, "bench-watch", f"f-{run}"))[0])
     result.growth_kb.append(await scenarios.growth_per_object(subject, "bench-grow", 10000) / 1e3)
