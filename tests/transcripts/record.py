@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.support.kubectl import kubectl_path
 from tests.support.peer import running_peer
 from tests.support.tarmac_process import TarmacProcess
-from tests.transcripts.replaying import CASES, parse, prepare_namespace, render, replay
+from tests.transcripts.replaying import CASES, SERVER_FLAGS, parse, prepare_namespace, render, replay
 
 
 def record(names: list[str], kubeconfig: Path) -> None:
@@ -35,7 +35,7 @@ def main() -> int:
         with running_peer() as peer:
             record(names, peer.kubeconfig)
     else:
-        with tempfile.TemporaryDirectory() as folder, TarmacProcess(Path(folder) / "data") as server:
+        with tempfile.TemporaryDirectory() as folder, TarmacProcess(Path(folder) / "data", *SERVER_FLAGS) as server:
             record(names, server.kubeconfig)
     return 0
 

@@ -11,10 +11,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 CASES = Path(__file__).parent / "cases"
+STORIES = Path(__file__).parent / "stories"  # on a planet: `tarmac up` with simulated nodes
+PLANET = ("--runtime", "sim", "--cities", "DFW,LHR,SEA,OSL", "--sim-nodes", "2", "--store", "memory://")
+# What the real server has beside it in these sessions, and not the controllers that would answer to Workloads and Pods.
+SERVER_FLAGS = ("--controllers=garbage,namespace,serviceaccount,certificates,volume",)
 
 _MASKS = [
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uid>"),
@@ -106,9 +111,10 @@ def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Pa
     seen = Transcript(transcript.path, transcript.preamble)
     binaries = directory / "bin"
     binaries.mkdir(exist_ok=True)
-    link = binaries / "kubectl"
-    link.unlink(missing_ok=True)
-    link.symlink_to(kubectl)
+    for name, program in {"kubectl": kubectl, "tarmac": str(Path(sys.executable).parent / "tarmac")}.items():
+        link = binaries / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(program)
     environment = {
         **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "KUBECONFIG": str(kubeconfig), "HOME": str(directory),
         "NS": transcript.namespace, "TMPDIR": "/tmp",

@@ -12,14 +12,14 @@ import pytest
 from tests.support.kubectl import kubectl_path
 from tests.support.peer import Peer
 from tests.support.tarmac_process import TarmacProcess
-from tests.transcripts.replaying import CASES, parse, prepare_namespace, render, replay
+from tests.transcripts.replaying import CASES, SERVER_FLAGS, parse, prepare_namespace, render, replay
 
 ALL = sorted(CASES.glob("*.txt"))
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
-    with TarmacProcess(tmp_path_factory.mktemp("transcripts") / "data") as process:
+    with TarmacProcess(tmp_path_factory.mktemp("transcripts") / "data", *SERVER_FLAGS) as process:
         yield process
 
 

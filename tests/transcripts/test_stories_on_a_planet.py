@@ -1,0 +1,24 @@
+"""Every story reads as it did: kubectl and Tarmac's own verbs on simulated cities, with an explanation at each stop."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.support.kubectl import kubectl_path
+from tests.support.tarmac_process import TarmacProcess
+from tests.transcripts.replaying import PLANET, STORIES
+from tests.transcripts.test_kubectl_sessions import check
+
+
+@pytest.fixture(scope="module")
+def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
+    with TarmacProcess(tmp_path_factory.mktemp("planet") / "data", *PLANET, command="up") as process:
+        yield process
+
+
+@pytest.mark.parametrize("path", sorted(STORIES.glob("*.txt")), ids=lambda path: path.stem)
+def test_story(path: Path, planet: TarmacProcess, tmp_path: Path) -> None:
+    check(path, kubectl_path(), planet.kubeconfig, tmp_path)
