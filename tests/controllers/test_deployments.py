@@ -222,6 +222,20 @@ def test_an_instance_of_somebody_else_is_left_alone_and_named() -> None:
     play(story)
 
 
+def test_addresses_are_given_and_never_taken() -> None:
+    async def story(planet: Planet) -> None:
+        made = workload(replicas=1)
+        stolen = '[{"name":"eth0","network":"default/default","addresses":["10.128.0.99/20"]}]'
+        made["spec"]["template"]["metadata"]["annotations"] = {"networking.datumapis.com/interfaces": stolen}
+        await planet.apply("other")
+        await planet.workloads.create(made)
+        await planet.ready(1)
+        (pod,) = [each for each in await planet.all(planet.pods) if each["metadata"]["labels"]["app"] == "web"]
+        assert "10.128.0.99" not in pod["metadata"]["annotations"]["networking.datumapis.com/interfaces"]
+
+    play(story)
+
+
 def hard(count: int) -> JsonObject:
     return {"hard": {"count/instances.compute.datumapis.com": str(count)}}
 

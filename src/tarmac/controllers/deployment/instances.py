@@ -93,7 +93,7 @@ class Instances:
     async def _create(self, instance: Instance) -> None:
         key = f"{instance.metadata.namespace}/{instance.metadata.name}"
         try:
-            await self._instances.create(instance, manager=MANAGER)
+            await self._instances.create(instance, namespace=instance.metadata.namespace, manager=MANAGER)
         except AlreadyExists:
             self._addresses.forget(key)
             await self._check_ours(instance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tarmac.api.compute.instance import Instance, InstanceController, InstanceSpec, SchedulingGate
+from tarmac.api.compute.instance import Instance, InstanceController, InstanceSpec, SchedulingGate, TemplateMeta
 from tarmac.api.compute.names import (
     API_VERSION,
     INSTANCE_FINALIZER,
@@ -15,6 +15,7 @@ from tarmac.api.compute.names import (
     instance_name,
 )
 from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.networking.network import NetworkBinding, NetworkBindingSpec, NetworkRef
 from tarmac.api.shared import LocationReference, ObjectMeta, OwnerReference
 
@@ -41,7 +42,7 @@ def instance_document(
                 LABEL_DEPLOYMENT_UID: own.uid,
                 LABEL_INSTANCE_INDEX: str(ordinal),
             },
-            annotations={**(meta.annotations if meta else {}), **annotations},
+            annotations={**_annotations(meta), **annotations},
             finalizers=[INSTANCE_FINALIZER],
             owner_references=[_owned_by(deployment)],
         ),
@@ -51,6 +52,11 @@ def instance_document(
             controller=InstanceController(template_hash, [SchedulingGate(gate) for gate in gates]),
         ),
     )
+
+
+def _annotations(meta: TemplateMeta | None) -> dict[str, str]:
+    """Those of the template. Addresses are given, never taken."""
+    return {name: value for name, value in meta.annotations.items() if name != ANNOTATION_INTERFACES} if meta else {}
 
 
 def binding_documents(deployment: WorkloadDeployment, location: LocationReference) -> list[NetworkBinding]:
