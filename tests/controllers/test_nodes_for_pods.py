@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tarmac.client.targets import EVENTS, VOLUME_CLAIMS
+from tarmac.decide.scheduling import Pod, Scheduler
+from tarmac.decide.verdict import Verdict
 from tarmac.sim.nodes.settings import Place, Shape
 from tests.controllers.cities import Cities, condition, play, pod
 
@@ -110,6 +114,25 @@ def test_the_node_of_a_new_disk_is_written_before_the_pod_goes_there() -> None:
         made = await cities.user.resource(VOLUME_CLAIMS).get("disk", "default")
         assert node
         assert made["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] == node
+
+    play(NAMES, story)
+
+
+def test_a_pod_that_trips_the_scheduler_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = Scheduler.choose
+
+    def tripping(self: Scheduler, pod: Pod, turn: int = 0) -> Verdict[str]:
+        if pod.name == "odd":
+            raise RuntimeError("a bug")
+        return choose(self, pod, turn)
+
+    monkeypatch.setattr(Scheduler, "choose", tripping)
+
+    async def story(cities: Cities) -> None:
+        for name in ("odd", "even"):
+            await cities.pods.create(pod(name))
+        await cities.wait(30)
+        assert [bool(node) for node in await cities.nodes_of("odd", "even")] == [False, True]
 
     play(NAMES, story)
 

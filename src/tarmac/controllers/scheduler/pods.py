@@ -8,9 +8,11 @@ behind.
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
+from tarmac.base.log import log
 from tarmac.client.events import EventType, Recorder, Reference
 from tarmac.controllers.context import Context
 from tarmac.controllers.scheduler.backlog import Waiter
@@ -22,6 +24,8 @@ from tarmac.decide.verdict import Refusal
 AT_A_TIME = 32  # decisions between chances for everybody else
 LOOK_SECONDS = 0.5  # how soon a change reaches the pods that were set aside
 BUSY = 200  # with more waiting than this nobody reads an event about each
+
+_log = log("scheduler")
 
 
 class PodScheduler:
@@ -60,7 +64,7 @@ class PodScheduler:
                     self._arrived.clear()
                     await self._arrived.wait()
                     break
-                await self._decide(waiter)
+                await self._look_at(waiter)
             else:
                 await asyncio.sleep(0)
 
@@ -74,6 +78,15 @@ class PodScheduler:
                 self._set_aside.clear()
             if len(self._state.backlog):
                 self._arrived.set()
+
+    async def _look_at(self, waiter: Waiter) -> None:
+        """Decide about one pod. A bug that it brings to light must not stop the others."""
+        try:
+            await self._decide(waiter)
+        except Exception as error:
+            where = traceback.format_exc(limit=-3)
+            _log.error("reconcile failed", controller="pod-scheduler", key=waiter.key, error=repr(error), where=where)
+            self._put_back(waiter)
 
     async def _decide(self, waiter: Waiter) -> None:
         read = self._state.read(waiter)
@@ -107,8 +120,11 @@ class PodScheduler:
         if state.cluster.node_of(waiter.uid) == job.node and (facts is None or facts.spec.node_name != job.node):
             state.cluster.remove_pod(waiter.uid)
         if state.waits(waiter):
-            state.backlog.put_back(waiter, self._clock.monotonic())
-            self._set_aside.set()
+            self._put_back(waiter)
+
+    def _put_back(self, waiter: Waiter) -> None:
+        self._state.backlog.put_back(waiter, self._clock.monotonic())
+        self._set_aside.set()
 
     def _event(self, waiter: Waiter, type: EventType, reason: str, message: str) -> None:
         namespace, _, name = waiter.key.partition("/")
