@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 
 from tarmac.api.status import BadRequest, UnsupportedMediaType
@@ -35,11 +37,17 @@ def test_other_types_are_not_supported(content_type: str) -> None:
         (engine.STRATEGIC_PATCH, b'{"data":{"b":"2"}}'),
     ],
 )
-def test_a_patched_object_shares_nothing_with_the_current_one(patch_type: str, body: bytes) -> None:
-    patched = engine.apply_patch(CONFIG_MAP, patch_type, OBJECT, body)
+def test_a_patch_leaves_the_rest_as_it_was(patch_type: str, body: bytes) -> None:
+    patched = engine.apply_patch(CONFIG_MAP, patch_type, deepcopy(OBJECT), body)
     assert patched["data"] == {"a": "1", "b": "2"}
-    patched["metadata"]["labels"]["l"] = "changed"
-    assert OBJECT["metadata"] == {"name": "c", "labels": {"l": "1"}}
+    assert patched["metadata"] == {"name": "c", "labels": {"l": "1"}}
+
+
+def test_what_a_patch_copies_is_there_twice() -> None:
+    body = b'[{"op":"copy","from":"/metadata/labels","path":"/metadata/annotations"}]'
+    metadata = engine.apply_patch(CONFIG_MAP, engine.JSON_PATCH, deepcopy(OBJECT), body)["metadata"]
+    metadata["labels"]["l"] = "changed"
+    assert metadata["annotations"] == {"l": "1"}
 
 
 @pytest.mark.parametrize(

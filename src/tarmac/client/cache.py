@@ -13,7 +13,6 @@ appearance.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from typing import Generic, TypeVar
 
 from tarmac.base.log import log
@@ -30,16 +29,19 @@ _log = log("cache")
 class Item(Generic[T]):
     """One version of one object, decoded as far as somebody has looked."""
 
+    __slots__ = ("_cache", "_metadata", "raw")
+
     def __init__(self, cache: Cache[T], raw: bytes, metadata: Metadata | None = None) -> None:
         self._cache = cache
+        self._metadata = metadata
         self.raw = raw
-        if metadata is not None:
-            self.metadata = metadata
 
-    @cached_property
+    @property
     def metadata(self) -> Metadata:
         """The common metadata."""
-        return metadata_of(self.raw)
+        if self._metadata is None:
+            self._metadata = metadata_of(self.raw)
+        return self._metadata
 
     @property
     def key(self) -> str:

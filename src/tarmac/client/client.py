@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlencode
 
@@ -92,12 +93,15 @@ class Client:
 
 def query_string(query: Query | None) -> str:
     """Parameters that are set, encoded; booleans as Kubernetes writes them."""
-    if not query:
-        return ""
+    return _encoded(tuple(query.items())) if query else ""
+
+
+@lru_cache(256)  # writers send the same few over and over
+def _encoded(parameters: tuple[tuple[str, str | int | bool | None], ...]) -> str:
     return urlencode(
         {
             name: str(value).lower() if isinstance(value, bool) else value
-            for name, value in query.items()
+            for name, value in parameters
             if value is not None and value != ""
         }
     )

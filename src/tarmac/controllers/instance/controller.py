@@ -136,7 +136,8 @@ class InstanceController:
             if refusal is not None:
                 return refusal
         try:
-            await self._pods.create(pod_of(instance, amounts), manager=MANAGER)
+            namespace = instance.metadata.namespace
+            await self._pods.create(pod_of(instance, amounts), namespace=namespace, manager=MANAGER)
         except AlreadyExists:
             return None  # our copy is behind; the Pod that is there will wake us
         except (Forbidden, Invalid) as error:

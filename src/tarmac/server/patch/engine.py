@@ -50,11 +50,13 @@ def check_type(resource: Resource, content_type: str) -> str:
 
 
 def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: bytes) -> JsonObject:
-    """The patched object, which shares nothing with `current`.
+    """The patched object, made of parts of `current`, which is the caller's to give away.
 
     Raises BadRequest for a malformed patch, Invalid for one that does not fit the object.
     """
-    return _decode(_encode(_patched(resource, patch_type, current, body)))
+    patched = _patched(resource, patch_type, current, body)
+    # Only a JSON patch can put one part of the object in two places.
+    return _decode(_encode(patched)) if patch_type == JSON_PATCH else patched
 
 
 def _patched(resource: Resource, patch_type: str, current: JsonObject, body: bytes) -> JsonObject:
