@@ -40,8 +40,8 @@ test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver
 bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the real thing
 	$(PEER_PATHS) $(PY) -m benchmarks $(ARGS)
 
-soak: test-tools ## the long version of the fault tests (1,000 kills)
-	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "serial" tests/faults $(ARGS)
+soak: test-tools ## the long version of the fault tests (1,000 kills) and of the simulation (10,000 seeds)
+	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "serial" tests/faults tests/sim $(ARGS)
 
 format: setup
 	.venv/bin/ruff format .
