@@ -57,8 +57,9 @@ async def city_lost_and_waited_for(world: World) -> None:
     before = {each["metadata"]["uid"] for each in await world.all(world.instances)}
 
     await world.lose_city("LHR")
-    lost = await world.stuck("CityLost")
-    assert "LHR" in lost["message"]
+    why = await world.stuck("CityLost")
+    assert why.sentence.endswith("in LHR: LHR is lost; its instances wait for it.")
+    assert why.change == "Set onCityLoss.policy to Move and name cities to start the instances elsewhere."
     await world.find_city("LHR")
     await world.settled(2)
     assert {each["metadata"]["uid"] for each in await world.all(world.instances)} == before

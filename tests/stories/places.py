@@ -13,8 +13,9 @@ async def city_without_location_then_added(world: World) -> None:
     await world.open("DFW")
     await world.announce("SEA")
     await world.apply(workload(placement("DFW", "SEA", replicas=1)))
-    stuck = await world.stuck("NoCandidateLocations")
-    assert "SEA" in stuck["message"]
+    why = await world.stuck("NoCandidateLocations")
+    assert why.sentence.endswith("in SEA: No Location in SEA is ready.")
+    assert why.change == "Bring a node of sea back to ready."
     await world.until(lambda: _serves(world), "DFW serves meanwhile")
 
     await world.build("SEA", nodes=1)

@@ -13,10 +13,12 @@ async def quota_hit_and_lifted(world: World) -> None:
     await world.open("DFW")
     await world.limit({"pods": "3"})
     await world.apply(workload(placement("DFW", replicas=5, policy="Parallel")))
-    stuck = await world.stuck("QuotaExhausted")
-    assert stuck["status"] == "False"
-    assert "DFW" in stuck["message"]
     await world.until(lambda: _ready(world, 3), "three instances are ready")
+    why = await world.stuck("QuotaExhausted")
+    assert "2 of 5 instances: quota limit is exhausted in DFW: pods 1 wanted, 3 of 3 used" in why.sentence
+    assert why.change == "Raise pods of ResourceQuota limit to 4, or scale something else down."
+    progress = condition(await world.workload(), "Progressing")
+    assert (progress["status"], progress["reason"]) == ("False", "QuotaExhausted")
     assert condition(await world.workload(), "Available")["status"] == "True"
     assert len(await world.all(world.pods)) == 3
 
@@ -25,4 +27,4 @@ async def quota_hit_and_lifted(world: World) -> None:
 
 
 async def _ready(world: World, count: int) -> bool:
-    return (await world.workload())["status"].get("readyReplicas") == count
+    return (await world.status()).get("readyReplicas") == count

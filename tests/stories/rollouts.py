@@ -53,9 +53,9 @@ async def stuck_rollout_superseded(world: World) -> None:
     await world.settled(3)
 
     await world.edit("web", lambda spec: set_image(spec, NEVER))
-    stuck = await world.stuck("ImageUnavailable")
-    assert stuck["status"] == "False"
-    assert "DFW" in stuck["message"]
+    why = await world.stuck("ImageUnavailable")
+    assert why.sentence.endswith('in DFW: 1 of 3 instances: web: Back-off pulling image "registry.invalid/web:2".')
+    assert why.change == "Name an image that exists, or give imagePullSecrets that may pull it."
     assert sorted(image_of(each) for each in await world.instances_in("DFW")) == sorted([ONE, ONE, NEVER])
 
     await world.edit("web", lambda spec: set_image(spec, THREE))

@@ -7,15 +7,19 @@ own, and `clear` takes away what it leaves behind, so that one server can be the
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tarmac.api.compute.answers import Explanation
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.apps.tasks import ended
+from tarmac.cli.verbs.console import Console
+from tarmac.cli.verbs.why import explain
 from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
 from tarmac.client.targets import LEASES, NAMESPACES, NODES, PODS, Target, dynamic
@@ -169,6 +173,10 @@ class World:
         """The Workload as it is now."""
         return await self.workloads.get(name, self.namespace)
 
+    async def status(self, name: str = "web") -> JsonObject:
+        """What the Workload says of itself; empty before it says anything."""
+        return (await self.workload(name)).get("status") or {}
+
     async def all(self, resource: ResourceClient[JsonObject], **labels: str) -> list[JsonObject]:
         """Every object of a kind that the story has, by name."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
@@ -199,15 +207,21 @@ class World:
         await self.until(check, f"{name} has {ready} ready instances of its newest revision and no others")
         return await self.workload(name)
 
-    async def stuck(self, reason: str, name: str = "web") -> JsonObject:
-        """Wait until the Workload gives this reason for not going on; the condition that says so."""
+    async def stuck(self, reason: str, name: str = "web") -> Explanation:
+        """Wait until the Workload gives this reason for not going on; what `tarmac why` says then."""
 
         async def check() -> bool:
-            summary = ((await self.workload(name)).get("status") or {}).get("summary") or {}
-            return summary.get("reason") == reason
+            return ((await self.status(name)).get("summary") or {}).get("reason") == reason
 
         await self.until(check, f"{name} is held up by {reason}")
-        return condition(await self.workload(name), "Progressing")
+        return await self.why(name)
+
+    async def why(self, name: str = "web") -> Explanation:
+        """`tarmac why workload/NAME`. Nothing may be missing that would have to be warned of."""
+        out, err = io.StringIO(), io.StringIO()
+        found = await explain(self.client, WORKLOADS, self.namespace, name, Console(out, err))
+        assert not err.getvalue()
+        return found
 
     async def gone(self, resource: ResourceClient[JsonObject], name: str) -> bool:
         """Whether there is no object of this name."""

@@ -8,12 +8,13 @@ from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide import reasons
+from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
 from tarmac.decide.explain.places import places_of
 from tarmac.decide.explain.stage import Stages
 from tarmac.decide.explain.world import DEPLOYMENTS, NETWORKS, WORKLOADS, World
-from tarmac.decide.placement import Place, cities_of
+from tarmac.decide.placement import Place
 from tarmac.decide.verdict import Refusal
 
 
@@ -53,21 +54,22 @@ def _lines(world: World, workload: Workload) -> Iterator[Line]:
     if missing is not None:
         yield told(missing)
     places, stages, deployments = places_of(world), Stages(world), deployments_of(world, workload)
+    goal = goal_of(workload, places, deployments, world.now)
     for placement in workload.spec.placements:
         own = [each for each in deployments if each.spec.placement_name == placement.name]
-        yield from _placement_lines(world, placement, own, places, stages)
+        yield from _placement_lines(world, placement, goal, own, places, stages)
 
 
 def _placement_lines(
     world: World,
     placement: Placement,
+    goal: Goal,
     deployments: Sequence[WorkloadDeployment],
     places: Sequence[Place],
     stages: Stages,
 ) -> Iterator[Line]:
-    verdict = cities_of(placement, places)
-    cities = verdict.value or ()
-    for refusal in verdict.refusals:
+    cities = goal.cities[placement.name]
+    for refusal in goal.blocks[placement.name]:
         yield told(refusal, refusal.where if refusal.where in cities else "")
     for deployment in sorted(deployments, key=lambda each: each.spec.city_code):
         yield from deployment_lines(world, deployment, placement, places, stages)

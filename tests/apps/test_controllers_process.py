@@ -1,0 +1,54 @@
+"""`tarmac controllers` as a process: what it refuses, and how one takes over from another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.support.controllers_process import running_controllers
+from tests.support.kubectl import Kubectl
+from tests.support.tarmac_process import TarmacProcess
+
+QUICK = (
+    "--leader-elect-lease-duration=2s",
+    "--leader-elect-renew-deadline=1500ms",
+    "--leader-elect-retry-period=300ms",
+)
+
+
+def _refused(*arguments: str) -> str:
+    command = [sys.executable, "-m", "tarmac.apps.main", "controllers", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_what_it_cannot_work_with_is_said_plainly(tmp_path: Path) -> None:
+    assert "no such controller: gardener" in _refused("--controllers=*,-gardener")
+    assert "lease_duration must exceed renew_deadline" in _refused("--leader-elect-lease-duration=1s")
+    assert str(tmp_path / "none") in _refused("--kubeconfig", str(tmp_path / "none"))
+
+
+def test_another_process_takes_over_from_a_leader_that_is_gone(tmp_path: Path) -> None:
+    with TarmacProcess(tmp_path / "data", "--controllers=") as server:
+        kubectl = Kubectl(server.kubeconfig, tmp_path)
+        own = server.data_dir / "controllers.kubeconfig"
+        with running_controllers(own, tmp_path / "first.log", *QUICK) as first:
+            _wait(kubectl, "before", tmp_path / "first.log")
+            with running_controllers(own, tmp_path / "second.log", *QUICK):
+                first.kill()
+                _wait(kubectl, "after", tmp_path / "second.log")
+    assert "leading" in (tmp_path / "first.log").read_text()
+    assert "epoch=1" in (tmp_path / "second.log").read_text()
+
+
+def _wait(kubectl: Kubectl, namespace: str, log: Path) -> None:
+    """Somebody gives every new namespace its Network."""
+    kubectl("create", "namespace", namespace)
+    for _ in range(150):
+        if kubectl.run("get", "network", "default", "-n", namespace).code == 0:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"nobody looks after {namespace}:\n{log.read_text()[-2000:]}")
