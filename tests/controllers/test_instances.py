@@ -160,7 +160,7 @@ def test_an_instance_that_cannot_be_placed_says_what_the_scheduler_said() -> Non
         assert await ready(planet) == ("False", "PendingProgramming")
         said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes: 2 full"}
         await planet.pods.patch(NAME, {"status": {"conditions": [said]}}, "default", subresource="status")
-        await planet.wait(1)
+        await planet.wait(3)
         assert await ready(planet) == ("False", "Unschedulable")
         assert conditions(await planet.workload())["Available"]["message"].endswith("0/2 nodes: 2 full")
 

@@ -14,7 +14,6 @@ import msgspec
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
 from tarmac.client.envelope import Metadata, split_key
-from tarmac.client.informer import Informer
 from tarmac.client.targets import PODS, VOLUME_CLAIMS, VOLUMES, Target
 from tarmac.controllers.context import Context
 
@@ -58,8 +57,11 @@ def claims_of(pod: PodVolumes) -> list[str]:
     return [f"{pod.metadata.namespace}/{name}" for name in names]
 
 
-def _claims_of_item(item: Item[PodVolumes]) -> list[str]:
-    return claims_of(item.object)
+_read = msgspec.json.Decoder(PodVolumes).decode
+
+
+def _claims_of_item(item: Item[Any]) -> list[str]:
+    return claims_of(_read(item.raw))
 
 
 class VolumeProtection:
@@ -67,7 +69,7 @@ class VolumeProtection:
 
     def __init__(self, context: Context) -> None:
         self._client = context.client
-        self._pods: Informer[PodVolumes] = context.informers.informer(PODS.typed(PodVolumes))
+        self._pods = context.informers.informer(PODS)
         self._pods.add_index(BY_CLAIM, _claims_of_item)
         self._claims = context.informers.informer(VOLUME_CLAIMS)
         self._volumes = context.informers.informer(VOLUMES)
@@ -89,7 +91,7 @@ class VolumeProtection:
         if item is None or not _held(item, CLAIM_FINALIZER) or self._pods.indexed(BY_CLAIM, key):
             return
         namespace, _ = split_key(key)
-        async for page in self._client.resource(self._pods.target).pages(namespace):
+        async for page in self._client.resource(PODS.typed(PodVolumes)).pages(namespace):
             if any(key in claims_of(pod) for pod in page.items):
                 return
         await _release(self._client, VOLUME_CLAIMS, item, CLAIM_FINALIZER)
