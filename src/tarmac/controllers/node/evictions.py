@@ -9,70 +9,25 @@ cannot answer; on a node that can be reached, pods end in their own time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any, NoReturn
-
-import msgspec
 
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
-from tarmac.client.envelope import Metadata
 from tarmac.client.events import Reference
 from tarmac.client.targets import NODES, PODS
 from tarmac.controllers.context import Context
 from tarmac.controllers.node.heartbeats import Heartbeats
+from tarmac.controllers.node.residents import Resident, Residents
 from tarmac.controllers.nodefacts import NodeFacts, read_node
-from tarmac.decide.nodes import NO_EXECUTE, UNREACHABLE, Tolerance, stays
+from tarmac.decide.nodes import NO_EXECUTE, UNREACHABLE, stays
 
 LOOK_SECONDS = 10.0  # pods may still arrive on a node after it was given up
 SWEEP_SECONDS = 20.0
-AT_A_TIME = 1000
 QUARANTINE = 40.0  # a node object that is gone may have been deleted to be made again
 
 
-class _Struct(msgspec.Struct, rename="camel"):
-    pass
-
-
-class _Toleration(_Struct):
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: float | None = None
-
-    def tolerance(self) -> Tolerance:
-        return Tolerance(self.key, self.operator == "Exists", self.value, self.effect, self.toleration_seconds)
-
-
-class _Condition(_Struct):
-    type: str
-    status: str
-
-
-class _Spec(_Struct):
-    node_name: str = ""
-    tolerations: list[_Toleration] | None = None
-
-
-class _Status(_Struct):
-    phase: str = ""
-    conditions: list[_Condition] | None = None
-
-
-class _Pod(_Struct):
-    metadata: Metadata
-    spec: _Spec
-    status: _Status = msgspec.field(default_factory=_Status)
-
-    @property
-    def ready(self) -> bool:
-        return any((each.type, each.status) == ("Ready", "True") for each in self.status.conditions or ())
-
-
-_read_pod = msgspec.json.Decoder(_Pod).decode
 _Seen = dict[tuple[str, str, str | None], float]
 
 
@@ -88,6 +43,7 @@ class Evictions:
         self._node_resource = client.resource(NODES)
         self._nodes = context.informers.informer(NODES)
         self._pods = context.informers.informer(PODS)
+        self._residents = Residents(self._pods)
         self._seen: dict[str, _Seen] = {}  # by node: taints, and when each was first seen
         self._missing: dict[str, float] = {}  # nodes that are gone, since when
         self._controller = context.controller("eviction", self.reconcile)
@@ -109,7 +65,7 @@ class Evictions:
         if facts is None or not taints:
             return None
         nearest = LOOK_SECONDS
-        for pod in list(self._pods_on(name)):
+        for pod in list(self._residents.of(name)):
             left = self._left(pod, taints)
             if left is not None and left <= 0:
                 await self._evict(facts, pod)
@@ -125,8 +81,8 @@ class Evictions:
             "reason": "NodeNotReady",
             "message": f"Node {name} is not ready.",
         }
-        for pod in list(self._pods_on(name)):
-            if pod.ready:
+        for pod in list(self._residents.of(name)):
+            if pod.ready and not pod.ended:
                 condition["lastTransitionTime"] = rfc3339(self._clock.now())
                 patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
                 await self._patch_status(pod, patch)
@@ -143,12 +99,12 @@ class Evictions:
             self._seen[name] = seen
         return seen
 
-    def _left(self, pod: _Pod, taints: _Seen) -> float | None:
+    def _left(self, pod: Resident, taints: _Seen) -> float | None:
         """Seconds until the pod has to go; None when it may stay."""
-        limit = stays([each.tolerance() for each in pod.spec.tolerations or ()], [key[:2] for key in taints])
+        limit = None if pod.ended else stays(pod.tolerances(), [key[:2] for key in taints])
         return None if limit is None else max(taints.values()) + limit - self._clock.monotonic()
 
-    async def _evict(self, facts: NodeFacts, pod: _Pod) -> None:
+    async def _evict(self, facts: NodeFacts, pod: Resident) -> None:
         lost = any(taint.key == UNREACHABLE for taint in facts.taints) and facts.readiness == "Unknown"
         if lost and self._heartbeats.silent_in(facts.name) > 0:
             return
@@ -157,28 +113,19 @@ class Evictions:
             about = Reference("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
             self._recorder.event(about, "Normal", "TaintManagerEviction", f"Driven off node {facts.name}")
 
-    async def _delete(self, pod: _Pod, grace: int | None) -> None:
+    async def _delete(self, pod: Resident, grace: int | None) -> None:
         metadata = pod.metadata
         try:
             await self._resource.delete(metadata.name, metadata.namespace, grace=grace, uid=metadata.uid)
         except (NotFound, Conflict):
             return  # gone, or another pod of the same name
 
-    async def _patch_status(self, pod: _Pod, patch: Any) -> None:
+    async def _patch_status(self, pod: Resident, patch: Any) -> None:
         metadata = pod.metadata
         try:
             await self._resource.patch(metadata.name, patch, metadata.namespace, type="strategic", subresource="status")
         except (NotFound, Conflict):
             return
-
-    def _pods_on(self, node: str, *, ended: bool = False) -> Iterator[_Pod]:
-        """The pods of a node. Most are told by their bytes, which is faster than reading them all."""
-        mark = f'"{node}"'.encode()
-        for item in self._pods.cache.items():
-            if mark in item.raw:
-                pod = _read_pod(item.raw)
-                if pod.spec.node_name == node and (ended or pod.status.phase not in ("Succeeded", "Failed")):
-                    yield pod
 
     # Nodes that are gone.
 
@@ -191,7 +138,9 @@ class Evictions:
     async def _sweep(self) -> NoReturn:
         await self._pods.synced()
         await self._nodes.synced()
-        await self._note_missing()
+        for name in self._residents.nodes():  # nodes that were deleted while nobody here was looking
+            if name not in self._nodes.cache:
+                self._missing.setdefault(name, self._clock.monotonic())
         while True:
             now = self._clock.monotonic()
             for name in [name for name, since in self._missing.items() if since + QUARANTINE <= now]:
@@ -199,19 +148,10 @@ class Evictions:
                 self._missing.pop(name, None)
             await self._clock.sleep(SWEEP_SECONDS)
 
-    async def _note_missing(self) -> None:
-        """Nodes that were deleted while nobody here was looking."""
-        for number, item in enumerate(list(self._pods.cache.items())):
-            name = _read_pod(item.raw).spec.node_name
-            if name and name not in self._nodes.cache:
-                self._missing.setdefault(name, self._clock.monotonic())
-            if number % AT_A_TIME == 0:
-                await asyncio.sleep(0)
-
     async def _clear_up(self, node: str) -> None:
         """Remove the pods of a node that is gone; the server is asked, in case our copy is behind."""
         try:
             await self._node_resource.get(node)
         except NotFound:
-            for pod in list(self._pods_on(node, ended=True)):
+            for pod in list(self._residents.of(node)):
                 await self._delete(pod, 0)

@@ -21,15 +21,27 @@ def zone_of(item: Item[Any]) -> str:
 
 
 class _Zone:
-    __slots__ = ("last", "members")
+    """The nodes of a place, counted as they change."""
+
+    __slots__ = ("_counts", "last", "members")
 
     def __init__(self) -> None:
         self.members: dict[str, str] = {}  # node to readiness
         self.last = float("-inf")  # when the last node was given up
+        self._counts: Counter[str] = Counter()
+
+    def put(self, name: str, readiness: str | None) -> None:
+        """A node is as ready as that, or gone."""
+        known = self.members.pop(name, None)
+        if known is not None:
+            self._counts[known] -= 1
+        if readiness is not None:
+            self.members[name] = readiness
+            self._counts[readiness] += 1
 
     def state(self) -> Disruption:
-        counts = Counter(self.members.values())
-        return disruption(counts["True"], counts["False"], counts["Unknown"])
+        """How many are in trouble."""
+        return disruption(self._counts["True"], self._counts["False"], self._counts["Unknown"])
 
 
 class Zones:
@@ -62,6 +74,6 @@ class Zones:
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if old is not None and (new is None or zone_of(new) != zone_of(old)):
-            self._zone(zone_of(old)).members.pop(old.metadata.name, None)
+            self._zone(zone_of(old)).put(old.metadata.name, None)
         if new is not None:
-            self._zone(zone_of(new)).members[new.metadata.name] = read_node(new.raw).readiness
+            self._zone(zone_of(new)).put(new.metadata.name, read_node(new.raw).readiness)
