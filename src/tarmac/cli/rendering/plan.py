@@ -16,8 +16,9 @@ def plan_text(name: str, plan: Plan) -> str:
     parts = [paragraph(_sentence(name, plan))]
     if plan.causes:
         parts.append(table(("FIELD", "MESSAGE"), [(cause.field, cause.message) for cause in plan.causes]))
-    if plan.cities:
-        parts.append(table(_HEADERS, [_row(city) for city in plan.cities]))
+    cities = [_row(city) for city in plan.cities if city.city]
+    if cities:
+        parts.append(table(_HEADERS, cities))
     refused = [(city.city, each.reason, each.message) for city in plan.cities for each in city.refused]
     if refused:
         parts.append(table(_REFUSED, refused))
@@ -30,11 +31,11 @@ def plan_text(name: str, plan: Plan) -> str:
 def _sentence(name: str, plan: Plan) -> str:
     if not plan.accepted:
         return f"Workload {name} would be refused: {len(plan.causes)} {_plural(len(plan.causes), 'cause')}."
-    counted = ", ".join(_counts(plan)) or "nothing to do"
+    counted = ", ".join(_counts(plan))
     if plan.runs:
-        return f"Workload {name} would run: {counted}."
+        return f"Workload {name} would run: {counted or 'nothing to do'}."
     where = ", ".join(dict.fromkeys(city.city for city in plan.cities if city.refused and city.city))
-    return f"Workload {name} would not all run{f' (see {where})' if where else ''}: {counted}."
+    return f"Workload {name} would not all run{f' (see {where})' if where else ''}{f': {counted}' if counted else ''}."
 
 
 def _counts(plan: Plan) -> Iterator[str]:
@@ -49,7 +50,7 @@ def _row(city: CityPlan) -> tuple[str, ...]:
     moved = str(city.moved) if city.moved else ""
     refused = sum(each.instances for each in city.refused)
     return (
-        city.city or "(all)",
+        city.city,
         *(str(count) for count in counts),
         moved,
         str(refused) if refused else "",

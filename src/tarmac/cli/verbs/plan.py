@@ -12,9 +12,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import MethodNotAllowed, NotFound
 from tarmac.cli.rendering.plan import plan_text
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.fetching import fetch_world
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
-from tarmac.cli.verbs.planhere import plan_here
 from tarmac.client.client import Client
 from tarmac.client.targets import encode
 from tarmac.controllers.targets import WORKLOADS
@@ -53,8 +51,16 @@ async def planned(client: Client, workload: JsonObject, without: Sequence[str], 
     try:
         reply = await client.call("POST", path, {"without": ",".join(without)}, encode(workload))
     except (NotFound, MethodNotAllowed):
-        return plan_here(await fetch_world(client, console.warn), workload, without)
+        return await _plan_here(client, workload, without, console)
     return _read(reply.body)
+
+
+async def _plan_here(client: Client, workload: JsonObject, without: Sequence[str], console: Console) -> Plan:
+    # Only now: planning takes half a second to load, and our own server does it for us.
+    from tarmac.cli.verbs.fetching import fetch_world
+    from tarmac.cli.verbs.planhere import plan_here
+
+    return plan_here(await fetch_world(client, console.warn), workload, without)
 
 
 def _workloads(objects: Sequence[JsonObject], namespace: str, console: Console) -> list[JsonObject]:

@@ -8,10 +8,8 @@ from tarmac.api.compute.answers import Explanation
 from tarmac.api.status import NotFound
 from tarmac.cli.rendering.explanation import explanation_text
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.fetching import fetch_world
 from tarmac.cli.verbs.objects import Json
 from tarmac.client.client import JSON_ONLY, Client
-from tarmac.decide.explain import EXPLAINERS
 
 _read = msgspec.json.Decoder(Explanation).decode
 
@@ -38,6 +36,10 @@ async def explain(client: Client, target: Json, namespace: str, name: str, conso
 async def _explain_here(client: Client, target: Json, namespace: str, name: str, console: Console) -> Explanation:
     """No such object, or a server without the subresource: asking for the object itself tells which."""
     await client.resource(target).get(name, namespace)
+    # Only now: explaining takes half a second to load, and our own server does it for us.
+    from tarmac.cli.verbs.fetching import fetch_world
+    from tarmac.decide.explain import EXPLAINERS
+
     world = await fetch_world(client, console.warn)
     found = EXPLAINERS[f"{target.group or 'core'}/{target.plural}"](world, f"{namespace}/{name}")
     if found is None:

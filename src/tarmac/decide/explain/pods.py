@@ -44,7 +44,9 @@ def _on_node(pod: JsonObject, city: str, node: str) -> list[Line]:
     view = PodView.of(msgspec.convert(pod, PodFacts))
     if pod["metadata"].get("deletionTimestamp"):
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city, node)]
-    return [found(finding, city, node) for finding in (view.programmed, view.running, view.ready)]
+    steps = (view.programmed, view.running, view.ready)
+    reached = next((count for count, step in enumerate(steps, 1) if not step.holds), len(steps))
+    return [found(step, city, node) for step in steps[:reached]]
 
 
 def _without_node(pod: JsonObject, city: str, stage: Stage) -> list[Line]:
