@@ -8,19 +8,16 @@ from dataclasses import replace
 import msgspec
 
 from tarmac.api.compute.answers import Explanation, Line, Subject
-from tarmac.api.compute.names import API_VERSION, LABEL_DEPLOYMENT_UID
+from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, WorkloadDeployment
 from tarmac.decide import reasons, rollout
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.instances import instance_lines
-from tarmac.decide.explain.places import places_of
-from tarmac.decide.explain.stage import Stages
+from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCES, WORKLOADS, World
-from tarmac.decide.instances import InstanceFacts, InstanceView
+from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, location_for
 from tarmac.decide.verdict import Refusal
-
-_facts = msgspec.json.Decoder(InstanceFacts).decode
 
 
 def explain_deployment(world: World, key: str) -> Explanation | None:
@@ -32,39 +29,26 @@ def explain_deployment(world: World, key: str) -> Explanation | None:
     workload = WORKLOADS.get(world, f"{own.namespace}/{spec.workload_ref.name}")
     placements = workload.spec.placements if workload else []
     placement = next((each for each in placements if each.name == spec.placement_name), None)
-    views = instances_of(world, deployment)
-    ready = sum(view.ready and not view.deleting for view in views)
+    sight = Sight(world)
+    ready = sum(view.ready and not view.deleting for view in sight.fleet(own.namespace, own.uid))
     state = f"has {ready} of {rollout.Goal.of(deployment.spec).desired} instances ready in {spec.city_code}"
-    lines = deployment_lines(world, deployment, placement, places_of(world), Stages(world))
+    lines = deployment_lines(sight, deployment, placement)
     return explanation(Subject(API_VERSION, "WorkloadDeployment", own.namespace, own.name), state, lines)
 
 
-def instances_of(world: World, deployment: WorkloadDeployment) -> list[InstanceView]:
-    """The Instances of a deployment."""
-    own = deployment.metadata
-    found = map(_facts, world.list(INSTANCES.resource, own.namespace))
-    return [InstanceView.of(each) for each in found if each.metadata.labels.get(LABEL_DEPLOYMENT_UID) == own.uid]
-
-
-def deployment_lines(
-    world: World,
-    deployment: WorkloadDeployment,
-    placement: Placement | None,
-    places: Sequence[Place],
-    stages: Stages,
-) -> list[Line]:
+def deployment_lines(sight: Sight, deployment: WorkloadDeployment, placement: Placement | None) -> list[Line]:
     """Why there are not as many ready instances as wanted; one line when there are."""
     city, goal = deployment.spec.city_code, rollout.Goal.of(deployment.spec)
     if deployment.metadata.deletion_timestamp is not None:
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
     if deployment.status is None or deployment.status.location is None:
-        return _without_location(city, placement, places)
-    views = instances_of(world, deployment)
+        return _without_location(city, placement, sight.places)
+    views = sight.fleet(deployment.metadata.namespace, deployment.metadata.uid)
     steps = rollout.plan(goal, views)
     ready = sum(view.ready and not view.deleting for view in views)
     if steps.complete:
         return [yes(reasons.COMPLETE, f"{ready} of {goal.desired} instances are ready", "ready", city)]
-    lines = list(_unready(world, deployment, goal.desired, views, stages))
+    lines = list(_unready(sight, deployment, goal.desired, views))
     missing = goal.desired - sum(not view.deleting for view in views)
     if steps.waiting is not None and (not lines or missing > 0 or steps.waiting.reason == reasons.PAUSED):
         lines.append(told(_with_those_behind(steps.waiting, missing), city))
@@ -85,7 +69,7 @@ def _without_location(city: str, placement: Placement | None, places: Sequence[P
 
 
 def _unready(
-    world: World, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView], stages: Stages
+    sight: Sight, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView]
 ) -> Iterator[Line]:
     """For each reason that instances give, the lines of the first that gives it."""
     by_reason: dict[str, list[InstanceView]] = {}
@@ -93,10 +77,10 @@ def _unready(
         if not view.ready and not view.deleting:
             by_reason.setdefault(view.reason, []).append(view)
     for found in by_reason.values():
-        instance = INSTANCES.get(world, f"{deployment.metadata.namespace}/{found[0].name}")
+        instance = INSTANCES.get(sight.world, f"{deployment.metadata.namespace}/{found[0].name}")
         if instance is None:
             continue
-        lines = [line for line in instance_lines(world, instance, stages) if line.answer != "Yes"]
+        lines = [line for line in instance_lines(sight, instance) if line.answer != "Yes"]
         for index, line in enumerate(lines):
             message = line.message if index else f"{len(found)} of {desired} instances: {line.message}"
             yield msgspec.structs.replace(line, message=message, city=deployment.spec.city_code)

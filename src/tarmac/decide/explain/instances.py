@@ -13,7 +13,7 @@ from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.pods import pod_lines
 from tarmac.decide.explain.quotas import ledger_of
-from tarmac.decide.explain.stage import Stages
+from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.world import INSTANCES, PODS, World
 from tarmac.decide.verdict import Refusal
 
@@ -32,10 +32,10 @@ def explain_instance(world: World, key: str) -> Explanation | None:
     else:
         state = "is not ready"
     subject = Subject(API_VERSION, "Instance", own.namespace, own.name)
-    return explanation(subject, state, instance_lines(world, instance, Stages(world)))
+    return explanation(subject, state, instance_lines(Sight(world), instance))
 
 
-def instance_lines(world: World, instance: Instance, stages: Stages) -> list[Line]:
+def instance_lines(sight: Sight, instance: Instance) -> list[Line]:
     """What stands between an Instance and being ready."""
     own, city = instance.metadata, instance.metadata.labels.get(LABEL_CITY_CODE, "")
     ready = _condition(instance, "Ready")
@@ -46,11 +46,11 @@ def instance_lines(world: World, instance: Instance, stages: Stages) -> list[Lin
         return [yes(ready.reason, ready.message, "ready", city, node)]
     gates = [gate.name for gate in instance.spec.controller.scheduling_gates] if instance.spec.controller else []
     if gates:
-        return list(_gated(world, instance, gates, city))
-    pod = PODS.get(world, f"{own.namespace}/{own.name}")
+        return list(_gated(sight.world, instance, gates, city))
+    pod = PODS.get(sight.world, f"{own.namespace}/{own.name}")
     if pod is None:
         return [_said(ready, city)]
-    lines = pod_lines(world, pod, stages)
+    lines = pod_lines(sight, pod)
     return lines if any(line.answer != "Yes" for line in lines) else [*lines, _said(ready, city)]
 
 

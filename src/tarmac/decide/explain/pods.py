@@ -11,7 +11,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, found, told, yes
 from tarmac.decide.explain.places import city_of
-from tarmac.decide.explain.stage import Stage, Stages
+from tarmac.decide.explain.sight import Sight
+from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import PODS, World
 from tarmac.decide.rollup.pods import PodFacts, PodView
 from tarmac.decide.verdict import Refusal
@@ -23,13 +24,13 @@ def explain_pod(world: World, key: str) -> Explanation | None:
     if pod is None:
         return None
     subject = Subject("v1", "Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
-    return explanation(subject, _state(pod), pod_lines(world, pod, Stages(world)))
+    return explanation(subject, _state(pod), pod_lines(Sight(world), pod))
 
 
-def pod_lines(world: World, pod: JsonObject, stages: Stages) -> list[Line]:
+def pod_lines(sight: Sight, pod: JsonObject) -> list[Line]:
     """What rules and nodes say about a pod."""
     location = (pod["spec"].get("nodeSelector") or {}).get(LABEL_LOCATION, "")
-    city = (pod["metadata"].get("labels") or {}).get(LABEL_CITY_CODE) or city_of(world, location)
+    city = (pod["metadata"].get("labels") or {}).get(LABEL_CITY_CODE) or city_of(sight.world, location)
     node = pod["spec"].get("nodeName", "")
     if node:
         return _on_node(pod, city, node)
@@ -37,7 +38,7 @@ def pod_lines(world: World, pod: JsonObject, stages: Stages) -> list[Line]:
     if gates:
         message = f"Scheduling gates present: {', '.join(gates)}"
         return [told(Refusal(reasons.SCHEDULING_GATES_PRESENT, message, rule="gates"), city)]
-    return _without_node(pod, city, stages.at(location))
+    return _without_node(pod, city, sight.stage(location))
 
 
 def _on_node(pod: JsonObject, city: str, node: str) -> list[Line]:

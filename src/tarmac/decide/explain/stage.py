@@ -72,18 +72,3 @@ class Stage:
         name = pod["spec"].get("runtimeClassName")
         found = RUNTIME_CLASSES.get(self._world, name) if name else None
         return found["handler"] if found else ""
-
-
-class Stages:
-    """The stage of each Location, set when it is first asked for."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._stages: dict[str, Stage] = {}
-
-    def at(self, location: str) -> Stage:
-        """The nodes of a Location; of all, when no Location is named."""
-        stage = self._stages.get(location)
-        if stage is None:
-            stage = self._stages[location] = Stage(self._world, [location] if location else None)
-        return stage

@@ -11,10 +11,8 @@ from tarmac.decide import reasons
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
-from tarmac.decide.explain.places import places_of
-from tarmac.decide.explain.stage import Stages
+from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.world import DEPLOYMENTS, NETWORKS, WORKLOADS, World
-from tarmac.decide.placement import Place
 from tarmac.decide.verdict import Refusal
 
 
@@ -53,26 +51,21 @@ def _lines(world: World, workload: Workload) -> Iterator[Line]:
     missing = missing_networks(world, workload)
     if missing is not None:
         yield told(missing)
-    places, stages, deployments = places_of(world), Stages(world), deployments_of(world, workload)
-    goal = goal_of(workload, places, deployments, world.now)
+    sight, deployments = Sight(world), deployments_of(world, workload)
+    goal = goal_of(workload, sight.places, deployments, world.now)
     for placement in workload.spec.placements:
         own = [each for each in deployments if each.spec.placement_name == placement.name]
-        yield from _placement_lines(world, placement, goal, own, places, stages)
+        yield from _placement_lines(sight, placement, goal, own)
 
 
 def _placement_lines(
-    world: World,
-    placement: Placement,
-    goal: Goal,
-    deployments: Sequence[WorkloadDeployment],
-    places: Sequence[Place],
-    stages: Stages,
+    sight: Sight, placement: Placement, goal: Goal, deployments: Sequence[WorkloadDeployment]
 ) -> Iterator[Line]:
     cities = goal.cities[placement.name]
     for refusal in goal.blocks[placement.name]:
         yield told(refusal, refusal.where if refusal.where in cities else "")
     for deployment in sorted(deployments, key=lambda each: each.spec.city_code):
-        yield from deployment_lines(world, deployment, placement, places, stages)
+        yield from deployment_lines(sight, deployment, placement)
     for city in cities:
         if all(each.spec.city_code != city for each in deployments):
             yield told(Refusal(reasons.PENDING, "Its deployment is about to be made.", rule="placement"), city)

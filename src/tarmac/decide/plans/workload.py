@@ -12,11 +12,12 @@ from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, document
 from tarmac.decide.children.goal import Goal, goal_of
-from tarmac.decide.explain.deployments import instances_of
 from tarmac.decide.explain.places import in_cities, places_of
+from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.workloads import deployments_of, missing_networks
 from tarmac.decide.explain.world import World
+from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, location_for
 from tarmac.decide.plans.difference import Difference, difference
 from tarmac.decide.plans.quota import grant
@@ -31,14 +32,14 @@ def plan_workload(world: World, workload: Workload, without: Collection[str] = (
 
     A Workload that exists must carry its uid, by which its deployments are found.
     """
-    existing = deployments_of(world, workload)
+    sight, existing = Sight(world), deployments_of(world, workload)
     goal = goal_of(workload, _places(world, without), existing, world.now)
     stage = Stage(world, in_cities(world, {child.city for child in goal.children.values()} - {*without}))
-    found = list(_differences(world, workload, goal, existing))
+    found = list(_differences(sight, workload, goal, existing))
     _locate(workload, goal, _places(world, without, stage), found)
     _refuse_what_is_blocked(world, workload, found)
     _make(world, stage, workload.metadata.namespace, [each for each in found if not each.refused])
-    return [*_merged([*found, *_leaving(world, goal, existing)]), *_nowhere(goal)]
+    return [*_merged([*found, *_leaving(sight, goal, existing)]), *_nowhere(goal)]
 
 
 def _places(world: World, without: Collection[str], stage: Stage | None = None) -> list[Place]:
@@ -48,17 +49,21 @@ def _places(world: World, without: Collection[str], stage: Stage | None = None) 
 
 
 def _differences(
-    world: World, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]
+    sight: Sight, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]
 ) -> Iterator[Difference]:
     """One for each deployment that there would be."""
     present = {each.metadata.name: each for each in existing if each.metadata.deletion_timestamp is None}
     for name, child in goal.children.items():
         known = present.get(name)
         deployment = _as_it_would_be(workload, child, known)
-        found = difference(deployment, instances_of(world, known) if known else ())
+        found = difference(deployment, _fleet(sight, known) if known else ())
         found.moved = bool(child.moved_from)
-        found.unplaced = unplaced(world, found)
+        found.unplaced = unplaced(sight.world, found)
         yield found
+
+
+def _fleet(sight: Sight, deployment: WorkloadDeployment) -> list[InstanceView]:
+    return sight.fleet(deployment.metadata.namespace, deployment.metadata.uid)
 
 
 def _as_it_would_be(workload: Workload, child: Child, known: WorkloadDeployment | None) -> WorkloadDeployment:
@@ -121,12 +126,12 @@ def _make(world: World, stage: Stage, namespace: str, found: Sequence[Difference
         take_room(world, stage, each, amounts, ordinals)
 
 
-def _leaving(world: World, goal: Goal, existing: Sequence[WorkloadDeployment]) -> Iterator[Difference]:
+def _leaving(sight: Sight, goal: Goal, existing: Sequence[WorkloadDeployment]) -> Iterator[Difference]:
     """Deployments that would go altogether."""
     for deployment in existing:
         if deployment.metadata.name not in goal.children:
             found = difference(deployment, ())
-            found.create, found.delete = [], instances_of(world, deployment)
+            found.create, found.delete = [], _fleet(sight, deployment)
             yield found
 
 
