@@ -25,6 +25,7 @@ from tarmac.client.controller import Controller
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets import PODS, encode
 from tarmac.client.watch import Change
+from tarmac.sim.nodes.disks import Disks
 from tarmac.sim.nodes.heartbeat import Keeper
 from tarmac.sim.nodes.pod import PodView, SimulatedPod, Stage, view_of
 from tarmac.sim.nodes.settings import CRASH_AFTER, Behaviour, Heartbeat, Place, Shape, drawn
@@ -66,7 +67,7 @@ class Fleet:
             "simulated-pods", self._report, clock=client.clock, randomness=client.randomness, workers=REPORTERS
         )
         beat = heartbeat or Heartbeat.for_fleet(len(self.nodes))
-        self._keeper = Keeper(client, self.nodes, shape or Shape(), beat, returned=self._returned)
+        self._keeper = Keeper(client, self.nodes, shape or Shape(), beat, returned=self._returned, strike=self._strike)
 
     async def run(self) -> None:
         """Live until cancelled."""
@@ -74,6 +75,7 @@ class Fleet:
             group.create_task(self._keeper.run())
             group.create_task(Reflector(self._client, PODS, self).run())
             group.create_task(self._reports.run())
+            group.create_task(Disks(self._client, self.nodes).run())
 
     async def registered(self) -> None:
         """Wait until every node is known to the API."""
@@ -105,6 +107,16 @@ class Fleet:
         """The node is connected again."""
         self.nodes[name].reachable = True
         self._keeper.look_at(name)
+
+    def _strike(self, node: SimulatedNode, fault: str) -> None:
+        """What the annotation of a node asks for."""
+        if fault == "dead":
+            self.die(node.name)
+        elif fault == "cut":
+            self.cut(node.name)
+        else:
+            self.revive(node.name)
+            self.heal(node.name)
 
     def calm(self) -> None:
         """No start goes wrong by bad luck any more; what crashes on purpose still does."""

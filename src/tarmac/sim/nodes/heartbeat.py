@@ -1,5 +1,8 @@
 """Registers nodes, renews their leases, and sets right what the API says about a node that is well.
 
+Whoever wants to see what a fault does annotates a node with `sim.tarmac/fault`: that is fate speaking, not the node's
+own business, so it takes effect whether the node can be reached or not.
+
 Each node is a key in one queue that comes back after the heartbeat interval, so thousands of nodes need one timer and a
 few workers, and a slow answer for one does not hold up the others.
 """
@@ -21,7 +24,7 @@ from tarmac.client.reflector import Reflector
 from tarmac.client.targets import LEASES, NODES
 from tarmac.client.watch import Change
 from tarmac.sim.nodes import objects
-from tarmac.sim.nodes.settings import Heartbeat, Shape
+from tarmac.sim.nodes.settings import FAULT, Heartbeat, Shape
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 WORKERS = 128
@@ -39,7 +42,12 @@ class _Status(msgspec.Struct):
     conditions: list[_Condition] | None = None
 
 
+class _Metadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
 class _NodeView(msgspec.Struct):
+    metadata: _Metadata
     status: _Status | None = None
 
 
@@ -57,6 +65,7 @@ class Keeper:
         heartbeat: Heartbeat,
         *,
         returned: Callable[[SimulatedNode], Awaitable[None]],
+        strike: Callable[[SimulatedNode, str], None],
     ) -> None:
         self.registered = asyncio.Event()  # every node is
         self._client = client
@@ -65,6 +74,7 @@ class Keeper:
         self._shape = shape
         self._heartbeat = heartbeat
         self._returned = returned
+        self._strike = strike
         self._unregistered = len(nodes)
         self._node_objects = client.resource(NODES)
         self._leases = client.resource(LEASES)
@@ -96,12 +106,20 @@ class Keeper:
         node = self._nodes.get(change.metadata.name)
         if node is None:
             return
+        view = _view_of(change.raw)
         if change.type == "DELETED":
             node.registered = False
-        elif _is_ready(_view_of(change.raw)):
-            return
+        else:
+            self._obey(node, (view.metadata.annotations or {}).get(FAULT, ""))
+            if _is_ready(view):
+                return
         node.wrong = True
         self.look_at(node.name)
+
+    def _obey(self, node: SimulatedNode, fault: str) -> None:
+        if node.fault != fault:
+            node.fault = fault
+            self._strike(node, fault)
 
     async def _beat(self, name: str) -> RetryAfter:
         node, interval = self._nodes[name], self._heartbeat.interval

@@ -11,13 +11,14 @@ The fleet decides when a pod moves; the pod knows what that means.
 from __future__ import annotations
 
 from enum import Enum
+from sys import intern
 
 import msgspec
 
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
-from tarmac.sim.nodes.settings import HOST_THAT_NEVER_ANSWERS
+from tarmac.sim.nodes.settings import HOST_THAT_NEVER_ANSWERS, OWN_ANNOTATIONS
 
 
 class Stage(Enum):
@@ -129,13 +130,13 @@ class SimulatedPod:
         self.labels: dict[str, str] = {}
         self.read(view)
         self.name = metadata.name
-        self.namespace = metadata.namespace
+        self.namespace = intern(metadata.namespace)
         self.uid = metadata.uid
-        self.node = spec.node_name
-        self.containers = [(container.name, container.image) for container in spec.containers]
+        self.node = intern(spec.node_name)
+        self.containers = [(intern(container.name), intern(container.image)) for container in spec.containers]
         self.initial = [(container.name, container.image) for container in spec.init_containers or ()]
         self.restart_policy = spec.restart_policy
-        self.addresses = _addresses(self.annotations.get(ANNOTATION_INTERFACES, ""))
+        self.addresses = _addresses((metadata.annotations or {}).get(ANNOTATION_INTERFACES, ""))
         self.doomed = 0  # starts that are yet to go wrong
         self.restarts = sum(status.restart_count for status in view.status.container_statuses or ())
         self.stage = Stage.WAITING
@@ -145,9 +146,10 @@ class SimulatedPod:
         self.last: Termination | None = None
 
     def read(self, view: PodView) -> None:
-        """Take over what may change while it runs."""
-        self.annotations = view.metadata.annotations or {}
-        self.labels = view.metadata.labels or {}
+        """Take over what may change while it runs. Thousands of pods have the same labels: each text is kept once."""
+        annotations, labels = view.metadata.annotations or {}, view.metadata.labels or {}
+        self.annotations = {name: value for name, value in annotations.items() if name.startswith(OWN_ANNOTATIONS)}
+        self.labels = {intern(name): intern(value) for name, value in labels.items()}
 
     @property
     def key(self) -> str:

@@ -8,8 +8,14 @@ from tarmac.base.randomness import Randomness
 
 Range = tuple[float, float]
 
+OWN_ANNOTATIONS = "sim.tarmac/"
+"""What annotations that tell a simulated pod how to behave begin with."""
+
 CRASH_AFTER = "sim.tarmac/crash-after"
 """Annotation of a pod: how long after each start it crashes, such as 5s."""
+
+FAULT = "sim.tarmac/fault"
+"""Annotation of a node: `dead` (it loses power) or `cut` (it cannot be reached); without it the node is well again."""
 
 HOST_THAT_NEVER_ANSWERS = ".invalid"
 """Images of registries below this domain cannot be pulled."""
@@ -46,9 +52,10 @@ class Heartbeat:
     duration: float = 40.0
 
     @classmethod
-    def for_fleet(cls, nodes: int) -> Heartbeat:
-        """As kubelet does, but no more than a hundred renewals a second for all nodes together."""
-        interval = max(10.0, nodes / 100)
+    def for_fleet(cls, nodes: int, grace: float = 40.0) -> Heartbeat:
+        """Four in the time after which a node counts as silent, as kubelet does, but no more than a hundred renewals a
+        second for all nodes together."""
+        interval = max(grace / 4, nodes / 100)
         return cls(interval, 4 * interval)
 
 

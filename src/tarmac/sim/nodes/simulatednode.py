@@ -13,7 +13,9 @@ _FIRST_ADDRESS = int(IPv4Address("100.64.0.1"))
 class SimulatedNode:
     """A node. `alive` and `reachable` are set by whoever plays fate; the rest by the fleet."""
 
-    __slots__ = ("_alive", "_pods", "_reachable", "address", "away", "booted", "name", "place", "registered", "wrong")
+    __slots__ = (
+        "_alive", "_pods", "_reachable", "address", "away", "booted", "fault", "name", "place", "registered", "wrong",
+    )  # fmt: skip
 
     def __init__(self, name: str, place: Place, number: int) -> None:
         self.name = name
@@ -23,6 +25,7 @@ class SimulatedNode:
         self.wrong = False  # the API says something else about the node than the node itself
         self.away = False  # it missed changes and has not caught up yet
         self.booted = False  # its containers are to start again
+        self.fault = ""  # what its annotation asks for
         self._alive = True
         self._reachable = True
         self._pods: dict[str, SimulatedPod] = {}
