@@ -1,4 +1,4 @@
-"""Writes the outputs of transcripts anew: `python -m tests.transcripts.record real|tarmac [NAME…]`.
+"""Writes the outputs of transcripts anew: `python -m tests.transcripts.record real|tarmac|planet [NAME…]`.
 
 Recording from the real kube-apiserver is how the files came to be; read the difference before you commit it.
 """
@@ -12,12 +12,12 @@ from pathlib import Path
 from tests.support.kubectl import kubectl_path
 from tests.support.peer import running_peer
 from tests.support.tarmac_process import TarmacProcess
-from tests.transcripts.replaying import CASES, SERVER_FLAGS, parse, prepare_namespace, render, replay
+from tests.transcripts.replaying import CASES, PLANET, SERVER_FLAGS, STORIES, parse, prepare_namespace, render, replay
 
 
-def record(names: list[str], kubeconfig: Path) -> None:
+def record(names: list[str], kubeconfig: Path, cases: Path = CASES) -> None:
     """Replay and overwrite."""
-    for path in sorted(CASES.glob("*.txt")):
+    for path in sorted(cases.glob("*.txt")):
         if names and path.stem not in names:
             continue
         transcript = parse(path)
@@ -34,6 +34,12 @@ def main() -> int:
     if kind == "real":
         with running_peer() as peer:
             record(names, peer.kubeconfig)
+    elif kind == "planet":
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            TarmacProcess(Path(folder) / "d", *PLANET, command="up") as server,
+        ):
+            record(names, server.kubeconfig, STORIES)
     else:
         with tempfile.TemporaryDirectory() as folder, TarmacProcess(Path(folder) / "data", *SERVER_FLAGS) as server:
             record(names, server.kubeconfig)

@@ -19,6 +19,7 @@ def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]
         yield process
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("path", sorted(STORIES.glob("*.txt")), ids=lambda path: path.stem)
 def test_story(path: Path, planet: TarmacProcess, tmp_path: Path) -> None:
     check(path, kubectl_path(), planet.kubeconfig, tmp_path)
