@@ -134,6 +134,20 @@ def test_an_instance_that_waits_for_quota_says_which_and_how_much() -> None:
     ]
 
 
+def test_a_city_that_waits_for_quota_names_the_limit_that_lets_all_of_it_go_on() -> None:
+    scene = Scene()
+    scene.place("LHR")
+    deployment = scene.deploy(workload("LHR", replicas=4))["LHR"]
+    scene.quota(pods="2", cpu="10")
+    for ordinal in (0, 1):
+        scene.instance(deployment, ordinal, "lhr-0")
+    for ordinal in (2, 3):
+        scene.instance(deployment, ordinal, reason="QuotaExhausted", ready=False, gates=("Quota",))
+    found = why(scene, DEPLOYMENTS.resource, deployment.metadata.name)
+    assert "2 of 4 instances: quota limits is exhausted in LHR" in found.sentence
+    assert found.change == "Raise pods of ResourceQuota limits to 4, or scale something else down."
+
+
 def test_a_ready_instance_says_so() -> None:
     scene = Scene()
     scene.place("LHR")

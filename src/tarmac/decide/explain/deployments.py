@@ -72,18 +72,26 @@ def _unready(
     sight: Sight, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView]
 ) -> Iterator[Line]:
     """For each reason that instances give, the lines of the first that gives it."""
+    namespace, city = deployment.metadata.namespace, deployment.spec.city_code
     by_reason: dict[str, list[InstanceView]] = {}
     for view in sorted(views, key=lambda view: view.ordinal):
         if not view.ready and not view.deleting:
             by_reason.setdefault(view.reason, []).append(view)
     for found in by_reason.values():
-        instance = INSTANCES.get(sight.world, f"{deployment.metadata.namespace}/{found[0].name}")
+        instance = INSTANCES.get(sight.world, f"{namespace}/{found[0].name}")
         if instance is None:
             continue
+        change = _quota_change(sight, namespace, found)
         lines = [line for line in instance_lines(sight, instance) if line.answer != "Yes"]
         for index, line in enumerate(lines):
             message = line.message if index else f"{len(found)} of {desired} instances: {line.message}"
-            yield msgspec.structs.replace(line, message=message, city=deployment.spec.city_code)
+            yield msgspec.structs.replace(line, message=message, city=city, change=change or line.change)
+
+
+def _quota_change(sight: Sight, namespace: str, found: Sequence[InstanceView]) -> str:
+    """The limits to raise so that all of these fit, when it is a quota that they wait for."""
+    ledger = sight.ledger(namespace) if found[0].reason == reasons.QUOTA_EXHAUSTED else None
+    return ledger.raised_for([view.name for view in found]) if ledger else ""
 
 
 def _with_those_behind(waiting: Refusal, missing: int) -> Refusal:

@@ -12,7 +12,6 @@ from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.pods import pod_lines
-from tarmac.decide.explain.quotas import ledger_of
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.world import INSTANCES, PODS, World
 from tarmac.decide.verdict import Refusal
@@ -46,7 +45,7 @@ def instance_lines(sight: Sight, instance: Instance) -> list[Line]:
         return [yes(ready.reason, ready.message, "ready", city, node)]
     gates = [gate.name for gate in instance.spec.controller.scheduling_gates] if instance.spec.controller else []
     if gates:
-        return list(_gated(sight.world, instance, gates, city))
+        return list(_gated(sight, instance, gates, city))
     pod = PODS.get(sight.world, f"{own.namespace}/{own.name}")
     if pod is None:
         return [_said(ready, city)]
@@ -54,17 +53,17 @@ def instance_lines(sight: Sight, instance: Instance) -> list[Line]:
     return lines if any(line.answer != "Yes" for line in lines) else [*lines, _said(ready, city)]
 
 
-def _gated(world: World, instance: Instance, gates: Iterable[str], city: str) -> Iterator[Line]:
+def _gated(sight: Sight, instance: Instance, gates: Iterable[str], city: str) -> Iterator[Line]:
     """A line for each gate: why it is closed."""
     ready = _condition(instance, "Ready")
     for gate in gates:
-        refusal = _over_quota(world, instance) if gate == GATE_QUOTA else _refused(ready)
+        refusal = _over_quota(sight, instance) if gate == GATE_QUOTA else _refused(ready)
         waits = Refusal(reasons.SCHEDULING_GATES_PRESENT, f"The gate {gate} is about to be lifted.")
         yield told(replace(refusal or waits, rule=gate.lower()), city)
 
 
-def _over_quota(world: World, instance: Instance) -> Refusal | None:
-    ledger = ledger_of(world, instance.metadata.namespace)
+def _over_quota(sight: Sight, instance: Instance) -> Refusal | None:
+    ledger = sight.ledger(instance.metadata.namespace)
     return ledger.admit().refused.get(instance.metadata.name) if ledger else None
 
 

@@ -31,6 +31,22 @@ class Ledger:
         """Who of those that wait, and of these, may go on."""
         return admit(self.quotas, self.used, self.holding, [*self.waiting, *more])
 
+    def raised_for(self, names: Collection[str], more: Collection[Claim] = ()) -> str:
+        """The limits to raise so that all of these may go on beside those that may anyway, as a sentence."""
+        claims = {claim.name: claim for claim in (*self.waiting, *more)}
+        let_through = [claims[name] for name in {*self.admit(more).granted, *names} if name in claims]
+        total = dict(self.used)
+        for claim in (*self.holding, *let_through):
+            for resource, amount in charges(claim).items():
+                total[resource] = total[resource] + amount if resource in total else amount
+        raises = [
+            f"{resource} of ResourceQuota {quota.name} to {total[resource]}"
+            for quota in self.quotas
+            for resource, limit in quota.hard.items()
+            if resource in total and total[resource] > limit
+        ]
+        return f"Raise {' and '.join(raises)}, or scale something else down." if raises else ""
+
 
 def ledger_of(world: World, namespace: str, leaving_out: Collection[str] = ()) -> Ledger | None:
     """The ledger of a namespace, as if the Instances to be left out were not there; None where nothing is limited."""

@@ -8,6 +8,7 @@ import msgspec
 
 from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID
 from tarmac.decide.explain.places import places_of
+from tarmac.decide.explain.quotas import Ledger, ledger_of
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import INSTANCES, World
 from tarmac.decide.instances import InstanceFacts, InstanceView
@@ -26,6 +27,7 @@ class Sight:
         self.world = world
         self._stages: dict[str, Stage] = {}
         self._fleets: dict[str, Fleets] = {}
+        self._ledgers: dict[str, Ledger | None] = {}
 
     @cached_property
     def places(self) -> list[Place]:
@@ -38,6 +40,12 @@ class Sight:
         if stage is None:
             stage = self._stages[location] = Stage(self.world, [location] if location else None)
         return stage
+
+    def ledger(self, namespace: str) -> Ledger | None:
+        """What the quotas of a namespace leave; None where nothing is limited."""
+        if namespace not in self._ledgers:
+            self._ledgers[namespace] = ledger_of(self.world, namespace)
+        return self._ledgers[namespace]
 
     def fleet(self, namespace: str, deployment_uid: str) -> list[InstanceView]:
         """The Instances of a deployment."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tarmac.api.compute.names import instance_name
 from tarmac.decide.children.resources import Amounts
@@ -28,13 +29,14 @@ def grant(world: World, namespace: str, wishes: Sequence[Wish]) -> list[tuple[Di
         for ordinal in found.wanted
     ]
     admission = ledger.admit(claims)
-    return [(found, amounts, _granted(found, admission)) for found, amounts in wishes]
+    change = ledger.raised_for(admission.refused, claims)
+    return [(found, amounts, _granted(found, admission, change)) for found, amounts in wishes]
 
 
-def _granted(found: Difference, admission: Admission) -> list[int]:
+def _granted(found: Difference, admission: Admission, change: str) -> list[int]:
     refused = [ordinal for ordinal in found.wanted if _name(found, ordinal) in admission.refused]
     if refused:
-        found.refuse(admission.refused[_name(found, refused[0])], len(refused))
+        found.refuse(replace(admission.refused[_name(found, refused[0])], change=change), len(refused))
     return [ordinal for ordinal in found.wanted if ordinal not in refused]
 
 
