@@ -16,7 +16,7 @@ async def quota_hit_and_lifted(world: World) -> None:
     await world.until(lambda: _ready(world, 3), "three instances are ready")
     why = await world.stuck("QuotaExhausted")
     assert "2 of 5 instances: quota limit is exhausted in DFW: pods 1 wanted, 3 of 3 used" in why.sentence
-    assert why.change == "Raise pods of ResourceQuota limit to 4, or scale something else down."
+    assert why.change == "Raise pods of ResourceQuota limit to 5, or scale something else down."
     progress = condition(await world.workload(), "Progressing")
     assert (progress["status"], progress["reason"]) == ("False", "QuotaExhausted")
     assert condition(await world.workload(), "Available")["status"] == "True"
