@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, Final
 
 import msgspec
@@ -110,7 +111,8 @@ class Demands:
             if len(self._known) >= _CACHED:
                 self._known.clear()
             self._known[key] = demand
-        labels: Mapping[str, str] = metadata.get("labels") or {}
+        # Thousands of pods have the same labels: each text is kept once.
+        labels = {intern(name): intern(value) for name, value in (metadata.get("labels") or {}).items()}
         return Pod(metadata["uid"], namespace, metadata["name"], labels, _group(metadata, labels), demand)
 
 
@@ -183,7 +185,7 @@ def _group(metadata: JsonObject, labels: Mapping[str, str]) -> str:
     """Pods that serve the same purpose: those of a deployment, else those of one owner."""
     deployment = labels.get(_DEPLOYMENT_LABEL)
     if deployment is not None:
-        return f"{metadata['namespace']}/{deployment}"
+        return intern(f"{metadata['namespace']}/{deployment}")
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
             return owner["uid"]
