@@ -21,7 +21,7 @@ from tarmac.server.security.users import User
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import LOCATIONS, location
-from tarmac.sim.nodes.settings import Place
+from tarmac.sim.nodes.settings import Heartbeat, Place
 
 NODES = User("system:tarmac:simulated-nodes", groups=("system:masters", "system:authenticated"))
 _FIELD_MANAGER = "tarmac-up"
@@ -32,18 +32,17 @@ def main(options: argparse.Namespace) -> int:
     """Serve until a signal; exit codes as those of `tarmac server`."""
     if options.runtime == "auto":
         print(_WHY_SIMULATED, file=sys.stderr)
-    return server.main(
-        options, partial(simulated, [Place(city.lower(), city, options.sim_nodes) for city in options.cities])
-    )
+    places = [Place(city.lower(), city, options.sim_nodes) for city in options.cities]
+    return server.main(options, partial(simulated, places, options.node_monitor_grace_period))
 
 
 @asynccontextmanager
-async def simulated(places: Sequence[Place], running: Running) -> AsyncGenerator[None]:
+async def simulated(places: Sequence[Place], grace: float, running: Running) -> AsyncGenerator[None]:
     """Cities full of simulated nodes, beside a control plane. They are registered when the block begins."""
     client = Client(local_transport(running.server, running.store, NODES))
     for place in places:
         await client.resource(LOCATIONS).apply(location(place), manager=_FIELD_MANAGER)
-    fleet = Fleet(client, places)
+    fleet = Fleet(client, places, heartbeat=Heartbeat.for_fleet(sum(place.nodes for place in places), grace))
     async with ended(asyncio.create_task(fleet.run())):
         await fleet.registered()
         running.metering.source = SimulatedMetrics(fleet, client.clock)
