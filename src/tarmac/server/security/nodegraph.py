@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tarmac.api.schema import JsonObject
 from tarmac.server.reader import decode
 from tarmac.store.interface import Entry, Event, Store
@@ -31,6 +33,22 @@ class _Pod(NamedTuple):
     node: str
     created: int
     references: tuple[Reference, ...]
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _PodView(msgspec.Struct):
+    """A pod without what makes most of it: its managers and its status."""
+
+    metadata: _Metadata
+    spec: JsonObject = {}
+
+
+_read_pod = msgspec.json.Decoder(_PodView).decode
 
 
 class _Volume(NamedTuple):
@@ -99,10 +117,10 @@ class NodeGraph:
             self._forget_pod(entry.name)
         if b'"nodeName"' not in entry.raw:
             return
-        pod = decode(entry)
-        node = (pod.get("spec") or {}).get("nodeName")
+        pod = _read_pod(entry.raw)
+        node = pod.spec.get("nodeName")
         if node:
-            references = tuple(dict.fromkeys(pod_references(pod)))
+            references = tuple(dict.fromkeys(_references(pod)))
             self._pods[entry.name] = _Pod(node, entry.created, references)
             self._counts.update((node, reference) for reference in references)
 
@@ -132,15 +150,13 @@ class NodeGraph:
         self._volumes[entry.name] = _Volume(reference, secrets)
 
 
-def pod_references(pod: JsonObject) -> Iterator[Reference]:
+def _references(pod: _PodView) -> Iterator[Reference]:
     """Everything in its namespace that a pod needs. A mirror pod gives its node nothing: the node itself wrote it."""
-    metadata, spec = pod["metadata"], pod.get("spec") or {}
-    if _MIRROR in (metadata.get("annotations") or {}):
+    if _MIRROR in (pod.metadata.annotations or {}):
         return
-    namespace: str = metadata.get("namespace", "")
-    for resource, name in _names(metadata.get("name", ""), spec):
+    for resource, name in _names(pod.metadata.name, pod.spec):
         if name:
-            yield Reference(resource, namespace, name)
+            yield Reference(resource, pod.metadata.namespace, name)
 
 
 def _names(pod: str, spec: JsonObject) -> Iterator[tuple[str, str]]:
