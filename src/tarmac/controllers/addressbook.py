@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -105,7 +106,7 @@ class AddressBook:
         key = item.key
         before, after = counted.pop(key, ""), _annotation(new)
         if after:
-            counted[key] = after
+            counted[key] = intern(after)  # an Instance and its Pod say the same
         if before != after:
             for held in _held(_read(after)):
                 self._hold(held)
