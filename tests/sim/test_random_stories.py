@@ -13,6 +13,7 @@ import pytest
 
 from tarmac.apps.sim import play_seeds, replay, report
 from tarmac.apps.trial import Settings, trial
+from tarmac.controllers.addressbook import AddressBook
 
 SEEDS = 10_000 if os.environ.get("TARMAC_SOAK") else 300
 
@@ -42,3 +43,10 @@ def test_a_failing_seed_prints_the_command_that_replays_it() -> None:
     assert "converges" in {violation.rule for violation in hopeless.violations}
     assert report(hopeless).endswith(f"replay: {replay(1)}")
     assert replay(1) == "tarmac sim --seed 1 --verbose"
+
+
+def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses are given out by somebody who never looks at what is held already."""
+    monkeypatch.setattr(AddressBook, "_changed", lambda _self, _old, _new: None)
+    broken = {violation.rule for seed in range(1, 4) for violation in trial(seed, Settings(patience=300.0)).violations}
+    assert "addresses-unique" in broken

@@ -40,6 +40,7 @@ class Wish:
 
     name: str
     cities: list[str]
+    refuges: list[str]  # where to move when a city is lost
     replicas: int
     policy: str
     rollout: JsonObject
@@ -47,6 +48,8 @@ class Wish:
     broken: str = ""  # what is wrong with the newest version
     paused: bool = False
     most: int = 0  # with more than none, the load decides between this and `replicas`
+    moves: bool = False  # while a city is lost, its instances run elsewhere
+    disk: bool = False
 
     @property
     def image(self) -> str:
@@ -61,7 +64,7 @@ class Wish:
     def manifest(self) -> JsonObject:
         """As a file would say it."""
         annotations = {CRASH_AFTER: "3s"} if self.broken == "crash" else {}
-        template = {
+        template: JsonObject = {
             "metadata": {"labels": {"app": self.name}, "annotations": annotations},
             "spec": {
                 "runtime": {
@@ -71,6 +74,11 @@ class Wish:
                 "networkInterfaces": [{"network": {"name": "default"}}],
             },
         }
+        if self.disk:
+            _add_disk(template["spec"])
+        placement: JsonObject = {"name": "all", "cityCodes": list(self.cities)}
+        if self.moves:
+            placement["onCityLoss"] = {"policy": "Move", "cities": self.refuges, "after": "90s"}
         scale: JsonObject = {"minReplicas": self.replicas, "instanceManagementPolicy": self.policy}
         if self.most:
             scale |= {"maxReplicas": self.most, "metrics": [_REQUESTS]}
@@ -80,11 +88,18 @@ class Wish:
             "metadata": {"name": self.name, "namespace": NAMESPACE},
             "spec": {
                 "template": template,
-                "placements": [{"name": "all", "cityCodes": list(self.cities), "scaleSettings": scale}],
+                "placements": [placement | {"scaleSettings": scale}],
                 "rollout": self.rollout,
                 "paused": self.paused,
             },
         }
+
+
+def _add_disk(spec: JsonObject) -> None:
+    disk = {"resources": {"requests": {"storage": "10Gi"}}, "populator": {"filesystem": {"type": "ext4"}}}
+    spec["volumes"] = [{"name": "data", "disk": {"template": {"spec": disk}}}]
+    for container in spec["runtime"]["sandbox"]["containers"]:
+        container["volumeAttachments"] = [{"name": "data", "mountPath": "/data"}]
 
 
 class Somebody:
@@ -115,7 +130,7 @@ class Somebody:
         self._made = 0
         self._acts: list[Callable[[], Coroutine[Any, Any, str]]] = [
             self._create, self._create, self._scale, self._scale, self._release, self._release, self._release,
-            self._delete, self._limit, self._pause, self._change_cities, self._delete_pod, self._visit, self._visit,
+            self._delete, self._limit, self._limit, self._pause, self._change_cities, self._delete_pod, self._visit, self._visit,
         ]  # fmt: skip
 
     async def run(self) -> None:
@@ -162,10 +177,13 @@ class Somebody:
         wish = Wish(
             f"app{self._made}",
             self._some_cities(),
+            list(self._cities),
             self._number(1, 4),
             self._dice.choice(("OrderedReady", "Parallel")),
             self._dice.choice(({}, {"maxUnavailable": 2}, {"maxSurge": 1}, {"maxSurge": "50%", "maxUnavailable": 0})),
             most=self._dice.choice((0, 0, 5)),
+            moves=self._dice.uniform(0, 1) < 0.3,
+            disk=self._dice.uniform(0, 1) < 0.3,
         )
         self.wishes[wish.name] = wish
         await self._apply(wish)
@@ -205,7 +223,7 @@ class Somebody:
         if self._dice.uniform(0, 1) < 0.4:
             await self._quota(None)
             return "lifts the quota"
-        hard = {self._dice.choice(_LIMITED): str(self._number(1, 12))}
+        hard = {self._dice.choice(_LIMITED): str(self._number(1, 9))}
         await self._quota(hard)
         return f"sets a quota: {hard}"
 
