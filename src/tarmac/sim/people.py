@@ -130,7 +130,8 @@ class Somebody:
         self._made = 0
         self._acts: list[Callable[[], Coroutine[Any, Any, str]]] = [
             self._create, self._create, self._scale, self._scale, self._release, self._release, self._release,
-            self._delete, self._limit, self._limit, self._pause, self._change_cities, self._delete_pod, self._visit, self._visit,
+            self._delete, self._limit, self._limit, self._pause, self._change_cities, self._delete_pod, self._visit,
+            self._visit,
         ]  # fmt: skip
 
     async def run(self) -> None:
