@@ -37,8 +37,13 @@ class Scene:
 def scene(server: Path, controllers: Path, folder: Path) -> Generator[Scene]:
     """A server with controllers, from the kubeconfigs of an administrator and of the controllers."""
     log = folder / "controllers.log"
+    load: dict[str, float] = {}
+
+    def exposed() -> str:
+        return "".join(f'requests_per_second{{city="{city}"}} {value}\n' for city, value in load.items())
+
     with (
-        running_prometheus(folder) as (metrics, load),
+        running_prometheus(folder, exposed) as metrics,
         running_controllers(controllers, log, f"--metrics-url={metrics}", *SHORT),
     ):
         yield Scene(server, load)

@@ -12,7 +12,8 @@ from pathlib import Path
 from tests.support.kubectl import kubectl_path
 from tests.support.peer import running_peer
 from tests.support.tarmac_process import TarmacProcess
-from tests.transcripts.replaying import CASES, PLANET, SERVER_FLAGS, STORIES, parse, prepare_namespace, render, replay
+from tests.transcripts.planet import STORIES, running_planet
+from tests.transcripts.replaying import CASES, SERVER_FLAGS, parse, prepare_namespace, render, replay
 
 
 def record(names: list[str], kubeconfig: Path, cases: Path = CASES) -> None:
@@ -35,11 +36,8 @@ def main() -> int:
         with running_peer() as peer:
             record(names, peer.kubeconfig)
     elif kind == "planet":
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            TarmacProcess(Path(folder) / "d", *PLANET, command="up") as server,
-        ):
-            record(names, server.kubeconfig, STORIES)
+        with tempfile.TemporaryDirectory() as folder, running_planet(Path(folder)) as planet:
+            record(names, planet.kubeconfig, STORIES)
     else:
         with tempfile.TemporaryDirectory() as folder, TarmacProcess(Path(folder) / "data", *SERVER_FLAGS) as server:
             record(names, server.kubeconfig)

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CASES = Path(__file__).parent / "cases"
-STORIES = Path(__file__).parent / "stories"  # on a planet: `tarmac up` with simulated nodes
-PLANET = ("--runtime", "sim", "--cities", "DFW,LHR,SEA,OSL", "--sim-nodes", "2", "--store", "memory://")
 # What the real server has beside it in these sessions, and not the controllers that would answer to Workloads and Pods.
 SERVER_FLAGS = ("--controllers=garbage,namespace,serviceaccount,certificates,volume",)
 

@@ -9,13 +9,13 @@ import pytest
 
 from tests.support.kubectl import kubectl_path
 from tests.support.tarmac_process import TarmacProcess
-from tests.transcripts.replaying import PLANET, STORIES
+from tests.transcripts.planet import STORIES, running_planet
 from tests.transcripts.test_kubectl_sessions import check
 
 
 @pytest.fixture(scope="module")
 def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
-    with TarmacProcess(tmp_path_factory.mktemp("planet") / "data", *PLANET, command="up") as process:
+    with running_planet(tmp_path_factory.mktemp("planet")) as process:
         yield process
 
 
