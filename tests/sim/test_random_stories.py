@@ -17,6 +17,8 @@ from tarmac.controllers.addressbook import AddressBook
 
 SEEDS = 10_000 if os.environ.get("TARMAC_SOAK") else 300
 
+pytestmark = pytest.mark.timeout(300)  # a story takes two seconds of a processor; the machine may be busy
+
 
 @pytest.mark.serial
 @pytest.mark.slow
@@ -48,5 +50,5 @@ def test_a_failing_seed_prints_the_command_that_replays_it() -> None:
 def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Addresses are given out by somebody who never looks at what is held already."""
     monkeypatch.setattr(AddressBook, "_changed", lambda _self, _old, _new: None)
-    broken = {violation.rule for seed in range(1, 4) for violation in trial(seed, Settings(patience=300.0)).violations}
+    broken = {violation.rule for seed in (1, 3) for violation in trial(seed, Settings(patience=300.0)).violations}
     assert "addresses-unique" in broken
