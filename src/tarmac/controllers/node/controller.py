@@ -73,6 +73,8 @@ class NodeController:
         facts = read_node(item.raw)
         left = self._heartbeats.silent_in(name)
         if left <= 0 and facts.readiness != "Unknown":
+            if not await self._heartbeats.confirm_silent(name):
+                return RetryAfter(max(0.0, self._heartbeats.silent_in(name)))
             await self._declare_silent(facts)
             return None  # the change brings us back
         again = await self._taint(zone_of(item), facts)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.status import NotFound
 from tarmac.base.clock import Clock
 from tarmac.client.cache import Item
 from tarmac.client.informer import Informers
@@ -51,6 +52,7 @@ class Heartbeats:
         self._clock = clock
         self._grace = grace
         self._signs: dict[str, _Sign] = {}
+        self._resource = informers.client.resource(LEASES)
         self.nodes = informers.informer(NODES)
         self.leases = informers.informer(LEASES, namespace=LEASE_NAMESPACE)
         self.nodes.on_change(self._node_changed)
@@ -61,6 +63,15 @@ class Heartbeats:
         sign = self._sign(name)
         return sign.seen + sign.grace - self._clock.monotonic()
 
+    async def confirm_silent(self, name: str) -> bool:
+        """Ask the server itself before a node is called silent: it may be our own watch that is dead."""
+        try:
+            lease = await self._resource.get(name, LEASE_NAMESPACE)
+        except NotFound:
+            return True
+        self._renewed(name, msgspec.convert(lease.get("spec") or {}, _Spec))
+        return self.silent_in(name) <= 0
+
     def _sign(self, name: str) -> _Sign:
         sign = self._signs.get(name)
         if sign is None:
@@ -68,9 +79,11 @@ class Heartbeats:
         return sign
 
     def _lease_changed(self, _old: Item[Any] | None, new: Item[Any] | None) -> None:
-        if new is None:
-            return
-        spec, sign = _read_lease(new.raw).spec, self._sign(new.metadata.name)
+        if new is not None:
+            self._renewed(new.metadata.name, _read_lease(new.raw).spec)
+
+    def _renewed(self, name: str, spec: _Spec) -> None:
+        sign = self._sign(name)
         sign.grace = max(self._grace, float(spec.lease_duration_seconds or 0))
         if spec.renew_time != sign.renewal:
             sign.renewal, sign.seen = spec.renew_time, self._clock.monotonic()

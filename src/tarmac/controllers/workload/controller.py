@@ -15,7 +15,8 @@ import msgspec
 from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.networking.location import Location
-from tarmac.api.status import AlreadyExists, Conflict, NotFound
+from tarmac.api.schema import Json
+from tarmac.api.status import AlreadyExists, Conflict, Invalid, NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item, by_label
 from tarmac.client.controller import RetryAfter, Terminal, controller_key
@@ -163,9 +164,18 @@ class WorkloadController:
         if present.metadata.deletion_timestamp is not None:
             return _taken(name, child.city, going=True)
         patch = changes(workload, child, present)
-        if patch:
-            return await self._deployments.patch(name, patch, namespace, type="json", manager=MANAGER)
-        return present
+        return await self._change(present, patch) if patch else present
+
+    async def _change(self, present: WorkloadDeployment, patch: list[Json]) -> WorkloadDeployment:
+        """A patch made from a copy that is behind may not fit any more; that is a lost race, not a mistake."""
+        metadata = present.metadata
+        try:
+            return await self._deployments.patch(metadata.name, patch, metadata.namespace, type="json", manager=MANAGER)
+        except Invalid as error:
+            current = await self._deployments.get(metadata.name, metadata.namespace)
+            if current.metadata.resource_version == metadata.resource_version:
+                raise
+            raise Conflict(f"{metadata.name} has changed: {error}") from error
 
     async def _explain(
         self, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment], blocks: Sequence[Refusal]

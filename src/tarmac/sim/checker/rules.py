@@ -20,6 +20,7 @@ from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, POD
 STALE = 150.0
 _OVER = ("Succeeded", "Failed")
 _LEASE_NAMESPACE = "kube-node-lease/"
+_ON_ITS_WAY = 45.0  # seconds that a write may take to arrive: the node may be back by then
 
 
 def labels(obj: JsonObject) -> Mapping[str, str]:
@@ -257,6 +258,7 @@ class LeasesAreTrusted:
 
     def __init__(self) -> None:
         self._renewed: dict[str, tuple[float, float]] = {}  # when, and for how long
+        self._late: dict[str, float] = {}  # when a lease that had run out was renewed
 
     def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
         """Note renewals; judge each node that turns Unknown."""
@@ -264,11 +266,15 @@ class LeasesAreTrusted:
             spec = change.new["spec"]
             if change.old is None or change.old["spec"].get("renewTime") != spec.get("renewTime"):
                 name = change.key.removeprefix(_LEASE_NAMESPACE)
+                before, duration = self._renewed.get(name, (change.time, inf))
+                if change.time - before >= duration:
+                    self._late[name] = change.time
                 self._renewed[name] = (change.time, float(spec["leaseDurationSeconds"]))
         elif change.bucket == NODES and _ready(change.new) == "Unknown" and _ready(change.old) not in ("Unknown", ""):
             renewed, duration = self._renewed.get(change.key, (-inf, 0.0))
             age = change.time - renewed
-            if age < duration:
+            just_back = change.time - self._late.get(change.key, -inf) <= _ON_ITS_WAY
+            if age < duration and not just_back:
                 yield f"{change.key} is called silent {age:.1f} s after a renewal for {duration:.0f} s"
 
 

@@ -82,7 +82,7 @@ class Link:
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes, timeout: float | None
     ) -> Reply:
         luck, odds = self._luck, self._luck.odds
-        if method != "POST" and luck.strikes(CONFLICT, odds.conflict):
+        if method in ("PUT", "PATCH") and luck.strikes(CONFLICT, odds.conflict):
             refusal = conflict("", "objects", path.rpartition("/")[2], "the object has been modified")
             return Reply(409, NO_HEADERS, refusal.encoded())
         if luck.strikes(LOST_REQUEST, odds.lost_request):
