@@ -17,7 +17,7 @@ from tarmac.client.targets import dynamic
 from tests.stories.all import STORIES
 from tests.stories.outside import Scene, scene, tell
 from tests.stories.world import condition
-from tests.support.peer import Peer
+from tests.support.peer import running_peer
 
 pytestmark = pytest.mark.peers
 
@@ -37,10 +37,12 @@ async def _install(kubeconfig: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Generator[Scene]:
-    asyncio.run(_install(peer.kubeconfig))
-    with scene(peer.kubeconfig, peer.kubeconfig, tmp_path_factory.mktemp("stories")) as found:
-        yield found
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Scene]:
+    """A server of their own: Locations that other suites left behind would be places to go to."""
+    with running_peer() as peer:
+        asyncio.run(_install(peer.kubeconfig))
+        with scene(peer.kubeconfig, peer.kubeconfig, tmp_path_factory.mktemp("stories")) as found:
+            yield found
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -126,7 +126,7 @@ def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Pa
 def _run(command: str, environment: dict[str, str], directory: Path) -> str:
     done = subprocess.run(
         ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-        text=True, env=environment, cwd=directory, timeout=60, check=False,
+        text=True, env=environment, cwd=directory, timeout=150, check=False,
     )  # fmt: skip
     failed = f"[exit {done.returncode}]\n" if done.returncode else ""
     output = done.stdout if done.stdout.endswith("\n") or not done.stdout else done.stdout + "\n"
