@@ -128,7 +128,14 @@ def test_an_instance_let_through_beyond_the_quota() -> None:
     story.says(0, DEPLOYMENTS, "ns/d", deployment(5))
     story.says(1, INSTANCES, "ns/d-0", instance(0)).says(1, INSTANCES, "ns/d-1", instance(1, gates=("Quota",)))
     assert story.broken == []
-    assert story.says(2, INSTANCES, "ns/d-1", instance(1)).broken == ["quota-holds"]
+    assert story.says(99, INSTANCES, "ns/d-1", instance(1)).broken == ["quota-holds"]
+
+
+def test_a_quota_that_was_just_set_may_not_have_been_heard_of() -> None:
+    story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(5)).says(1, INSTANCES, "ns/d-0", instance(0))
+    story.says(1, INSTANCES, "ns/d-1", instance(1, gates=("Quota",)))
+    story.says(10, QUOTAS, "ns/limit", {"spec": {"hard": {f"count/instances.{GROUP}": "1"}}})
+    assert story.says(30, INSTANCES, "ns/d-1", instance(1)).broken == []
 
 
 def test_revisions_and_generations_that_go_back() -> None:

@@ -131,14 +131,22 @@ def _counts(instance: JsonObject, deployment: str) -> bool:
 
 
 class QuotaHolds:
-    """Nothing new starts beyond a quota: no Pod is made, and no Instance let through its gate."""
+    """Nothing new starts beyond a quota: no Pod is made, and no Instance let through its gate.
+
+    The server itself counts Pods, so a quota binds them at once; whoever lets Instances through has to hear of it.
+    """
 
     name = "quota-holds"
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}  # when a quota was last set
 
     def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
         """Judge each new Pod, and each Instance that has just been let through."""
         if change.new is None:
             return
+        if change.bucket == QUOTAS and (change.old is None or change.old["spec"] != change.new["spec"]):
+            self._since[change.key] = change.time
         namespace = change.key.partition("/")[0]
         if change.bucket == PODS and change.old is None:
             used = _pods_used(mirror, namespace)
@@ -147,7 +155,8 @@ class QuotaHolds:
         else:
             return
         for key, quota in mirror.bucket(QUOTAS).items():
-            if not key.startswith(f"{namespace}/"):
+            heard = change.bucket == PODS or change.time - self._since[key] > _ON_ITS_WAY
+            if not key.startswith(f"{namespace}/") or not heard:
                 continue
             for resource, hard in (quota["spec"].get("hard") or {}).items():
                 if resource in used and used[resource] > Quantity.parse(hard):
