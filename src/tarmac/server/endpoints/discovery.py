@@ -23,7 +23,7 @@ class DiscoveryEndpoint:
         self._versions = sorted({(resource.group, resource.version) for resource in catalog})
 
     def answer(self, request: Request, root: str, rest: str) -> Response | None:
-        """The document at `/root/rest`; None when there is none."""
+        """The document below `/api` or `/apis` (`root`); None when there is none."""
         if not rest:
             return self._aggregated(request, root) or self._root(request, root)
         group, _, version = ("", "", rest) if root == "api" else rest.partition("/")
