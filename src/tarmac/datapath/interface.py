@@ -1,0 +1,122 @@
+"""The datapath's contract: what a node's networks should be, and the calls that make them so.
+
+`NodeNetworks` is the whole desired state of a node but for the pods' own ends, and `apply` makes it true by replacing
+what differs; it is idempotent and safe after kill -9 at any point. A pod's ends come and go with its sandbox: `attach`
+from the CNI call, `detach` by sandbox id. `sweep` removes what belongs to no sandbox that lives.
+
+Each Network has a router namespace of its own on each node, so that overlapping ranges never meet: it holds the host
+ends of the pods' links, the tunnel, policy and service rules, and is where probes and port-forwards dial from.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from tarmac.api.networking.interfaces import AttachedInterface
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Addresses (networks in CIDR notation) that live behind another node's tunnel end."""
+
+    node_address: str
+    prefixes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Ports of one protocol, first to last; None means every port."""
+
+    protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Traffic that may pass: with any of these peers, at any of these ports. None means all."""
+
+    peers: tuple[str, ...] | None = None  # CIDR ranges
+    excluded: tuple[str, ...] = ()  # ranges within the peers that are not meant
+    ports: tuple[Ports, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What an address may take part in. None: not restricted; an empty tuple: nothing."""
+
+    ingress: tuple[Allowance, ...] | None = None
+    egress: tuple[Allowance, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePort:
+    """A cluster address and port, and who answers there. `affinity` in seconds, 0 for none."""
+
+    address: str
+    protocol: Literal["TCP", "UDP", "SCTP"]
+    port: int
+    backends: tuple[tuple[str, int], ...]
+    affinity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkState:
+    """One Network as this node should have it. `rules` by local address."""
+
+    name: str  # namespace/name
+    vni: int
+    mtu: int
+    remotes: tuple[Remote, ...] = ()
+    rules: Mapping[str, Rules] = field(default_factory=dict[str, Rules])
+    services: tuple[ServicePort, ...] = ()
+    internet: bool = True  # what leaves the network is masqueraded behind the node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNetworks:
+    """Every Network with an instance on this node."""
+
+    node_addresses: tuple[str, ...]
+    networks: tuple[NetworkState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What `attach` made, for the CNI answer: the pod's addresses by interface, in order."""
+
+    interfaces: tuple[AttachedInterface, ...]
+
+
+class Datapath(Protocol):
+    """Makes networks real on one node."""
+
+    async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
+        """Make the pod's links in the network namespace at the path `namespace`. Doing it again changes nothing."""
+        ...
+
+    async def detach(self, sandbox_id: str) -> None: ...
+    async def apply(self, state: NodeNetworks) -> None: ...
+    async def sweep(self, live: Set[str]) -> Sequence[str]:
+        """Remove what belongs to none of the sandboxes in `live`; the ids of those it removed."""
+        ...
+
+    async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
+        """A connected, non-blocking TCP socket made inside the network's router namespace."""
+        ...
+
+    async def bind(self, network: str, address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
+        """A listening socket inside the network's router namespace (DNS, metadata)."""
+        ...
+
+    def sandbox_of(self, network: str, interface_index: int) -> str | None:
+        """The sandbox behind a link of a router namespace: how the metadata service knows its caller."""
+        ...
+
+    async def close(self) -> None: ...
+    async def remove_all(self) -> None:
+        """Leave nothing behind."""
+        ...
