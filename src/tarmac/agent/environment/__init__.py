@@ -1,0 +1,1 @@
+"""What a container finds around it: variables, name resolution, host files."""

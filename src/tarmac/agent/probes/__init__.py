@@ -1,0 +1,1 @@
+"""Probes: asking containers whether they have started, live, and are ready."""

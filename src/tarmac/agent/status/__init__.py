@@ -1,0 +1,1 @@
+"""Pod status: worked out from what runs, written to the API when it changed."""
