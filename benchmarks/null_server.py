@@ -8,9 +8,9 @@ from pathlib import Path
 
 import uvloop
 
-from tarmac.server.http.listener import serve
-from tarmac.server.http.messages import Request, Response
-from tarmac.server.http.tls import server_context
+from tarmac.http.listener import serve
+from tarmac.http.messages import Request, Response
+from tarmac.http.tls import server_context
 
 BODY = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"},"data":{"a":"' + b"x" * 1100 + b'"}}'
 

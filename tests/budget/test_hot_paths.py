@@ -21,8 +21,8 @@ import pytest
 
 from tarmac.apps.control_plane import Address, Chosen, control_plane
 from tarmac.apps.layout import Layout
+from tarmac.http.messages import Chunk, Request, Response, StreamResponse
 from tarmac.server.app import ApiServer
-from tarmac.server.http.messages import Chunk, Request, Response, StreamResponse
 from tarmac.server.security.users import User
 
 pytestmark = pytest.mark.serial

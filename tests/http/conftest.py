@@ -14,10 +14,10 @@ import pytest
 import uvloop
 
 from tarmac.base.clock import SystemClock
-from tarmac.server.http.limits import Limits
-from tarmac.server.http.listener import Accelerate, Listener, serve
-from tarmac.server.http.messages import Handler
-from tarmac.server.http.tls import server_context
+from tarmac.http.limits import Limits
+from tarmac.http.listener import Accelerate, Listener, serve
+from tarmac.http.messages import Handler
+from tarmac.http.tls import server_context
 from tarmac.server.security.pki import Pki
 
 MODES = ["plain", "tls", "tls-accelerated"]

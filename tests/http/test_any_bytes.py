@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarmac.api.status import ApiError
-from tarmac.server.http.limits import Limits
-from tarmac.server.http.messages import Request
-from tarmac.server.http.reading import RequestReader
+from tarmac.http.limits import Limits
+from tarmac.http.messages import Request
+from tarmac.http.reading import RequestReader
 
 NAMES = st.sampled_from(["Accept", "User-Agent", "X-Long", "Impersonate-Group", "accept"])
 VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=20)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.server.http.limits import Limits
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.limits import Limits
+from tarmac.http.messages import Request, Response
 from tests.http.conftest import Server, eventually, read_answer
 
 QUICK = Limits(sweep_interval=0.02)

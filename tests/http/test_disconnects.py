@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tests.http.conftest import Server, eventually
 
 

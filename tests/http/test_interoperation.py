@@ -9,7 +9,7 @@ import shutil
 import aiohttp
 import pytest
 
-from tarmac.server.http.messages import Request, Response, Stream, StreamResponse
+from tarmac.http.messages import Request, Response, Stream, StreamResponse
 from tests.http.conftest import Server
 
 

@@ -7,8 +7,8 @@ import gzip
 
 import pytest
 
-from tarmac.server.http.compression import accepts_gzip
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.compression import accepts_gzip
+from tarmac.http.messages import Request, Response
 from tests.http.conftest import Server, read_answer
 
 GZIP = b"GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n"

@@ -9,8 +9,8 @@ import json
 import pytest
 
 from tarmac.api.status import Conflict
-from tarmac.server.http.limits import Limits
-from tarmac.server.http.messages import Answer, Request, Response
+from tarmac.http.limits import Limits
+from tarmac.http.messages import Answer, Request, Response
 from tests.http.conftest import Server, read_answer
 
 

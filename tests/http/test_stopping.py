@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tarmac.server.http.messages import Request, Response, Stream, StreamResponse
+from tarmac.http.messages import Request, Response, Stream, StreamResponse
 from tests.http.conftest import Server, eventually, read_answer, read_chunk
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

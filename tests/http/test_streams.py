@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tarmac.server.http.limits import Limits
-from tarmac.server.http.messages import Chunk, Handler, Request, Response, Stream, StreamResponse
+from tarmac.http.limits import Limits
+from tarmac.http.messages import Chunk, Handler, Request, Response, Stream, StreamResponse
 from tests.http.conftest import Server, eventually, read_answer, read_chunk
 
 WATCH = b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from tarmac.base.clock import SystemClock
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.security.certificates import KeyPair
 from tarmac.server.security.pki import Pki
 from tests.http.conftest import Server, read_answer
@@ -86,7 +86,7 @@ async def test_only_http_1_1_and_modern_tls_are_offered(tls_server: Server) -> N
 
 
 async def test_a_client_that_never_shakes_hands_is_dropped(tls_server: Server) -> None:
-    from tarmac.server.http.limits import Limits
+    from tarmac.http.limits import Limits
 
     await tls_server.start(lambda request: Response(200), Limits(handshake_time=0.1))
     reader, writer = await asyncio.open_connection("127.0.0.1", tls_server.port)

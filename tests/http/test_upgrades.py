@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from tarmac.server.http.messages import Answer, Request, Response, UpgradeResponse
+from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
 from tests.http.conftest import Server, read_answer
 
 ASK = b"GET /exec HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n"

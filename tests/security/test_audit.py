@@ -14,7 +14,7 @@ import pytest
 
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.server.http.messages import Answer, Request, Response, StreamResponse
+from tarmac.http.messages import Answer, Request, Response, StreamResponse
 from tarmac.server.requestinfo import request_info
 from tarmac.server.security.audit import AuditLog
 from tarmac.server.security.users import User

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tarmac.api.status import ApiError, BadRequest, Conflict, Invalid, NotFound
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.security.jwt import InvalidToken, SigningKey
 from tests.security.conftest import World
 

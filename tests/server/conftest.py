@@ -13,11 +13,11 @@ from tarmac.api.catalog import build_catalog
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
+from tarmac.http.messages import Answer, Chunk, Request, Response, StreamResponse
 from tarmac.server.admission.chain import Chain
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import Parts, assemble
-from tarmac.server.http.messages import Answer, Chunk, Request, Response, StreamResponse
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User

@@ -23,12 +23,12 @@ from tarmac.client.client import Client
 from tarmac.client.local import LocalAnswer, LocalTransport
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager
+from tarmac.http.listener import Listener, serve
+from tarmac.http.messages import Request
+from tarmac.http.tls import server_context
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import Parts, assemble
-from tarmac.server.http.listener import Listener, serve
-from tarmac.server.http.messages import Request
-from tarmac.server.http.tls import server_context
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.metrics import Metrics
 from tarmac.server.reader import Reader

@@ -19,10 +19,10 @@ from tarmac.apps.control_plane import CONTROLLING, STARTING, local_transport
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.controllers.autoscaler.sources import MetricsSource
+from tarmac.http.messages import Answer, Request
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import Parts, assemble
-from tarmac.server.http.messages import Answer, Request
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer

@@ -21,8 +21,8 @@ from tarmac.api.status import (
 )
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
+from tarmac.http.messages import Answer, Request, Response, Stream, StreamResponse, UpgradeResponse
 from tarmac.server.endpoints.documents import Documents
-from tarmac.server.http.messages import Answer, Request, Response, Stream, StreamResponse, UpgradeResponse
 from tarmac.server.metrics import Metrics
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.negotiation import PLAIN, shape_of

@@ -11,7 +11,7 @@ from functools import partial
 
 from tarmac.api.resource import Resource
 from tarmac.api.status import MethodNotAllowed, NotFound
-from tarmac.server.http.messages import Answer, Request
+from tarmac.http.messages import Answer, Request
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.storage.collecting import delete_collection
 from tarmac.server.storage.creating import create

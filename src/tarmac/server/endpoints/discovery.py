@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.discovery import AGGREGATED_TYPE, AGGREGATED_VERSIONS, Discovery
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.negotiation import shape_of
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.status import MethodNotAllowed, NotFound, not_found
+from tarmac.http.messages import Request, Response
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.health import Health
 from tarmac.server.endpoints.openapi import OpenApiEndpoint
 from tarmac.server.endpoints.version import version
-from tarmac.server.http.messages import Request, Response
 from tarmac.server.metrics import Metrics
 from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import RequestInfo

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from tarmac.base.log import log
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 
 Check = Callable[[], str | None]
 

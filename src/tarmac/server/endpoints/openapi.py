@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tarmac.api.openapi.documents import PROTOBUF_V2_ACCEPT, PROTOBUF_V2_TYPE, Document, OpenAPI
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 
 _JSON = "application/json"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.api.schema import JsonObject
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.printing.metadata import partial_metadata
 from tarmac.server.printing.negotiation import PLAIN, Shape, shape_of
 from tarmac.server.printing.table import TablePrinter

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from tarmac.api.status import BadRequest, NotAcceptable
-from tarmac.server.http.messages import Request
+from tarmac.http.messages import Request
 
 Form = Literal["object", "table", "metadata"]
 

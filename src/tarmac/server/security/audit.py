@@ -17,7 +17,7 @@ import msgspec
 
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.randomness import Randomness
-from tarmac.server.http.messages import Answer, Request, Response, StreamResponse
+from tarmac.http.messages import Answer, Request, Response, StreamResponse
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.auditfile import AuditFile
 from tarmac.server.security.reviews import user_info

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from tarmac.api.status import Unauthorized
 from tarmac.base.clock import Clock
-from tarmac.server.http.messages import Request
+from tarmac.http.messages import Request
 from tarmac.server.security import bootstraptokens
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.credentials import Credential, Credentials

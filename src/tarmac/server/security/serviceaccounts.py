@@ -14,7 +14,7 @@ import msgspec
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, parse_rfc3339
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.reader import decode
 from tarmac.server.security.credentials import Credential, Holds
 from tarmac.server.security.jwt import InvalidToken, SigningKey

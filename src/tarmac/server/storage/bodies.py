@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.api.decode import check_object, decode_delete_options, decode_object
 from tarmac.api.schema import JsonObject
-from tarmac.server.http.messages import Request
+from tarmac.http.messages import Request
 from tarmac.server.storage.served import Call
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tarmac.api.status import NotFound
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.printing.negotiation import shape_of
 from tarmac.server.storage.deleting import delete_options, remove, without_preconditions
 from tarmac.server.storage.listing import find, render

@@ -15,8 +15,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, conflict, invalid
 from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import boolean
 from tarmac.server.storage.bodies import read_delete_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from tarmac.api.status import ApiError
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.storage.listing import too_large
 from tarmac.server.storage.options import parse_revision
 from tarmac.server.storage.served import Served

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tarmac.base.clock import Clock
-from tarmac.server.http.messages import Response
+from tarmac.http.messages import Response
 from tarmac.store.interface import Compacted, Event, Store
 
 _MAX_BYTES = 8 << 20

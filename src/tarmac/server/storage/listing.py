@@ -13,8 +13,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from tarmac.api.status import ApiError, BadRequest, Gone, Timeout
-from tarmac.server.http.compression import accepts_gzip, gzip
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.compression import accepts_gzip, gzip
+from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.metadata import partial_metadata_list
 from tarmac.server.printing.negotiation import Shape, shape_of

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, cast
 
 from tarmac.api.status import BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.server.http.messages import Request
+from tarmac.http.messages import Request
 from tarmac.server.requestinfo import boolean
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]

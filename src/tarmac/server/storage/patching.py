@@ -7,7 +7,7 @@ to any other write. Only apply may create.
 from __future__ import annotations
 
 from tarmac.api.schema import JsonObject
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.patch.apply import server_side_apply
 from tarmac.server.patch.engine import (
     APPLY_PATCH,

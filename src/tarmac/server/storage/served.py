@@ -17,8 +17,8 @@ from tarmac.api.status import ApiError, conflict, invalid, not_found
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.randomness import Randomness
+from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Chain
-from tarmac.server.http.messages import Request, Response
 from tarmac.server.printing.answers import object_answer
 from tarmac.server.printing.negotiation import PLAIN, shape_of
 from tarmac.server.printing.table import TablePrinter

@@ -16,8 +16,8 @@ from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.http.messages import Request, Response
 from tarmac.server.patch import managed
 from tarmac.server.storage import metadata as meta
 from tarmac.server.storage.bodies import read_object

@@ -17,7 +17,7 @@ from functools import partial
 
 from tarmac.api.status import Gone
 from tarmac.base.clock import Clock
-from tarmac.server.http.messages import Chunk, Stream
+from tarmac.http.messages import Chunk, Stream
 from tarmac.server.printing.negotiation import Shape
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served

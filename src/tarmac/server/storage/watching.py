@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tarmac.api.status import ApiError, Gone, NotAcceptable
 from tarmac.base.randomness import Randomness
-from tarmac.server.http.messages import Request, Stream, StreamResponse
+from tarmac.http.messages import Request, Stream, StreamResponse
 from tarmac.server.printing.negotiation import Shape, shape_of
 from tarmac.server.storage.listing import find, too_large
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision

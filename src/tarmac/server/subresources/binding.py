@@ -12,8 +12,8 @@ from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, conflict
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options

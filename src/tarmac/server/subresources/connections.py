@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, ServiceUnavailable
-from tarmac.server.http.messages import Answer, Request, Response
+from tarmac.http.messages import Answer, Request, Response
 from tarmac.server.routes import Route
 from tarmac.server.storage.served import Served
 

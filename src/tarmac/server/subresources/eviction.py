@@ -14,7 +14,7 @@ from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, TooManyRequests, forbidden
 from tarmac.base.selectors import LabelSelector
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.patch import managed
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route

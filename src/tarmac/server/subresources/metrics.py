@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.served import Served

@@ -17,7 +17,7 @@ from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, Invalid
 from tarmac.decide.plans import plan_workload
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.bodies import read_object

@@ -13,7 +13,7 @@ from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.patch.apply import server_side_apply
 from tarmac.server.patch.engine import APPLY_PATCH, apply_patch, check_type
 from tarmac.server.printing.answers import document

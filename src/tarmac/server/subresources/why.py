@@ -10,7 +10,7 @@ import msgspec
 
 from tarmac.api.compute.names import API_VERSION
 from tarmac.decide.explain import EXPLAINERS
-from tarmac.server.http.messages import Request, Response
+from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.served import Served

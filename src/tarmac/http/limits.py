@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Settings of a listener. The defaults are those of the API server."""
+    """Settings of a listener."""
 
     body: int = 3 * 1024 * 1024  # larger request bodies get 413
     head: int = 64 * 1024  # a larger request line with its headers gets 431

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tarmac.server.http.heads import LAST_CHUNK
-from tarmac.server.http.messages import Chunk
+from tarmac.http.heads import LAST_CHUNK
+from tarmac.http.messages import Chunk
 
 
 class ConnectionStream:

@@ -19,10 +19,10 @@ from importlib import import_module
 from typing import Any, Literal
 
 from tarmac.base.clock import Clock, SystemClock
-from tarmac.server.http.connection import Connection
-from tarmac.server.http.heads import Heads
-from tarmac.server.http.limits import Limits
-from tarmac.server.http.messages import Answer, Handler
+from tarmac.http.connection import Connection
+from tarmac.http.heads import Heads
+from tarmac.http.limits import Limits
+from tarmac.http.messages import Answer, Handler
 
 Accelerate = Literal["auto", "on", "off"]
 

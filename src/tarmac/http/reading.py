@@ -18,8 +18,8 @@ from urllib.parse import unquote
 import httptools
 
 from tarmac.api.status import ApiError, BadRequest, TooLarge
-from tarmac.server.http.limits import Limits
-from tarmac.server.http.messages import Request
+from tarmac.http.limits import Limits
+from tarmac.http.messages import Request
 
 
 class Phase(Enum):

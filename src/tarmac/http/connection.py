@@ -15,12 +15,12 @@ from typing import Protocol, cast
 
 from tarmac.api.status import ApiError, InternalError, ServiceUnavailable, Timeout
 from tarmac.base.log import log
-from tarmac.server.http.compression import accepts_gzip, gzip
-from tarmac.server.http.heads import CONTINUE, Heads, UnsendableHeader, encode_headers
-from tarmac.server.http.limits import Limits
-from tarmac.server.http.messages import Answer, Handler, Request, Response, StreamResponse, UpgradeResponse
-from tarmac.server.http.reading import Phase, RequestReader
-from tarmac.server.http.streams import ConnectionStream
+from tarmac.http.compression import accepts_gzip, gzip
+from tarmac.http.heads import CONTINUE, Heads, UnsendableHeader, encode_headers
+from tarmac.http.limits import Limits
+from tarmac.http.messages import Answer, Handler, Request, Response, StreamResponse, UpgradeResponse
+from tarmac.http.reading import Phase, RequestReader
+from tarmac.http.streams import ConnectionStream
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _JOINED = 64 * 1024  # up to here head and body are copied together: one record, one system call
