@@ -1,0 +1,75 @@
+"""The files of a projected volume, collected from the objects they come from.
+
+`configMap`, `secret` and `downwardAPI` volumes are projections of one source; `projected` ones of several, of which the
+later wins where paths meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tarmac.api.schema import JsonObject
+from tarmac.volumes.content.downward import downward_files
+from tarmac.volumes.content.files import ContentUnsupported, File, Payload, config_map_files, secret_files
+from tarmac.volumes.interface import Sources
+
+DEFAULT_MODE = 0o644
+TOKEN_SECONDS = 3600
+_PRIVATE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """Collects for one pod. `allocatable` is the node's: it stands in for limits that a container does not state."""
+
+    pod: JsonObject
+    sources: Sources
+    allocatable: Mapping[str, str]
+
+    async def files(self, kind: str, source: JsonObject) -> Payload:
+        """The files of a volume. Raises ContentMissing, ContentUnsupported, SourceUnavailable."""
+        mode = source.get("defaultMode")
+        mode = DEFAULT_MODE if mode is None else mode
+        if kind != "projected":
+            return await self._one(kind, source, mode)
+        found: Payload = {}
+        for projection in source.get("sources") or ():
+            for each, inner in projection.items():
+                found.update(await self._one(each, inner or {}, mode))
+        return found
+
+    async def _one(self, kind: str, source: JsonObject, mode: int) -> Payload:
+        namespace = self.pod["metadata"]["namespace"]
+        if kind == "configMap":
+            return config_map_files(await self.sources.config_map(namespace, source["name"]), source, mode)
+        if kind == "secret":
+            name = source.get("secretName") or source["name"]
+            return secret_files(await self.sources.secret(namespace, name), source, name, mode)
+        if kind == "downwardAPI":
+            return downward_files(source.get("items") or [], self.pod, self.allocatable, mode)
+        if kind == "serviceAccountToken":
+            return {source["path"]: await self._token(source, mode)}
+        raise ContentUnsupported(f"this node does not offer projections of the kind {kind}")
+
+    async def _token(self, source: JsonObject, mode: int) -> File:
+        seconds = source.get("expirationSeconds") or TOKEN_SECONDS
+        token, _ends = await self.sources.token(self.pod, source.get("audience") or "", seconds)
+        file = File(token.encode(), mode)
+        user = common_user(self.pod)
+        # A token is its reader's alone; the group's access is added with the group.
+        return file if user is None and fs_group(self.pod) is None else replace(file, mode=_PRIVATE, user=user)
+
+
+def fs_group(pod: JsonObject) -> int | None:
+    """The group that owns the pod's volumes, if it names one."""
+    return (pod["spec"].get("securityContext") or {}).get("fsGroup")
+
+
+def common_user(pod: JsonObject) -> int | None:
+    """The user that every container of the pod runs as, if the pod says that it is one."""
+    spec = pod["spec"]
+    whole = (spec.get("securityContext") or {}).get("runAsUser")
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    users = {(each.get("securityContext") or {}).get("runAsUser", whole) for each in containers}
+    return users.pop() if len(users) == 1 else None

@@ -1,0 +1,76 @@
+"""Files from the data of a ConfigMap or Secret, as `items`, `defaultMode` and `optional` choose them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tarmac.api.schema import JsonObject
+
+
+class ContentMissing(Exception):
+    """An object or key is not there. It may come: the message is what the pod's event says."""
+
+
+class ContentUnsupported(Exception):
+    """A source that this node does not offer."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file to be."""
+
+    data: bytes
+    mode: int
+    user: int | None = None  # owner, when it is not root
+
+    def __repr__(self) -> str:
+        """Without the content, which may be a secret."""
+        return f"File({len(self.data)} bytes, {self.mode:o})"
+
+
+Payload = dict[str, File]
+"""Files by their path in the volume."""
+
+
+def config_map_files(obj: JsonObject | None, source: JsonObject, default_mode: int) -> Payload:
+    """The files of a `configMap` source. Raises ContentMissing."""
+    optional = bool(source.get("optional"))
+    if obj is None:
+        obj = _nothing(f'configmap "{source.get("name", "")}" not found', optional)
+    data = {key: text.encode() for key, text in (obj.get("data") or {}).items()}
+    for key, text in (obj.get("binaryData") or {}).items():
+        data.setdefault(key, base64.b64decode(text))
+    return _chosen(data, source, default_mode, "configmap references non-existent config key: ")
+
+
+def secret_files(obj: JsonObject | None, source: JsonObject, name: str, default_mode: int) -> Payload:
+    """The files of a `secret` source, which is called differently in volumes and projections. Raises ContentMissing."""
+    optional = bool(source.get("optional"))
+    if obj is None:
+        obj = _nothing(f'secret "{name}" not found', optional)
+    data = {key: base64.b64decode(text) for key, text in (obj.get("data") or {}).items()}
+    return _chosen(data, source, default_mode, "references non-existent secret key: ")
+
+
+def _nothing(message: str, optional: bool) -> JsonObject:
+    if not optional:
+        raise ContentMissing(message)
+    return {}
+
+
+def _chosen(data: Mapping[str, bytes], source: JsonObject, default_mode: int, complaint: str) -> Payload:
+    items: Sequence[dict[str, Any]] = source.get("items") or ()
+    if not items:
+        return {key: File(content, default_mode) for key, content in data.items()}
+    found: Payload = {}
+    for item in items:
+        key = item["key"]
+        if key in data:
+            mode = item.get("mode")
+            found[item["path"]] = File(data[key], default_mode if mode is None else mode)
+        elif not source.get("optional"):
+            raise ContentMissing(complaint + key)
+    return found
