@@ -1,0 +1,124 @@
+"""Frames of SPDY/3.1 as bytes: cutting what arrives into frames, and making those that are sent.
+
+Data is handed on as it arrives, without waiting for the end of its frame, so that a frame of 16 MiB costs no more
+memory than its pieces. Control frames are collected, up to `LONGEST_CONTROL`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from tarmac.wire.violations import Violation
+
+VERSION = 3
+LONGEST_CONTROL = 64 * 1024
+LONGEST_DATA = (1 << 24) - 1
+FIN = 0x01
+UNIDIRECTIONAL = 0x02
+_HEAD = struct.Struct(">II")
+
+
+class Type(IntEnum):
+    """Control frames. Others are skipped, as the protocol wants."""
+
+    SYN_STREAM = 1
+    SYN_REPLY = 2
+    RST_STREAM = 3
+    SETTINGS = 4
+    PING = 6
+    GOAWAY = 7
+    HEADERS = 8
+    WINDOW_UPDATE = 9
+
+
+class Reset(IntEnum):
+    """Why a stream is cut off."""
+
+    PROTOCOL_ERROR = 1
+    INVALID_STREAM = 2
+    REFUSED_STREAM = 3
+    UNSUPPORTED_VERSION = 4
+    CANCEL = 5
+    INTERNAL_ERROR = 6
+
+
+class Control(NamedTuple):
+    """A control frame, whole."""
+
+    type: int
+    flags: int
+    payload: bytes
+
+
+class Data(NamedTuple):
+    """A piece of a data frame; `fin` is true only for the last piece of the last frame of a stream."""
+
+    stream: int
+    data: bytes
+    fin: bool
+
+
+class FrameReader:
+    """Bytes in, frames out."""
+
+    __slots__ = ("_buffer", "_fin", "_left", "_stream")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._left = 0  # bytes of a data frame that have not come yet
+        self._stream = 0
+        self._fin = False
+
+    def feed(self, data: bytes) -> Iterator[Control | Data]:
+        """What these bytes complete. Must be exhausted. Raises Violation."""
+        if self._left:  # in bulk the usual case, and without a copy into the buffer
+            piece, data = data[: self._left], data[self._left :]
+            yield self._piece(piece)
+        if not data:
+            return
+        self._buffer += data
+        yield from self._frames()
+
+    def _frames(self) -> Iterator[Control | Data]:
+        buffer = self._buffer
+        while len(buffer) >= _HEAD.size:
+            first, second = _HEAD.unpack_from(buffer)
+            flags, length = second >> 24, second & LONGEST_DATA
+            if first >> 31:
+                if not self._is_whole(first, length):
+                    return
+                payload = bytes(buffer[_HEAD.size : _HEAD.size + length])
+                del buffer[: _HEAD.size + length]
+                yield Control(first & 0xFFFF, flags, payload)
+                continue
+            self._stream, self._left, self._fin = first, length, bool(flags & FIN)
+            piece = bytes(buffer[_HEAD.size : _HEAD.size + length])
+            del buffer[: _HEAD.size + length]
+            yield self._piece(piece)
+            if self._left:
+                return
+
+    def _is_whole(self, first: int, length: int) -> bool:
+        version = first >> 16 & 0x7FFF
+        if version != VERSION:
+            raise Violation(f"SPDY version {version}, not {VERSION}")
+        if length > LONGEST_CONTROL:
+            raise Violation(f"a control frame of {length} bytes")
+        return len(self._buffer) >= _HEAD.size + length
+
+    def _piece(self, data: bytes) -> Data:
+        self._left -= len(data)
+        return Data(self._stream, data, self._fin and not self._left)
+
+
+def control_frame(type: Type, payload: bytes, flags: int = 0) -> bytes:
+    """A control frame."""
+    return _HEAD.pack(0x80000000 | VERSION << 16 | type, flags << 24 | len(payload)) + payload
+
+
+def data_head(stream: int, length: int, fin: bool) -> bytes:
+    """What goes before the bytes of a data frame."""
+    return _HEAD.pack(stream, (FIN << 24 if fin else 0) | length)

@@ -1,0 +1,221 @@
+"""One side of a SPDY connection: streams, without any input or output.
+
+    session = Session(server=True)
+    for event in session.receive(data): ...      # raises Violation: close the connection
+    session.send(stream, b"...", fin=True)
+    transport.write(session.take())              # after anything that may have made bytes
+
+Whoever opens a stream must hear its reply before sending on it: spdystream drops what comes earlier. Each side ends its
+half of a stream by FIN; a stream with both halves ended, or reset, is forgotten, and what still arrives for it is
+ignored. Pings are answered, settings and windows ignored. A peer may have `most_streams` open at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tarmac.wire.spdy.frames import (
+    FIN,
+    LONGEST_DATA,
+    UNIDIRECTIONAL,
+    Control,
+    Data,
+    FrameReader,
+    Reset,
+    Type,
+    control_frame,
+    data_head,
+)
+from tarmac.wire.spdy.headers import HeaderDecoder, HeaderEncoder
+from tarmac.wire.violations import Violation
+
+_ONE, _TWO = struct.Struct(">I"), struct.Struct(">II")
+_SYN = struct.Struct(">IIBB")
+_HIGHEST = 0x7FFFFFFF
+
+
+class Opened(NamedTuple):
+    """The peer opened a stream: `accept` or `reset` it. With `fin` it will send nothing."""
+
+    stream: int
+    headers: Mapping[str, str]
+    fin: bool
+
+
+class Replied(NamedTuple):
+    """The peer accepted a stream of ours."""
+
+    stream: int
+    headers: Mapping[str, str]
+
+
+class Received(NamedTuple):
+    """Bytes on a stream."""
+
+    stream: int
+    data: bytes
+
+
+class Finished(NamedTuple):
+    """The peer will send nothing more on a stream. `reset`: and takes nothing more either."""
+
+    stream: int
+    reset: bool = False
+
+
+class GoneAway(NamedTuple):
+    """The peer opens and takes no new streams."""
+
+    status: int
+
+
+Event = Opened | Replied | Received | Finished | GoneAway
+
+
+class _Stream:
+    __slots__ = ("ours_ended", "theirs_ended")
+
+    def __init__(self, ours_ended: bool, theirs_ended: bool) -> None:
+        self.ours_ended = ours_ended
+        self.theirs_ended = theirs_ended
+
+
+class Session:
+    """The state of one connection."""
+
+    def __init__(self, *, server: bool, most_streams: int = 512) -> None:
+        self._frames = FrameReader()
+        self._encoder = HeaderEncoder()
+        self._decoder = HeaderDecoder()
+        self._streams: dict[int, _Stream] = {}
+        self._next = 2 if server else 1
+        self._expected = 1 if server else 2  # lowest id that the peer may open next
+        self._most = most_streams
+        self._out: list[bytes] = []
+
+    def receive(self, data: bytes) -> list[Event]:
+        """What the peer did. Raises Violation."""
+        events: list[Event] = []
+        for frame in self._frames.feed(data):
+            if isinstance(frame, Data):
+                self._on_data(frame, events)
+            else:
+                self._on_control(frame, events)
+        return events
+
+    def take(self) -> bytes:
+        """Bytes to send, once."""
+        out, self._out = self._out, []
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def open(self, headers: Mapping[str, str]) -> int:
+        """Ask for a stream; its id. `Replied` or `Finished` follows."""
+        stream, self._next = self._next, self._next + 2
+        self._streams[stream] = _Stream(False, False)
+        payload = _SYN.pack(stream, 0, 0, 0) + self._encoder.encode(headers)
+        self._out.append(control_frame(Type.SYN_STREAM, payload))
+        return stream
+
+    def accept(self, stream: int) -> None:
+        """Agree to a stream that the peer opened."""
+        if stream in self._streams:
+            self._out.append(control_frame(Type.SYN_REPLY, _ONE.pack(stream) + self._encoder.encode({})))
+
+    def send(self, stream: int, data: bytes, fin: bool = False) -> bool:
+        """Queue bytes. False when the stream takes none: ended by us, reset or forgotten."""
+        state = self._streams.get(stream)
+        if state is None or state.ours_ended:
+            return False
+        for start in range(0, len(data) or 1, LONGEST_DATA):
+            piece = data[start : start + LONGEST_DATA]
+            last = fin and start + LONGEST_DATA >= len(data)
+            self._out += (data_head(stream, len(piece), last), piece)
+        if fin:
+            state.ours_ended = True
+            self._forget_ended(stream, state)
+        return True
+
+    def reset(self, stream: int, status: Reset = Reset.CANCEL) -> None:
+        """Cut a stream off, both ways."""
+        if self._streams.pop(stream, None) is not None:
+            self._reset(stream, status)
+
+    def go_away(self) -> None:
+        """Say that no more streams are wanted."""
+        self._out.append(control_frame(Type.GOAWAY, _TWO.pack(max(self._expected - 2, 0), 0)))
+
+    def takes(self, stream: int) -> bool:
+        """Whether `send` would be of use."""
+        state = self._streams.get(stream)
+        return state is not None and not state.ours_ended
+
+    # What arrives.
+
+    def _on_data(self, frame: Data, events: list[Event]) -> None:
+        state = self._streams.get(frame.stream)
+        if state is None or state.theirs_ended:
+            return
+        if frame.data:
+            events.append(Received(frame.stream, frame.data))
+        if frame.fin:
+            self._they_end(frame.stream, state, events)
+
+    def _on_control(self, frame: Control, events: list[Event]) -> None:
+        payload = frame.payload
+        try:
+            if frame.type == Type.SYN_STREAM:
+                self._on_syn_stream(frame, events)
+            elif frame.type in (Type.SYN_REPLY, Type.HEADERS):
+                self._on_headers(frame, events)
+            elif frame.type == Type.RST_STREAM:
+                stream, _ = _TWO.unpack(payload)
+                if self._streams.pop(stream, None) is not None:
+                    events.append(Finished(stream, reset=True))
+            elif frame.type == Type.PING:
+                (number,) = _ONE.unpack(payload)
+                if number % 2 == self._expected % 2:  # theirs; else it answers one of ours
+                    self._out.append(control_frame(Type.PING, payload))
+            elif frame.type == Type.GOAWAY:
+                events.append(GoneAway(_TWO.unpack(payload)[1]))
+        except struct.error as error:
+            raise Violation(f"a malformed control frame of type {frame.type}") from error
+
+    def _on_syn_stream(self, frame: Control, events: list[Event]) -> None:
+        stream, _, _, _ = _SYN.unpack_from(frame.payload)
+        headers = self._decoder.decode(frame.payload[_SYN.size :])
+        if not self._expected <= stream <= _HIGHEST or stream % 2 != self._expected % 2:
+            self._reset(stream, Reset.PROTOCOL_ERROR)
+            return
+        self._expected = stream + 2
+        if len(self._streams) >= self._most:
+            self._reset(stream, Reset.REFUSED_STREAM)
+            return
+        fin = bool(frame.flags & FIN)
+        self._streams[stream] = _Stream(bool(frame.flags & UNIDIRECTIONAL), fin)
+        events.append(Opened(stream, headers, fin))
+
+    def _on_headers(self, frame: Control, events: list[Event]) -> None:
+        (stream,) = _ONE.unpack_from(frame.payload)
+        headers = self._decoder.decode(frame.payload[_ONE.size :])
+        state = self._streams.get(stream)
+        if state is None:
+            return
+        if frame.type == Type.SYN_REPLY:
+            events.append(Replied(stream, headers))
+        if frame.flags & FIN and not state.theirs_ended:
+            self._they_end(stream, state, events)
+
+    def _they_end(self, stream: int, state: _Stream, events: list[Event]) -> None:
+        state.theirs_ended = True
+        self._forget_ended(stream, state)
+        events.append(Finished(stream))
+
+    def _forget_ended(self, stream: int, state: _Stream) -> None:
+        if state.ours_ended and state.theirs_ended:
+            self._streams.pop(stream, None)
+
+    def _reset(self, stream: int, status: Reset) -> None:
+        if 0 < stream <= _HIGHEST:
+            self._out.append(control_frame(Type.RST_STREAM, _TWO.pack(stream, status)))

@@ -1,0 +1,7 @@
+"""What a peer did wrong."""
+
+from __future__ import annotations
+
+
+class Violation(ValueError):
+    """The peer does not speak the protocol, or wants more than we give. Nothing can follow on this connection."""

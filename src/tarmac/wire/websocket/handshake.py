@@ -1,0 +1,31 @@
+"""The handshake: a key, what proves that it was read, and the subprotocols on offer."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping
+
+from tarmac.wire.violations import Violation
+
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # fixed by RFC 6455
+
+
+def new_key() -> str:
+    """A client's `Sec-WebSocket-Key`."""
+    return base64.b64encode(os.urandom(16)).decode()
+
+
+def accept_key(key: str) -> str:
+    """The `Sec-WebSocket-Accept` that answers a key."""
+    return base64.b64encode(hashlib.sha1(key.encode() + _GUID).digest()).decode()
+
+
+def offered(headers: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The key and the subprotocols of a client's request, in its order. Raises Violation."""
+    key = headers.get("sec-websocket-key", "")
+    if headers.get("sec-websocket-version") != "13" or not key:
+        raise Violation("a WebSocket of version 13 with a key is wanted")
+    protocols = headers.get("sec-websocket-protocol", "")
+    return key, [each for each in (part.strip() for part in protocols.split(",")) if each]

@@ -1,0 +1,210 @@
+"""Two sides of a SPDY connection, told of everything in any pieces."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tarmac.wire.spdy import Event, Finished, GoneAway, Opened, Received, Replied, Session
+from tarmac.wire.spdy.frames import LONGEST_CONTROL, Control, FrameReader, Reset, Type, control_frame
+from tarmac.wire.spdy.headers import DICTIONARY, LARGEST, HeaderDecoder, HeaderEncoder
+from tarmac.wire.violations import Violation
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
+HEADERS = st.dictionaries(TEXT.map(str.lower).filter(lambda name: name == name.lower()), TEXT, max_size=6)
+
+
+def pair() -> tuple[Session, Session]:
+    return Session(server=False), Session(server=True)
+
+
+def opened(client: Session, server: Session, **headers: str) -> int:
+    """A stream that both sides know."""
+    stream = client.open(headers)
+    assert server.receive(client.take()) == [Opened(stream, headers, False)]
+    server.accept(stream)
+    assert client.receive(server.take()) == [Replied(stream, {})]
+    return stream
+
+
+def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+    pieces: list[bytes] = []
+    for size in sizes:
+        pieces.append(data[:size])
+        data = data[size:]
+    return [*pieces, data]
+
+
+def joined(events: list[Event]) -> bytes:
+    return b"".join(event.data for event in events if isinstance(event, Received))
+
+
+def test_the_dictionary_is_the_one_of_the_protocol() -> None:
+    assert len(DICTIONARY) == 1423
+    assert DICTIONARY.startswith(b"\0\0\0\x07options\0\0\0\x04head")
+    assert DICTIONARY.endswith(b"enq=0.")
+
+
+def test_a_stream_carries_bytes_both_ways_and_each_half_ends_by_itself() -> None:
+    client, server = pair()
+    stream = opened(client, server, streamtype="stdin")
+    client.send(stream, b"in", fin=True)
+    assert server.receive(client.take()) == [Received(stream, b"in"), Finished(stream)]
+    assert not client.send(stream, b"too late")
+    server.send(stream, b"out")
+    server.send(stream, b"", fin=True)
+    assert client.receive(server.take()) == [Received(stream, b"out"), Finished(stream)]
+    assert not server.takes(stream)
+
+
+def test_numbers_of_the_two_sides_do_not_meet() -> None:
+    client, server = pair()
+    assert [client.open({}), client.open({})] == [1, 3]
+    assert [server.open({}), server.open({})] == [2, 4]
+
+
+def test_a_reset_ends_both_halves_and_late_bytes_are_ignored() -> None:
+    client, server = pair()
+    stream = opened(client, server)
+    client.send(stream, b"on its way")
+    late = client.take()
+    server.reset(stream)
+    assert client.receive(server.take()) == [Finished(stream, reset=True)]
+    assert server.receive(late) == []
+    assert not client.send(stream, b"more")
+
+
+def test_pings_of_the_peer_are_answered_and_answers_are_not() -> None:
+    _, server = pair()
+    ping = control_frame(Type.PING, struct.pack(">I", 7))
+    assert server.receive(ping) == []
+    assert server.take() == ping
+    assert server.receive(control_frame(Type.PING, struct.pack(">I", 2))) == []
+    assert server.take() == b""
+
+
+def test_settings_windows_and_unknown_frames_are_ignored() -> None:
+    _, server = pair()
+    settings_frame = struct.pack(">III", 1, 4, 100)
+    for frame in (
+        control_frame(Type.SETTINGS, settings_frame),
+        control_frame(Type.WINDOW_UPDATE, struct.pack(">II", 1, 65536)),
+        control_frame(11, b"credential"),  # pyright: ignore[reportArgumentType] - not one of ours, which is the point
+    ):
+        assert server.receive(frame) == []
+    assert server.take() == b""
+
+
+def test_going_away_is_told() -> None:
+    client, server = pair()
+    opened(client, server)
+    server.go_away()
+    assert client.receive(server.take()) == [GoneAway(0)]
+
+
+def test_a_stream_number_that_goes_back_is_reset() -> None:
+    client, server = pair()
+    client.open({})
+    client.open({})
+    first, second = FrameReader().feed(client.take())
+    assert isinstance(first, Control)
+    assert isinstance(second, Control)
+    renumbered = struct.pack(">I", 5) + first.payload[4:]
+    assert server.receive(control_frame(Type.SYN_STREAM, renumbered)) == [Opened(5, {}, False)]
+    assert server.receive(control_frame(Type.SYN_STREAM, second.payload)) == []
+    assert server.take() == control_frame(Type.RST_STREAM, struct.pack(">II", 3, Reset.PROTOCOL_ERROR))
+
+
+def test_more_streams_than_allowed_are_refused() -> None:
+    client, server = Session(server=False), Session(server=True, most_streams=2)
+    for _ in range(3):
+        client.open({})
+    assert [event.stream for event in server.receive(client.take()) if isinstance(event, Opened)] == [1, 3]
+    assert client.receive(server.take()) == [Finished(5, reset=True)]
+
+
+def test_headers_that_inflate_without_bounds_are_a_violation() -> None:
+    bomb = HeaderEncoder().encode({"name": "x" * (4 * LARGEST)})
+    assert len(bomb) < 2000
+    with pytest.raises(Violation):
+        HeaderDecoder().decode(bomb)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\x80\x02\0\x01\0\0\0\0",  # version 2
+        struct.pack(">II", 0x80030001, LONGEST_CONTROL + 1),
+        control_frame(Type.SYN_STREAM, b"short"),
+        control_frame(Type.SYN_STREAM, b"\0\0\0\1" + b"\0" * 6 + b"not zlib"),
+        control_frame(Type.GOAWAY, b""),
+        control_frame(Type.RST_STREAM, b"\0\0\0\1"),
+    ],
+)
+def test_what_is_no_spdy_is_a_violation(frame: bytes) -> None:
+    with pytest.raises(Violation):
+        Session(server=True).receive(frame)
+
+
+@given(st.lists(HEADERS, max_size=5))
+def test_headers_arrive_as_they_were_sent(blocks: list[dict[str, str]]) -> None:
+    encoder, decoder = HeaderEncoder(), HeaderDecoder()
+    assert [decoder.decode(encoder.encode(block)) for block in blocks] == blocks
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=300), st.booleans()), max_size=20),
+    st.lists(st.integers(0, 200), max_size=30),
+)
+@settings(max_examples=200)
+def test_bytes_arrive_in_order_however_the_network_cuts_them(
+    sends: list[tuple[int, bytes, bool]], sizes: list[int]
+) -> None:
+    client, server = pair()
+    streams = [opened(client, server, streamtype=str(number)) for number in range(3)]
+    sent = dict.fromkeys(streams, b"")
+    for number, data, fin in sends:
+        if client.send(streams[number], data, fin):
+            sent[streams[number]] += data
+    events = [event for piece in cut(client.take(), sizes) for event in server.receive(piece)]
+    for stream in streams:
+        assert joined([event for event in events if event[0] == stream]) == sent[stream]
+        assert (Finished(stream) in events) is not client.takes(stream)
+
+
+@given(st.binary(max_size=400), st.lists(st.integers(0, 40), max_size=10))
+@settings(max_examples=500)
+def test_any_bytes_are_events_or_a_violation(data: bytes, sizes: list[int]) -> None:
+    session = Session(server=True)
+    try:
+        for piece in cut(data, sizes):
+            session.receive(piece)
+    except Violation:
+        return
+    assert len(session.take()) <= 64 * len(data) + 64
+
+
+@given(st.sampled_from(list(Type)), st.integers(0, 255), st.binary(max_size=200))
+@settings(max_examples=500)
+def test_any_control_frame_is_events_or_a_violation(type: Type, flags: int, payload: bytes) -> None:
+    client, server = pair()
+    opened(client, server)
+    try:
+        server.receive(control_frame(type, payload, flags))
+    except Violation:
+        return
+
+
+def test_a_large_frame_is_handed_on_as_it_comes() -> None:
+    client, server = pair()
+    stream = opened(client, server)
+    client.send(stream, b"x" * 1_000_000, fin=True)
+    data = client.take()
+    first = server.receive(data[:1000])
+    assert len(joined(first)) == 992
+    rest = server.receive(data[1000:])
+    assert len(joined(rest)) == 1_000_000 - 992
+    assert rest[-1] == Finished(stream)
