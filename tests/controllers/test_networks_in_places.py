@@ -57,7 +57,7 @@ def test_every_namespace_has_a_default_network_with_both_families() -> None:
         )
         await cities.wait(1)
         made = {each["metadata"]["namespace"]: each for each in (await networks.list()).items}
-        assert set(made) == {"default", "team"}
+        assert set(made) == {"default", "team", "kube-system"}
         assert made["team"]["spec"]["ipFamilies"] == ["IPv4", "IPv6"]
         await networks.delete("default", "team")
         await cities.wait(1)

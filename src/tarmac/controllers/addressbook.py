@@ -2,18 +2,19 @@
 
 An address is held by every Instance and Pod whose annotation names it, and by a promise between the moment it is given
 out and the moment the object that carries it is seen. A promise is kept under the object's key: asking again for the
-same object gives the same addresses, so an attempt whose outcome is unknown leaks nothing. A Pod that is slow to die
-keeps the addresses of an Instance that is gone already.
+same object and the same networks gives the same addresses, so an attempt whose outcome is unknown leaks nothing; asking
+for others keeps both, since the object may yet appear with either. A Pod that is slow to die keeps the addresses of an
+Instance that is gone already.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -46,6 +47,17 @@ class Attachment:
     mtu: int
     ranges: Mapping[IPFamily, str]
     policy: InterfacePolicy | None = None
+    routes: tuple[str, ...] = ()
+
+
+class _Promise(NamedTuple):
+    attachments: tuple[Attachment, ...]
+    interfaces: list[AttachedInterface]
+
+
+def pod_holder(key: str) -> str:
+    """The name under which a Pod asks that has no Instance."""
+    return f"pod {key}"
 
 
 class AddressBook:
@@ -55,30 +67,35 @@ class AddressBook:
         self.informers: tuple[Informer[Any], ...] = (informers.informer(INSTANCES), informers.informer(PODS))
         self._holders: Counter[Held] = Counter()
         self._pools: dict[str, dict[str, Pool]] = {}  # by network, then by subnet
-        self._promised: dict[str, list[AttachedInterface]] = {}
-        for informer in self.informers:
-            informer.on_change(partial(self._changed, {}))
+        self._promised: dict[str, list[_Promise]] = {}
+        instances, pods = self.informers
+        instances.on_change(partial(self._changed, {}, str))
+        pods.on_change(partial(self._changed, {}, pod_holder))
 
     def assign(self, key: str, attachments: Iterable[Attachment]) -> Verdict[list[AttachedInterface]]:
         """The interfaces of the object of this key, promised until it is seen or forgotten. All of them, or none."""
-        attachments = list(attachments)
-        promised = self._promised.get(key)
-        if promised is not None and _serves(promised, attachments):
-            return Verdict(promised)
-        self.forget(key)
-        made = self._promised[key] = list[AttachedInterface]()
-        for attachment in attachments:
+        wanted = tuple(attachments)
+        for promise in self._promised.get(key, ()):
+            if promise.attachments == wanted:
+                return Verdict(promise.interfaces)
+        made: list[AttachedInterface] = []
+        for attachment in wanted:
             verdict = self._assign(attachment)
             if verdict.value is None:
-                self.forget(key)
+                self._release_all(made)
                 return Verdict(None, verdict.refusals)
             made.append(verdict.value)
+        self._promised.setdefault(key, []).append(_Promise(wanted, made))
         return Verdict(made)
+
+    def uses(self, network: str) -> bool:
+        """Whether anything has an address of the network, as namespace/name."""
+        return any(of == network for of, _ in self._holders)
 
     def forget(self, key: str) -> None:
         """The object was not made and will not be."""
-        for held in _held(self._promised.pop(key, ())):
-            self._release(held)
+        for promise in self._promised.pop(key, ()):
+            self._release_all(promise.interfaces)
 
     def _assign(self, attachment: Attachment) -> Verdict[AttachedInterface]:
         pools: dict[IPFamily, tuple[Pool]] = {
@@ -99,7 +116,9 @@ class AddressBook:
             pools[subnet] = Pool.of(subnet, [address for of, address in self._holders if of == network])
         return pools[subnet]
 
-    def _changed(self, counted: dict[str, str], old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _changed(
+        self, counted: dict[str, str], holder: Callable[[str], str], old: Item[Any] | None, new: Item[Any] | None
+    ) -> None:
         """Count what an object carries. `counted` is what was, by key: the last state of what is gone may differ."""
         item = new or old
         assert item is not None, "a change has a state before or after it"
@@ -110,10 +129,9 @@ class AddressBook:
         if before != after:
             for held in _held(_read(after)):
                 self._hold(held)
-            for held in _held(_read(before)):
-                self._release(held)
-        if key in self._promised and (after or new is None):
-            self.forget(key)
+            self._release_all(_read(before))
+        if after or new is None:
+            self.forget(holder(key))
 
     def _hold(self, held: Held) -> None:
         self._holders[held] += 1
@@ -123,6 +141,10 @@ class AddressBook:
             for subnet, pool in pools.items():
                 taken = pool.take(address) if pool.is_free(address) else None
                 pools[subnet] = taken[1] if taken else pool
+
+    def _release_all(self, interfaces: Iterable[AttachedInterface]) -> None:
+        for held in _held(interfaces):
+            self._release(held)
 
     def _release(self, held: Held) -> None:
         self._holders[held] -= 1
@@ -144,16 +166,9 @@ def _interface(attachment: Attachment, addresses: Iterable[InterfaceAddress]) ->
         mac=mac_address(attachment.network, addresses[0].address) if addresses else "",
         addresses=[each.address for each in addresses],
         gateways=[each.gateway for each in addresses],
+        routes=list(attachment.routes),
         policy=attachment.policy,
     )
-
-
-def _serves(promised: list[AttachedInterface], attachments: list[Attachment]) -> bool:
-    """Whether a promise is still what is asked for."""
-    made = [(each.name, each.network, each.vni, each.mtu, each.policy, len(each.addresses)) for each in promised]
-    return made == [
-        (each.name, each.network, each.vni, each.mtu, each.policy, len(each.ranges)) for each in attachments
-    ]
 
 
 def _held(interfaces: Iterable[AttachedInterface]) -> Iterator[Held]:

@@ -43,6 +43,7 @@ class Context:
     sign: Sign | None = None  # None: certificates are approved but not signed here
     settings: Settings = Settings()
     metrics_source: MetricsSource | None = None  # None: Prometheus and the server's own resource metrics
+    running: frozenset[str] = frozenset()  # the controllers of this process, by name
 
     @cached_property
     def addresses(self) -> AddressBook:

@@ -133,6 +133,7 @@ class Manager:
             self._sign,
             settings=self._settings,
             metrics_source=self._metrics_source,
+            running=frozenset(self._names),
         )
         runnables = [self._controllers[name](context) for name in self._names]
         async with asyncio.TaskGroup() as group:

@@ -15,7 +15,10 @@ from tarmac.api.networking.policy import InterfacePolicy
 
 
 class AttachedInterface(Struct):
-    """One interface. Addresses carry the prefix length of their subnet; gateways are in the same order."""
+    """One interface. Addresses carry the prefix length of their subnet; gateways are in the same order.
+
+    Routes are destinations beyond the subnets, each through the gateway of its family.
+    """
 
     name: str
     network: str  # namespace/name

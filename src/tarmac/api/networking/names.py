@@ -27,6 +27,22 @@ DEFAULT_NETWORK = "default"
 ANNOTATION_DEFAULT_NETWORK = f"{GROUP}/default-network"
 """Annotation of a namespace: `none` means that it gets no default Network."""
 
+SYSTEM_PREFIX = "kube-"
+"""Namespaces of the system itself; they share one Network instead of having one each."""
+
+INTERNAL_NETWORK = "kube-system/internal"
+"""The Network of the system's own Pods, as namespace/name."""
+
+LABEL_BOUND_FOR = f"{GROUP}/bound-for"
+"""Label of a NetworkBinding that no deployment owns: what it is for, such as `pods`."""
+
+ANNOTATION_NETWORK = f"{GROUP}/network"
+"""Annotation of an EndpointSlice: the Network, as namespace/name, that its addresses are on. Without it they are
+outside all networks."""
+
+ANNOTATION_UNDERLAY_MTU = f"{GROUP}/underlay-mtu"
+"""Annotation of a node: the largest packet, in bytes, that reaches other nodes."""
+
 SUBNET_CLASS = "private"
 """The kind of subnet that instances get their addresses from."""
 

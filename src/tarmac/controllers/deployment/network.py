@@ -9,14 +9,13 @@ from __future__ import annotations
 from tarmac.api.compute.instance import NetworkInterface
 from tarmac.api.compute.names import binding_name
 from tarmac.api.compute.workload import WorkloadDeployment
-from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet
-from tarmac.api.shared import Condition, IPFamily, ObjectMeta
+from tarmac.api.networking.network import NetworkBinding, NetworkContext
+from tarmac.api.shared import Condition
 from tarmac.client.informer import Informers
 from tarmac.controllers.addressbook import Attachment
+from tarmac.controllers.attaching import Attaching
 from tarmac.controllers.conditions import find, holds
-from tarmac.controllers.network.contexts import context_of_claim
-from tarmac.controllers.network.subnets import BY_CONTEXT, range_of
-from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS, SUBNETS
+from tarmac.controllers.targets import NETWORK_BINDINGS
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -25,11 +24,9 @@ class NetworkState:
     """Networks, bindings, contexts and subnets as they are now."""
 
     def __init__(self, informers: Informers) -> None:
-        self.networks = informers.informer(NETWORKS)
+        self._attaching = Attaching(informers)
+        self.networks, self.contexts, self.subnets = self._attaching.informers
         self.bindings = informers.informer(NETWORK_BINDINGS)
-        self.contexts = informers.informer(NETWORK_CONTEXTS)
-        self.subnets = informers.informer(SUBNETS)
-        self.subnets.add_index(BY_CONTEXT, context_of_claim)
 
     def attachments(self, deployment: WorkloadDeployment) -> Verdict[tuple[Attachment, ...]]:
         """Every interface of the deployment, or the first reason why there is none yet."""
@@ -39,7 +36,7 @@ class NetworkState:
             if verdict.value is None:
                 return Verdict(None, verdict.refusals)
             found.append(verdict.value)
-        return Verdict(tuple(found))
+        return Verdict(self._attaching.leading(found))
 
     def _attachment(self, deployment: WorkloadDeployment, index: int, nic: NetworkInterface) -> Verdict[Attachment]:
         namespace = nic.network.namespace or deployment.metadata.namespace
@@ -56,10 +53,10 @@ class NetworkState:
         context = self._context(binding)
         if context is None:
             return _waiting(binding.status.conditions if binding and binding.status else [])
-        ranges = self._ranges(context, families)
-        if ranges is None:
+        found = self._attaching.attachment(nic.name, network, context, families, nic.network_policy)
+        if found is None:
             return _no(reasons.SUBNET_NOT_READY, f"Network {key} has no subnet here yet.")
-        return Verdict(Attachment(nic.name, key, _vni(network), _mtu(network, context), ranges, nic.network_policy))
+        return Verdict(found)
 
     def _context(self, binding: NetworkBinding | None) -> NetworkContext | None:
         if binding is None or binding.status is None or not holds(binding.status.conditions, "Ready"):
@@ -68,27 +65,6 @@ class NetworkState:
         if reference is None:
             return None
         return self.contexts.get(f"{reference.namespace or binding.metadata.namespace}/{reference.name}")
-
-    def _ranges(self, context: NetworkContext, families: list[IPFamily]) -> dict[IPFamily, str] | None:
-        subnets = [item.object for item in self.subnets.indexed(BY_CONTEXT, _key(context.metadata))]
-        ranges = {subnet.spec.ip_family: _range(subnet) for subnet in subnets if _range(subnet)}
-        return {family: ranges[family] for family in families} if ranges.keys() >= set(families) else None
-
-
-def _key(metadata: ObjectMeta) -> str:
-    return f"{metadata.namespace}/{metadata.name}"
-
-
-def _range(subnet: Subnet) -> str:
-    return range_of(subnet.status) if subnet.status and holds(subnet.status.conditions, "Ready") else ""
-
-
-def _vni(network: Network) -> int:
-    return network.status.vni if network.status else 0
-
-
-def _mtu(network: Network, context: NetworkContext) -> int:
-    return (context.status.mtu if context.status else 0) or network.spec.mtu
 
 
 def _waiting(conditions: list[Condition]) -> Verdict[Attachment]:

@@ -1,14 +1,20 @@
 """NetworkContext: a network in one place, with a subnet for each of its families.
 
 A context is ready when every family has its subnet. It goes with its Network, or when its Location is gone and nothing
-binds it any more.
+binds it any more. Its packets are as large as the Network asks for, or as the nodes of the place can carry.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tarmac.api.networking.names import API_VERSION, SUBNET_CLASS, subnet_name
+from tarmac.api.networking.names import (
+    ANNOTATION_UNDERLAY_MTU,
+    API_VERSION,
+    LABEL_LOCATION,
+    SUBNET_CLASS,
+    subnet_name,
+)
 from tarmac.api.networking.network import (
     NetworkContext,
     NetworkContextStatus,
@@ -18,6 +24,7 @@ from tarmac.api.networking.network import (
 from tarmac.api.shared import Condition, IPFamily, LocalObjectReference, ObjectMeta, OwnerReference
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
+from tarmac.client.targets import NODES
 from tarmac.controllers.conditions import find, holds, with_condition
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
@@ -25,13 +32,22 @@ from tarmac.controllers.network.networks import MANAGER
 from tarmac.controllers.targets import LOCATIONS, NETWORK_BINDINGS, NETWORK_CONTEXTS, SUBNET_CLAIMS
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
+from tarmac.decide.addresses import packet_size
 
-BY_LOCATION = "location"
+BY_LOCATION, BY_PLACE = "location", "place"
 
 
 def context_of_claim(item: Item[Any]) -> tuple[str, ...]:
     """The context that a claim, or a subnet, is for."""
     return (f"{item.metadata.namespace}/{item.object.spec.network_context.name}",)
+
+
+def _place_of(item: Item[Any]) -> str:
+    return (item.metadata.labels or {}).get(LABEL_LOCATION, "")
+
+
+def _underlay_of(item: Item[Any]) -> str:
+    return (item.metadata.annotations or {}).get(ANNOTATION_UNDERLAY_MTU, "")
 
 
 class ContextController:
@@ -48,18 +64,31 @@ class ContextController:
         self._bindings = informers.informer(NETWORK_BINDINGS)
         self._bindings.add_index(BY_CONTEXT, context_of_binding)
         self._locations = informers.informer(LOCATIONS)
+        self._nodes = informers.informer(NODES)
+        self._nodes.add_index(BY_PLACE, lambda item: (_place_of(item),))
+        self._nodes.on_change(self._node_changed)
         self._controller = context.controller("network-context", self.reconcile)
         self._controller.watches(self._known)
         self._controller.watches(self._known_claims, context_of_claim)
         self._controller.watches(self._bindings, context_of_binding)
-        self._controller.watches(self._locations, self._at)
+        self._controller.watches(self._locations, lambda item: self._at(item.metadata.name))
+        self._controller.awaits(self._nodes)
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._controller.run()
 
-    def _at(self, item: Item[Any]) -> list[str]:
-        return [each.key for each in self._known.indexed(BY_LOCATION, item.metadata.name)]
+    def _at(self, location: str) -> list[str]:
+        return [each.key for each in self._known.indexed(BY_LOCATION, location)]
+
+    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """Nodes change all the time; how much they carry, and where they are, hardly ever does."""
+        said = {(_place_of(item), _underlay_of(item)) for item in (old, new) if item is not None}
+        if len(said) == 1 and old is not None and new is not None:
+            return
+        for location, underlay in said:
+            for key in self._at(location) if underlay else ():
+                self._controller.queue.add(key)
 
     async def reconcile(self, key: str) -> None:
         """Bring one context in line."""
@@ -94,10 +123,11 @@ class ContextController:
         known = context.status or NetworkContextStatus()
         condition = self._condition(context)
         condition.observed_generation = context.metadata.generation
+        nodes = self._nodes.indexed(BY_PLACE, context.spec.location.name)
         return NetworkContextStatus(
             observed_generation=context.metadata.generation,
             conditions=with_condition(known.conditions, condition, self._clock.now()),
-            mtu=context.spec.mtu,
+            mtu=packet_size(context.spec.mtu, (item.object for item in nodes)),
         )
 
     def _condition(self, context: NetworkContext) -> Condition:

@@ -9,11 +9,12 @@ from tarmac.controllers.network.bindings import BindingController
 from tarmac.controllers.network.contexts import ContextController
 from tarmac.controllers.network.defaults import DefaultNetworks
 from tarmac.controllers.network.networks import NetworkController
+from tarmac.controllers.network.podbindings import PodBindings
 from tarmac.controllers.network.subnets import SubnetController
 
 
 class NetworkControllers:
-    """Five small loops that hand over to each other through the objects they write."""
+    """Small loops that hand over to each other through the objects they write."""
 
     def __init__(self, context: Context) -> None:
         self._parts = (
@@ -22,6 +23,7 @@ class NetworkControllers:
             BindingController(context),
             ContextController(context),
             SubnetController(context),
+            PodBindings(context),
         )
 
     async def run(self) -> None:

@@ -1,13 +1,19 @@
 """A Network called `default` in every namespace, made again when it is deleted.
 
-Namespaces of the system itself get none, nor does one whose annotation declines it.
+A namespace whose annotation declines it gets none. The system's own namespaces share one, which has another name: it is
+nobody's default.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tarmac.api.networking.names import ANNOTATION_DEFAULT_NETWORK, DEFAULT_NETWORK
+from tarmac.api.networking.names import (
+    ANNOTATION_DEFAULT_NETWORK,
+    DEFAULT_NETWORK,
+    INTERNAL_NETWORK,
+    SYSTEM_PREFIX,
+)
 from tarmac.api.networking.network import IPAM, Network, NetworkSpec
 from tarmac.api.shared import ObjectMeta
 from tarmac.api.status import AlreadyExists, Forbidden
@@ -16,8 +22,6 @@ from tarmac.client.targets import NAMESPACES
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.networks import MANAGER
 from tarmac.controllers.targets import NETWORKS
-
-SYSTEM = "kube-"
 
 
 class DefaultNetworks:
@@ -29,7 +33,7 @@ class DefaultNetworks:
         self._known = context.informers.informer(NETWORKS)
         self._controller = context.controller("default-network", self.reconcile)
         self._controller.watches(self._namespaces)
-        self._controller.watches(self._known, _namespace_of_default)
+        self._controller.watches(self._known, lambda item: (item.metadata.namespace,))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -38,26 +42,28 @@ class DefaultNetworks:
     async def reconcile(self, namespace: str) -> None:
         """Make the Network of one namespace if it is missing and wanted."""
         item = self._namespaces.cache.item(namespace)
-        if item is None or not _wants_network(item) or f"{namespace}/{DEFAULT_NETWORK}" in self._known.cache:
+        name = _wanted(item) if item is not None else ""
+        if not name or f"{namespace}/{name}" in self._known.cache:
             return
         try:
-            await self._networks.create(_default_network(namespace), manager=MANAGER)
+            await self._networks.create(_default_network(namespace, name), manager=MANAGER)
         except (AlreadyExists, Forbidden):
             return  # somebody was faster, or the namespace has begun to terminate
 
 
-def _wants_network(item: Item[Any]) -> bool:
+def _wanted(item: Item[Any]) -> str:
+    """The name of the Network that the namespace is to have; empty when it is to have none."""
     metadata = item.metadata
-    declined = (metadata.annotations or {}).get(ANNOTATION_DEFAULT_NETWORK) == "none"
-    return metadata.deletion_timestamp is None and not declined and not metadata.name.startswith(SYSTEM)
+    if metadata.deletion_timestamp is not None:
+        return ""
+    if metadata.name.startswith(SYSTEM_PREFIX):
+        namespace, _, name = INTERNAL_NETWORK.partition("/")
+        return name if metadata.name == namespace else ""
+    return "" if (metadata.annotations or {}).get(ANNOTATION_DEFAULT_NETWORK) == "none" else DEFAULT_NETWORK
 
 
-def _namespace_of_default(item: Item[Any]) -> tuple[str, ...]:
-    return (item.metadata.namespace,) if item.metadata.name == DEFAULT_NETWORK else ()
-
-
-def _default_network(namespace: str) -> Network:
+def _default_network(namespace: str, name: str) -> Network:
     return Network(
-        metadata=ObjectMeta(name=DEFAULT_NETWORK, namespace=namespace),
+        metadata=ObjectMeta(name=name, namespace=namespace),
         spec=NetworkSpec(ipam=IPAM("Auto"), ip_families=["IPv4", "IPv6"]),
     )

@@ -12,14 +12,17 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
+from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.base.log import log
 from tarmac.client.events import EventType, Recorder, Reference
 from tarmac.controllers.context import Context
 from tarmac.controllers.scheduler.backlog import Waiter
+from tarmac.controllers.scheduler.interfaces import PodInterfaces
 from tarmac.controllers.scheduler.state import State
 from tarmac.controllers.scheduler.writes import Bind, Explain, Writes
+from tarmac.decide import reasons
 from tarmac.decide.scheduling import Scheduler
-from tarmac.decide.verdict import Refusal
+from tarmac.decide.verdict import Refusal, Verdict
 
 AT_A_TIME = 32  # decisions between chances for everybody else
 LOOK_SECONDS = 0.5  # how soon a change reaches the pods that were set aside
@@ -36,6 +39,8 @@ class PodScheduler:
         self._recorder: Recorder = context.recorder
         self._state = state
         self._scheduler = Scheduler(state.cluster)
+        self._interfaces = PodInterfaces(context)
+        self._interfaces.subnets.on_change(state.surroundings_changed)
         self._writes = Writes(context.client, state, self._bound, self._failed)
         self._arrived = asyncio.Event()
         self._set_aside = asyncio.Event()
@@ -44,7 +49,7 @@ class PodScheduler:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        for informer in self._state.informers:
+        for informer in (*self._state.informers, *self._interfaces.informers):
             await informer.synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._writes.run())
@@ -98,8 +103,19 @@ class PodScheduler:
         if verdict.value is None:
             await self._refuse(waiter, verdict.refusals)
             return
-        self._state.place(read.value, verdict.value)
-        await self._writes.put(Bind(waiter, read.value, verdict.value))
+        interfaces = await self._interfaces_at(waiter, verdict.value)
+        if interfaces.value is not None:
+            self._state.place(read.value, verdict.value)
+            await self._writes.put(Bind(waiter, read.value, verdict.value, interfaces.value))
+        elif interfaces.refusals[0].reason != reasons.PROVISIONING_NETWORK:
+            await self._refuse(waiter, interfaces.refusals)
+        elif self._state.waits(waiter):
+            self._put_back(waiter)
+
+    async def _interfaces_at(self, waiter: Waiter, node: str) -> Verdict[str]:
+        pod = self._state.pods.cache.item(waiter.key)
+        assert pod is not None, "a pod that waits is in our copy"
+        return await self._interfaces.of(pod, self._state.cluster.nodes[node].node.labels.get(LABEL_LOCATION, ""))
 
     async def _refuse(self, waiter: Waiter, refusals: Sequence[Refusal]) -> None:
         self._state.backlog.set_aside(waiter, self._clock.monotonic())

@@ -39,12 +39,12 @@ class State:
         self._classes = informers.informer(RUNTIME_CLASSES)
         self._schedulers = schedulers
         self._demands = Demands()
-        self._nudges = 0  # changes of disks and runtimes
+        self._nudges = 0  # changes of disks, runtimes and networks
         self._arrivals = 0  # pods that came to a node
         self._nodes.on_change(self._node_changed)
         self.pods.on_change(self._pod_changed)
         for informer in (self._classes, self.disks.claims, self.disks.volumes):
-            informer.on_change(self._surroundings_changed)
+            informer.on_change(self.surroundings_changed)
 
     @property
     def informers(self) -> tuple[Informer[Any], ...]:
@@ -121,6 +121,6 @@ class State:
             return
         self.cluster.set_node(node_of(_decode(new.raw)))
 
-    def _surroundings_changed(self, _old: Item[Any] | None, _new: Item[Any] | None) -> None:
-        """A disk or a runtime that some pod may have waited for."""
+    def surroundings_changed(self, _old: Item[Any] | None, _new: Item[Any] | None) -> None:
+        """A disk, a runtime or a network that some pod may have waited for."""
         self._nudges += 1

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import msgspec
 
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.status import ApiError
 from tarmac.base.clock import rfc3339
 from tarmac.base.log import log
@@ -38,6 +39,7 @@ class Bind:
     waiter: Waiter
     pod: Pod
     node: str
+    interfaces: str = ""  # as the annotation says them; empty: nothing to say
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class Writes:
             for claim in job.waiter.claims:
                 await self._state.disks.place(pod.namespace, claim, job.node)
             path = PODS.path(pod.namespace, pod.name, "binding")
-            await self._client.call("POST", path, body=_binding(pod, job.node))
+            await self._client.call("POST", path, body=_binding(job))
         except NotLeader:
             raise
         except (ApiError, ClientError) as error:
@@ -143,9 +145,12 @@ class Writes:
             _log.debug("condition not written", pod=job.key, why=str(error))
 
 
-def _binding(pod: Pod, node: str) -> bytes:
+def _binding(job: Bind) -> bytes:
     """Names and uids need no escaping: the server has checked them."""
+    pod, annotations = job.pod, ""
+    if job.interfaces:
+        annotations = f',"annotations":{{"{ANNOTATION_INTERFACES}":{encode(job.interfaces).decode()}}}'
     return (
         f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{pod.name}","namespace":"{pod.namespace}",'
-        f'"uid":"{pod.uid}"}},"target":{{"apiVersion":"v1","kind":"Node","name":"{node}"}}}}'
+        f'"uid":"{pod.uid}"{annotations}}},"target":{{"apiVersion":"v1","kind":"Node","name":"{job.node}"}}}}'
     ).encode()

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from tarmac.decide.addresses.interfaces import Assignment, assign, mac_address, release
 from tarmac.decide.addresses.numbers import Numbers, allocate_vni
+from tarmac.decide.addresses.packets import packet_size
 from tarmac.decide.addresses.pool import Pool
+from tarmac.decide.addresses.routes import routes_of
 from tarmac.decide.addresses.subnets import carve, default_range, subnet_prefix
 
 __all__ = [
@@ -22,6 +24,8 @@ __all__ = [
     "carve",
     "default_range",
     "mac_address",
+    "packet_size",
     "release",
+    "routes_of",
     "subnet_prefix",
 ]

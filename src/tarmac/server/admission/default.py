@@ -13,6 +13,7 @@ from tarmac.server.admission.certificates import (
 )
 from tarmac.server.admission.chain import Chain, Plugin
 from tarmac.server.admission.instances import InstanceCreation
+from tarmac.server.admission.interfaces import InterfaceHolding
 from tarmac.server.admission.limitranges import LimitRanger
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.admission.noderestriction import NodeRestriction
@@ -60,6 +61,7 @@ def default_plugins(
         CertificateSubjectRestriction(),
         RbacEscalation(authorizer),
         InstanceCreation(),
+        InterfaceHolding(reader),
         WorkloadReferences(authorizer),
         ServiceAddresses(reader, randomness),
         ResourceQuotas(reader, quotas),

@@ -1,0 +1,68 @@
+"""Takes back the bindings that the scheduler made for plain Pods, which no deployment owns.
+
+One stays for as long as its Network and its place do, whether Pods come and go or not: it is small, and the next Pod
+starts the sooner. It goes with its Location; and once its Network is being deleted, when no address of it is in use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.api.networking.names import LABEL_BOUND_FOR
+from tarmac.api.networking.network import NetworkBinding
+from tarmac.client.cache import Item
+from tarmac.client.controller import RetryAfter
+from tarmac.controllers.context import Context
+from tarmac.controllers.network.networks import BY_NETWORK, network_key, network_of_binding
+from tarmac.controllers.targets import LOCATIONS, NETWORK_BINDINGS, NETWORKS
+
+LOOK_AGAIN_SECONDS = 5.0  # while addresses are still in use
+BY_LOCATION = "location"
+
+
+class PodBindings:
+    """Reconciles by the binding's key."""
+
+    def __init__(self, context: Context) -> None:
+        informers = context.informers
+        self._bindings = context.client.resource(NETWORK_BINDINGS)
+        self._addresses = context.addresses
+        self._known = informers.informer(NETWORK_BINDINGS)
+        self._known.add_index(BY_NETWORK, network_of_binding)
+        self._known.add_index(BY_LOCATION, lambda item: (item.object.spec.location.name,))
+        self._networks = informers.informer(NETWORKS)
+        self._locations = informers.informer(LOCATIONS)
+        self._controller = context.controller("pod-network-binding", self.reconcile)
+        self._controller.watches(self._known, lambda item: (item.key,) if _is_for_pods(item) else ())
+        self._controller.watches(self._networks, lambda item: self._concerned(BY_NETWORK, item.key))
+        self._controller.watches(self._locations, lambda item: self._concerned(BY_LOCATION, item.metadata.name))
+        for informer in self._addresses.informers:
+            self._controller.awaits(informer)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    def _concerned(self, index: str, value: str) -> list[str]:
+        return [item.key for item in self._known.indexed(index, value) if _is_for_pods(item)]
+
+    async def reconcile(self, key: str) -> RetryAfter | None:
+        """Remove one binding when it has had its time."""
+        binding = self._known.get(key)
+        if binding is None or binding.metadata.deletion_timestamp is not None:
+            return None
+        if binding.spec.location.name in self._locations.cache and not self._network_goes(binding):
+            return None
+        if self._addresses.uses(network_key(binding)) and binding.spec.location.name in self._locations.cache:
+            return RetryAfter(LOOK_AGAIN_SECONDS)
+        metadata = binding.metadata
+        await self._bindings.delete(metadata.name, metadata.namespace, uid=metadata.uid)
+        return None
+
+    def _network_goes(self, binding: NetworkBinding) -> bool:
+        network = self._networks.get(network_key(binding))
+        return network is None or network.metadata.deletion_timestamp is not None
+
+
+def _is_for_pods(item: Item[Any]) -> bool:
+    return LABEL_BOUND_FOR in (item.metadata.labels or {})

@@ -1,0 +1,132 @@
+"""The interface of a plain Pod, given when its node is known and written together with the binding.
+
+A Pod that no Instance stands behind gets `eth0` on the `default` Network of its namespace, in the system's own
+namespaces on an internal one. The network must be usable at the node's place, so the first Pod there asks for it with a
+NetworkBinding and waits a moment. Pods in the host's namespace need none, nor do Pods that bring theirs along. A node
+without a Location is not one of our networks' places: whatever network it has is its own affair.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.api.networking.interfaces import encode_interfaces
+from tarmac.api.networking.names import (
+    ANNOTATION_DEFAULT_NETWORK,
+    ANNOTATION_INTERFACES,
+    DEFAULT_NETWORK,
+    INTERNAL_NETWORK,
+    LABEL_BOUND_FOR,
+    SYSTEM_PREFIX,
+    context_name,
+)
+from tarmac.api.networking.network import Network, NetworkBinding, NetworkBindingSpec, NetworkRef
+from tarmac.api.shared import LocationReference, ObjectMeta
+from tarmac.api.status import AlreadyExists
+from tarmac.client.cache import Item
+from tarmac.client.targets import NAMESPACES
+from tarmac.controllers.addressbook import pod_holder
+from tarmac.controllers.attaching import Attaching
+from tarmac.controllers.conditions import find
+from tarmac.controllers.context import Context
+from tarmac.controllers.targets import NETWORK_BINDINGS
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal, Verdict
+
+MANAGER = "tarmac-scheduler"
+INTERFACE = "eth0"
+_NONE = encode_interfaces(())
+
+
+class _Metadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    host_network: bool = False
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+
+
+_read = msgspec.json.Decoder(_Pod).decode
+
+
+class PodInterfaces:
+    """Where plain Pods get theirs from. Without the controller of networks beside it, nobody gets any."""
+
+    def __init__(self, context: Context) -> None:
+        informers = context.informers
+        self._enabled = "network" in context.running
+        self._addresses = context.addresses
+        self._attaching = Attaching(informers)
+        self._namespaces = informers.informer(NAMESPACES)
+        self._known_bindings = informers.informer(NETWORK_BINDINGS)
+        self._bindings = context.client.resource(NETWORK_BINDINGS)
+        own = (*self._attaching.informers, self._namespaces, self._known_bindings, *self._addresses.informers)
+        self.informers = own if self._enabled else ()
+        self.subnets = self._attaching.subnets
+
+    async def of(self, pod: Item[Any], location: str) -> Verdict[str]:
+        """What the binding says about the Pod's interfaces; empty when it says nothing."""
+        facts = _read(pod.raw)
+        if not self._enabled or not location or facts.spec.host_network:
+            return Verdict("")
+        if ANNOTATION_INTERFACES in (facts.metadata.annotations or {}):
+            return Verdict("")
+        namespace = pod.metadata.namespace
+        network = self._attaching.networks.get(network_for(namespace))
+        if network is None or network.metadata.deletion_timestamp is not None:
+            return Verdict(_NONE) if self._declines(namespace) else _no_network(network_for(namespace))
+        return await self._attach(pod.key, network, location)
+
+    async def _attach(self, key: str, network: Network, location: str) -> Verdict[str]:
+        own = network.metadata
+        context = self._attaching.contexts.get(f"{own.namespace}/{context_name(own.name, location)}")
+        families = network.spec.ip_families
+        found = self._attaching.attachment(INTERFACE, network, context, families) if context else None
+        if found is None:
+            return await self._ask_for(network, location)
+        verdict = self._addresses.assign(pod_holder(key), self._attaching.leading([found]))
+        return Verdict(None, verdict.refusals) if verdict.value is None else Verdict(encode_interfaces(verdict.value))
+
+    async def _ask_for(self, network: Network, location: str) -> Verdict[str]:
+        """Have the network made at the place; why it is not there yet, or never will be."""
+        own = network.metadata
+        name = f"pods-{context_name(own.name, location)}"
+        binding = self._known_bindings.get(f"{own.namespace}/{name}")
+        if binding is None:
+            await self._bind(name, network, location)
+        said = find(binding.status.conditions, "Ready") if binding is not None and binding.status else None
+        if said is not None and reasons.priority(said.reason) > reasons.priority(reasons.PROVISIONING_NETWORK):
+            return Verdict(None, (Refusal(said.reason, said.message, rule="network"),))
+        return Verdict(None, (Refusal(reasons.PROVISIONING_NETWORK, "Network is being provisioned", rule="network"),))
+
+    async def _bind(self, name: str, network: Network, location: str) -> None:
+        namespace = network.metadata.namespace
+        binding = NetworkBinding(
+            metadata=ObjectMeta(name=name, namespace=namespace, labels={LABEL_BOUND_FOR: "pods"}),
+            spec=NetworkBindingSpec(NetworkRef(network.metadata.name, namespace), LocationReference(location)),
+        )
+        try:
+            await self._bindings.create(binding, manager=MANAGER)
+        except AlreadyExists:
+            return
+
+    def _declines(self, namespace: str) -> bool:
+        item = self._namespaces.cache.item(namespace)
+        return item is not None and (item.metadata.annotations or {}).get(ANNOTATION_DEFAULT_NETWORK) == "none"
+
+
+def network_for(namespace: str) -> str:
+    """The Network of a namespace's plain Pods."""
+    return INTERNAL_NETWORK if namespace.startswith(SYSTEM_PREFIX) else f"{namespace}/{DEFAULT_NETWORK}"
+
+
+def _no_network(key: str) -> Verdict[str]:
+    message, change = f"Network {key} does not exist.", f"Create Network {key}."
+    return Verdict(None, (Refusal(reasons.NETWORK_NOT_FOUND, message, rule="network", change=change),))

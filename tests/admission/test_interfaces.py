@@ -1,0 +1,60 @@
+"""Nobody but the controllers says which networks a Pod is on, and nobody says it twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.status import Forbidden
+from tarmac.server.security.users import User
+from tests.admission.world import World, pod
+
+CONTROLLER = User("system:kube-controller-manager")
+REMOTE = User("alice", groups=("system:tarmac:controllers",))
+NODE = User("system:node:n", groups=("system:nodes",))
+
+
+def holding(text: str | None) -> dict[str, Any]:
+    made = pod(nodeName="n")
+    made["metadata"]["annotations"] = {ANNOTATION_INTERFACES: text} if text is not None else {}
+    return made
+
+
+async def test_a_user_cannot_join_a_network_by_writing_it_on_a_pod(world: World) -> None:
+    with pytest.raises(Forbidden, match="set by the controllers only"):
+        world.admit("pods", holding("[]"))
+    world.admit("pods", holding("[]"), user=CONTROLLER)
+    world.admit("pods", holding("[]"), user=REMOTE)
+    world.admit("pods", holding(None))
+
+
+@pytest.mark.parametrize("subresource", ["", "status", "ephemeralcontainers"])
+@pytest.mark.parametrize("new", ['[{"name":"eth1"}]', None])
+async def test_it_never_changes(world: World, subresource: str, new: str | None) -> None:
+    user = NODE if subresource == "status" else CONTROLLER
+    with pytest.raises(Forbidden, match="cannot be changed once it is set"):
+        world.admit("pods", holding(new), old=holding("[]"), subresource=subresource, operation="UPDATE", user=user)
+    world.admit("pods", holding("[]"), old=holding("[]"), subresource=subresource, operation="UPDATE", user=user)
+
+
+async def test_a_binding_may_say_it_for_a_pod_that_has_none(world: World) -> None:
+    def bind(text: str | None, user: User, name: str = "p") -> None:
+        metadata: dict[str, Any] = {"name": name, "namespace": "default"}
+        if text is not None:
+            metadata["annotations"] = {ANNOTATION_INTERFACES: text}
+        obj = {"metadata": metadata, "target": {"kind": "Node", "name": "n"}}
+        world.admit("pods", obj, subresource="binding", user=user)
+
+    await world.put("pods", pod())
+    bind("[]", CONTROLLER)
+    bind(None, User("some-scheduler"))
+    with pytest.raises(Forbidden, match="set by the controllers only"):
+        bind("[]", User("some-scheduler"))
+    given = holding('[{"name":"eth0"}]')
+    given["metadata"]["name"] = "q"
+    await world.put("pods", given)
+    with pytest.raises(Forbidden, match="cannot be changed"):
+        bind("[]", CONTROLLER, "q")
+    bind(None, CONTROLLER, "q")
