@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,34 @@ async def _next(client: Client, number: int) -> int:
 
 def _value(item: Item[Json] | None) -> int:
     return -1 if item is None else int(item.object["data"]["n"])
+
+
+def test_connections_dropped_in_the_middle_are_closed_when_the_transport_is(tmp_path: Path) -> None:
+    """The loop may end right after: a server that is slow to say farewell must not cost a file descriptor."""
+
+    async def drop_watches_of(server: TarmacProcess) -> None:
+        transport = HttpTransport(load(str(server.kubeconfig)).http)
+        begun: list[str] = []
+
+        async def watch() -> None:
+            async with transport.stream("GET", "/api/v1/namespaces", "watch=true") as reply:
+                async for _chunk in reply.chunks:
+                    begun.append("here")
+
+        watches = [asyncio.create_task(watch()) for _ in range(20)]
+        while len(begun) < len(watches):
+            await asyncio.sleep(0.01)
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            for task in watches:
+                task.cancel()
+            await asyncio.gather(*watches, return_exceptions=True)
+            asyncio.get_running_loop().call_later(0.3, os.kill, server.pid, signal.SIGCONT)
+            await transport.close()
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+
+    with TarmacProcess(tmp_path / "data") as server:
+        before = len(os.listdir("/proc/self/fd"))
+        asyncio.run(drop_watches_of(server))
+        assert len(os.listdir("/proc/self/fd")) == before

@@ -7,12 +7,14 @@ file is read again after a minute, because service-account tokens rotate under t
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -23,6 +25,7 @@ from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
 
 TOKEN_LIFE = 60.0
 READ_SIZE = 1 << 18
+FAREWELL = 2.0  # seconds that closing connections are waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,9 @@ class HttpTransport:
         self._clock = clock or SystemClock()
         self._base = config.url.rstrip("/")
         context = tls_context(config) if self._base.startswith("https") else False
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=context),
+            connector=aiohttp.TCPConnector(limit=0, ssl=context, socket_factory=self._socket),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
             headers={
                 "user-agent": config.user_agent,
@@ -118,8 +122,21 @@ class HttpTransport:
         return raw
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection.
+
+        One that was dropped in the middle of something still takes leave of the server in the manner of TLS; a loop
+        that ended before would leave its socket open.
+        """
         await self._session.close()
+        until = asyncio.get_running_loop().time() + FAREWELL
+        # nothing tells of a socket's end
+        while any(made.fileno() >= 0 for made in self._sockets) and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
 
     def _open(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
