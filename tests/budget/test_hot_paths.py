@@ -58,6 +58,12 @@ class Sink:
     def close(self) -> None:
         pass
 
+    def abort(self) -> None:
+        self.close()
+
+    async def drained(self) -> None:
+        pass
+
     @property
     def buffered(self) -> int:
         return 0

@@ -101,6 +101,12 @@ class Watching:
             self.closed = True
             self.end()
 
+    def abort(self) -> None:
+        self.close()
+
+    async def drained(self) -> None:
+        pass
+
     @property
     def buffered(self) -> int:
         return 0

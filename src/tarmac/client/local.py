@@ -5,7 +5,8 @@ passes authorization, admission and audit like any other. Handlers answer at onc
 either a `body` or a `start` that takes the sending side of a stream.
 
 A stream's sending side is a bounded buffer in this process: the server writes synchronously, the reader takes what is
-there. A reader that falls further behind than the bound is cut off, exactly as over a socket, and resumes from the last
+there. What a watch tells is handed over as notices, with the very bytes the store holds, neither encoded nor decoded.
+A reader that falls further behind than the bound is cut off, exactly as over a socket, and resumes from the last
 resource version it saw.
 """
 
@@ -14,13 +15,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 from urllib.parse import unquote
 
 from tarmac.client.errors import Disconnected, RequestTimeout
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
+from tarmac.client.transport import NO_HEADERS, Notice, Reply, StreamReply
 
 STREAM_BOUND = 64 << 20
 
@@ -31,6 +32,16 @@ class LocalChunk(Protocol):
     @property
     def data(self) -> bytes:
         """The bytes, without any framing."""
+        ...
+
+    @property
+    def notices(self) -> Sequence[Notice]:
+        """The events that it tells of, if that is what it does."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How much it holds, roughly."""
         ...
 
 
@@ -47,6 +58,14 @@ class LocalSink(Protocol):
 
     def close(self) -> None:
         """End in an orderly way."""
+        ...
+
+    def abort(self) -> None:
+        """End so that the reader knows that something is missing."""
+        ...
+
+    async def drained(self) -> None:
+        """Wait until the reader has taken what there is."""
         ...
 
     @property
@@ -70,22 +89,13 @@ class LocalAnswer(Protocol):
 
 
 Handle = Callable[[str, str, str, Mapping[str, str], bytes], "LocalAnswer | Awaitable[LocalAnswer]"]
-Share = Callable[[str, str, str, bytes], bytes]
-
-
-def _keep(_group: str, _plural: str, _key: str, raw: bytes) -> bytes:
-    return raw
 
 
 class LocalTransport:
-    """Calls `handle(method, path, query, headers, body)` on the running loop.
+    """Calls `handle(method, path, query, headers, body)` on the running loop."""
 
-    `share(group, plural, key, raw)` may return the store's own bytes for an object that is equal to them.
-    """
-
-    def __init__(self, handle: Handle, share: Share = _keep) -> None:
+    def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self.shared = share
 
     async def request(
         self,
@@ -134,51 +144,65 @@ class LocalTransport:
 class _Sink:
     """The buffer between the server's writes and the reader."""
 
-    __slots__ = ("_chunks", "_cut", "_ended", "_size", "_waiter")
+    __slots__ = ("_chunks", "_cut", "_empty", "_ended", "_size", "_waiter")
 
     def __init__(self) -> None:
-        self._chunks: deque[bytes] = deque()
+        self._chunks: deque[tuple[int, bytes | Sequence[Notice]]] = deque()
         self._size = 0
         self._ended = False
         self._cut = False
         self._waiter: asyncio.Future[None] | None = None
+        self._empty = asyncio.Event()
 
     @property
     def buffered(self) -> int:
         return self._size
 
     def write(self, data: bytes) -> bool:
-        if self._ended:
-            return False
-        self._size += len(data)
-        if self._size > STREAM_BOUND:
-            self._cut = True
-            self._chunks.clear()
-            self.close()
-            return False
-        self._chunks.append(data)
-        self._wake()
-        return True
+        return self._put(len(data), data)
 
     def write_chunk(self, chunk: LocalChunk) -> bool:
-        return self.write(chunk.data)
+        return self._put(chunk.size, chunk.notices or chunk.data)
+
+    def _put(self, size: int, chunk: bytes | Sequence[Notice]) -> bool:
+        if self._ended:
+            return False
+        self._size += size
+        if self._size > STREAM_BOUND:
+            self.abort()
+            return False
+        self._chunks.append((size, chunk))
+        self._wake()
+        return True
 
     def close(self) -> None:
         self._ended = True
         self._wake()
+        self._empty.set()
+
+    def abort(self) -> None:
+        self._cut = True
+        self._chunks.clear()
+        self.close()
+
+    async def drained(self) -> None:
+        if self._chunks and not self._ended:
+            self._empty.clear()
+            await self._empty.wait()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncIterator[bytes | Sequence[Notice]]:
         while True:
             while self._chunks:
-                chunk = self._chunks.popleft()
-                self._size -= len(chunk)
+                size, chunk = self._chunks.popleft()
+                self._size -= size
                 yield chunk
+            self._empty.set()
             if self._cut:
-                raise Disconnected("cut off: more changes are waiting than the buffer may hold")
+                raise Disconnected("cut off: the server broke off, or was further ahead than the buffer may hold")
             if self._ended:
                 return
             self._waiter = asyncio.get_running_loop().create_future()
@@ -199,5 +223,5 @@ def _lower(headers: list[tuple[str, str]] | None) -> Mapping[str, str]:
     return {name.lower(): value for name, value in headers} if headers else NO_HEADERS
 
 
-async def _once(body: bytes) -> AsyncIterator[bytes]:
+async def _once(body: bytes) -> AsyncIterator[bytes | Sequence[Notice]]:
     yield body

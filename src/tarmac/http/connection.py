@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
         self._reader.ready.clear()
         self._slices = None
         if self._stream is not None:
-            self._stream.lost()
+            self._stream.abort()
         self._abandon_task()
         if self._shared.stopping:
             self._shared.settle()
@@ -113,12 +113,12 @@ class Connection(asyncio.Protocol):
         self._paused = True
         self._write_since = self._shared.loop.time()
         if self._stream is not None:
-            self._stream.paused = True
+            self._stream.pause(True)
 
     def resume_writing(self) -> None:
         self._paused = False
         if self._stream is not None:
-            self._stream.paused = False
+            self._stream.pause(False)
         elif self._slices is not None:
             self._send_slices()
         else:
@@ -259,13 +259,13 @@ class Connection(asyncio.Protocol):
         stream = ConnectionStream(
             self._transport, self._shared.limits.stream_buffer, not reader.http10, self._stream_over
         )
-        stream.paused = self._paused
+        stream.pause(self._paused)
         self._stream = stream
         try:
             stream.started(answer.start(stream))
         except Exception as error:
             _log.error("stream could not start", error=repr(error))
-            stream.lost()
+            stream.abort()
 
     def _stream_over(self, orderly: bool) -> None:
         self._stream = None

@@ -91,14 +91,52 @@ class Response:
         self.headers = headers
 
 
+class Notice:
+    """One event of a watch for readers in this process, who take the object as it is stored instead of a line of text.
+
+    `memo` is theirs: what the first of them has made of the event, the others need not make again.
+    """
+
+    __slots__ = ("memo", "raw", "type")
+
+    def __init__(self, type: str, raw: bytes) -> None:
+        self.type = type
+        self.raw = raw
+        self.memo: Any = None
+
+
 class Chunk:
-    """A piece of a streamed answer that many streams send: framed once, shared by all of them."""
+    """A piece of a streamed answer that many streams send: rendered and framed once, when one of them wants bytes.
 
-    __slots__ = ("data", "framed")
+    One that tells of events may carry them as `notices` too; whoever takes these causes no rendering.
+    """
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.framed = b"%x\r\n%b\r\n" % (len(data), data)  # HTTP/1.1 chunked transfer coding
+    __slots__ = ("_data", "_framed", "_render", "notices")
+
+    def __init__(self, data: bytes | Callable[[], bytes], notices: Sequence[Notice] = ()) -> None:
+        self._data, self._render = (data, None) if isinstance(data, bytes) else (b"", data)
+        self._framed = b""
+        self.notices = notices
+
+    @property
+    def data(self) -> bytes:
+        """The bytes, without any framing."""
+        if self._render is not None:
+            self._data, self._render = self._render(), None
+        return self._data
+
+    @property
+    def framed(self) -> bytes:
+        """The bytes in HTTP/1.1 chunked transfer coding."""
+        if not self._framed:
+            data = self.data
+            self._framed = b"%x\r\n%b\r\n" % (len(data), data)
+        return self._framed
+
+    @property
+    def size(self) -> int:
+        """How much it holds, roughly."""
+        return sum([len(notice.raw) for notice in self.notices]) if self.notices else len(self.data)
 
 
 class Stream(Protocol):
@@ -114,6 +152,14 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """End the answer in an orderly way."""
+        ...
+
+    def abort(self) -> None:
+        """End it so that the client knows that something is missing."""
+        ...
+
+    async def drained(self) -> None:
+        """Wait until more is welcome: for producers that can wait. Those that cannot are cut off when too far ahead."""
         ...
 
     @property

@@ -7,16 +7,19 @@ cuts off a client that reads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
+from tarmac.base.log import log
 from tarmac.http.heads import LAST_CHUNK
-from tarmac.http.messages import Chunk
+from tarmac.http.messages import Chunk, Stream, StreamResponse
+
+_log = log("http")
 
 
 class ConnectionStream:
-    """Implements `messages.Stream`. `paused` is set by the connection while the transport is backed up."""
+    """Implements `messages.Stream`. `pause` is called by the connection when the transport is backed up, and after."""
 
-    __slots__ = ("_chunked", "_limit", "_on_end", "_over", "_transport", "on_cancel", "paused")
+    __slots__ = ("_chunked", "_limit", "_on_end", "_over", "_paused", "_transport", "_waiting", "on_cancel")
 
     def __init__(self, transport: asyncio.Transport, limit: int, chunked: bool, on_end: Callable[[bool], None]) -> None:
         self._transport = transport
@@ -24,7 +27,8 @@ class ConnectionStream:
         self._chunked = chunked
         self._on_end = on_end  # tells the connection, with whether the end was orderly
         self._over = False
-        self.paused = False
+        self._paused = False
+        self._waiting: asyncio.Future[None] | None = None
         self.on_cancel: Callable[[], None] | None = None  # tells the producer
 
     def write(self, data: bytes) -> bool:
@@ -42,7 +46,7 @@ class ConnectionStream:
     def _send(self, framed: bytes) -> bool:
         if self._over:
             return False
-        if self.paused and self._transport.get_write_buffer_size() > self._limit:
+        if self._paused and self._transport.get_write_buffer_size() > self._limit:
             self._finish(orderly=False)
             return False
         self._transport.write(framed)
@@ -55,13 +59,31 @@ class ConnectionStream:
                 self._transport.write(LAST_CHUNK)
             self._finish(orderly=True)
 
-    def lost(self) -> None:
-        """The client has gone."""
+    def abort(self) -> None:
+        """End in disorder, or take note that the client has gone."""
         if not self._over:
             self._finish(orderly=False)
 
+    def pause(self, paused: bool) -> None:
+        """Whether the transport is backed up."""
+        self._paused = paused
+        if not paused:
+            self._wake()
+
+    async def drained(self) -> None:
+        """One producer may wait."""
+        if self._paused and not self._over:
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
     def _finish(self, orderly: bool) -> None:
         self._over = True
+        self._wake()
         cancel, self.on_cancel = self.on_cancel, None
         if cancel is not None:
             cancel()
@@ -78,3 +100,35 @@ class ConnectionStream:
     def buffered(self) -> int:
         """Bytes not yet taken by the kernel."""
         return 0 if self._over else self._transport.get_write_buffer_size()
+
+
+def pulled(
+    chunks: AsyncIterator[bytes],
+    status: int = 200,
+    content_type: str = "application/json",
+    headers: list[tuple[str, str]] | None = None,
+) -> StreamResponse:
+    """An answer that is made as fast as the client takes it. An error in the making aborts it."""
+
+    def start(stream: Stream) -> Callable[[], None]:
+        task = asyncio.ensure_future(_pull(chunks, stream))
+
+        def stop() -> None:
+            task.cancel()
+
+        return stop
+
+    return StreamResponse(start, status, content_type, headers)
+
+
+async def _pull(chunks: AsyncIterator[bytes], stream: Stream) -> None:
+    try:
+        async for chunk in chunks:
+            if not stream.write(chunk):
+                return
+            await stream.drained()
+    except Exception as error:
+        _log.warning("answer broken off", error=repr(error))
+        stream.abort()
+    else:
+        stream.close()
