@@ -1,0 +1,118 @@
+"""From a container's spec to what the runtime is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.agent.containers.mounts import HOSTS, volume_devices, volume_mounts
+from tarmac.agent.containers.notes import container_notes
+from tarmac.agent.containers.paths import PodPaths
+from tarmac.agent.containers.resources import container_resources
+from tarmac.agent.containers.security import container_security
+from tarmac.agent.environment.expansion import expand
+from tarmac.agent.environment.hosts import hosts_file, write_hosts_file
+from tarmac.agent.environment.variables import Surroundings, environment
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.pods.settings import PodSettings
+from tarmac.api.schema import JsonObject
+from tarmac.runtimes.interface import ContainerConfig, Image, Mount
+from tarmac.volumes.interface import MountedVolume, Sources, Volumes
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A container to be made: whose, which, from what, and where."""
+
+    pod: Pod
+    container: JsonObject
+    attempt: int
+    image: Image
+    volumes: Mapping[str, MountedVolume]
+    surroundings: Surroundings
+    memory_capacity: int
+    recursive_read_only: bool = False
+    target: str = ""  # id of the container whose processes it sees
+
+
+class ContainerConfigs:
+    """Makes configurations, and the files on the node that they mount."""
+
+    def __init__(self, settings: PodSettings, paths: PodPaths, volumes: Volumes, sources: Sources) -> None:
+        self._settings = settings
+        self._paths = paths
+        self._volumes = volumes
+        self._sources = sources
+
+    async def config(self, wanted: Wanted) -> ContainerConfig:
+        """Raises ConfigMissing, SecurityRefused and OSError."""
+        pod, container = wanted.pod, wanted.container
+        security = container_security(
+            pod,
+            container,
+            wanted.image,
+            self._settings.root_dir / "seccomp",
+            seccomp_default=self._settings.seccomp_default,
+            target=wanted.target,
+        )
+        envs = await environment(pod, container, self._sources, wanted.surroundings)
+        known = dict(envs)
+        mounts = await self._mounts(wanted, known)
+        return ContainerConfig(
+            name=container["name"],
+            attempt=wanted.attempt,
+            image=wanted.image.id,
+            image_name=container["image"],
+            command=tuple(expand(each, known) for each in container.get("command") or ()),
+            args=tuple(expand(each, known) for each in container.get("args") or ()),
+            working_dir=container.get("workingDir") or "",
+            envs=envs,
+            mounts=tuple(mounts),
+            devices=tuple(volume_devices(container, wanted.volumes)),
+            annotations=container_notes(pod, container, wanted.attempt),
+            log_path=f"{container['name']}/{wanted.attempt}.log",
+            stdin=bool(container.get("stdin")),
+            stdin_once=bool(container.get("stdinOnce")),
+            tty=bool(container.get("tty")),
+            stop_signal=(container.get("lifecycle") or {}).get("stopSignal") or "",
+            resources=container_resources(pod, container, wanted.memory_capacity),
+            security=security,
+        )
+
+    async def _mounts(self, wanted: Wanted, variables: Mapping[str, str]) -> list[Mount]:
+        pod, container = wanted.pod, wanted.container
+        mounts = await volume_mounts(
+            pod,
+            container,
+            wanted.volumes,
+            self._volumes,
+            variables,
+            recursive_read_only=wanted.recursive_read_only,
+        )
+        return [*mounts, *self._own_files(wanted, {each.container_path for each in mounts})]
+
+    def _own_files(self, wanted: Wanted, taken: Set[str]) -> list[Mount]:
+        """The log folder, the hosts file and the file for a last message, unless a volume is mounted there."""
+        pod, container = wanted.pod, wanted.container
+        name = container["name"]
+        mounts: list[Mount] = []
+        self._paths.container_logs(pod, name).mkdir(parents=True, exist_ok=True)
+        addresses = wanted.surroundings.pod_addresses
+        if HOSTS not in taken and (addresses or pod.host_network):
+            path = self._paths.hosts(pod.uid)
+            write_hosts_file(path, hosts_file(pod, addresses, self._settings.cluster_domain))
+            mounts.append(Mount(HOSTS, str(path)))
+        message = container.get("terminationMessagePath")
+        if message and message not in taken:
+            path = self._paths.termination_message(pod.uid, name, wanted.attempt)
+            _empty_for_everyone(path)
+            mounts.append(Mount(message, str(path)))
+        return mounts
+
+
+def _empty_for_everyone(path: Path) -> None:
+    """The container may run as any user: its file must be writable for all of them, its folder for none."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+    path.write_bytes(b"")
+    path.chmod(0o666)

@@ -1,0 +1,172 @@
+"""Having a container's image: look, pull in the background, and wait longer after each failure.
+
+`ensure` never waits for a registry: it says that the image is here, that it is being pulled (the pod is woken when
+that is over), or why it cannot be had and when to ask again. So a slow registry never keeps a pod from being looked
+after. At most so many pulls run at once on the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tarmac.agent.containers.credentials import credentials_for, with_tag
+from tarmac.agent.pods.backoff import BackOffs
+from tarmac.agent.pods.pod import Pod
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.base.duration import format_duration
+from tarmac.client.events import Recorder
+from tarmac.runtimes.interface import Image, ImageRefused, Runtime, RuntimeFault
+from tarmac.volumes.interface import Sources
+
+ERROR_SHOWN = 5.0
+"""How long a failed pull is told as what it is, before it is told as a back-off."""
+
+
+class Pulling:
+    """Not here yet, but on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Why it cannot be had, and when to ask again (Unix seconds)."""
+
+    reason: str
+    message: str
+    ask_again: float
+
+
+Outcome = Image | Pulling | Unavailable
+_PULLING = Pulling()
+
+
+class Images:
+    """The images that this node's pods need."""
+
+    def __init__(self, runtime: Runtime, sources: Sources, recorder: Recorder, clock: Clock, parallel: int) -> None:
+        self._runtime = runtime
+        self._sources = sources
+        self._recorder = recorder
+        self._clock = clock
+        self._slots = asyncio.Semaphore(max(1, parallel))
+        self._pulls: dict[str, asyncio.Task[None]] = {}
+        self._results: dict[str, Image | Unavailable] = {}
+        self._errors: dict[str, tuple[float, str]] = {}  # when a pull failed, and why
+        self._back_offs = BackOffs()
+
+    async def ensure(self, pod: Pod, container: JsonObject, wake: Callable[[], None]) -> Outcome:
+        """Have the image, or start to. Raises RuntimeFault when the runtime does not answer."""
+        name = container["image"]
+        key = f"{pod.uid}_{name}"
+        if key in self._pulls:
+            return _PULLING
+        if key in self._results:
+            return self._results.pop(key)
+        policy = container.get("imagePullPolicy") or "IfNotPresent"
+        if policy != "Always":
+            image = await self._runtime.image(with_tag(name))
+            if image is not None:
+                self._tell(
+                    pod,
+                    container,
+                    "Pulled",
+                    f'Container image "{name}" already present on machine and can be accessed by the pod',
+                )
+                return image
+        if policy == "Never":
+            message = f'Container image "{name}" is not present with pull policy of Never'
+            self._warn(pod, container, "ErrImageNeverPull", message)
+            return Unavailable("ErrImageNeverPull", message, self._clock.now() + 10)
+        return self._waiting(pod, container, key) or self._start(pod, container, key, wake)
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone: stop pulling for it."""
+        for key in [each for each in self._pulls if each.startswith(uid)]:
+            self._pulls.pop(key).cancel()
+        for known in (self._results, self._errors):
+            for key in [each for each in known if each.startswith(uid)]:
+                del known[key]
+                self._back_offs.forget(key)
+
+    async def close(self) -> None:
+        """Stop every pull."""
+        pulls = list(self._pulls.values())
+        for pull in pulls:
+            pull.cancel()
+        await asyncio.gather(*pulls, return_exceptions=True)
+
+    def _waiting(self, pod: Pod, container: JsonObject, key: str) -> Unavailable | None:
+        """In back-off, if that is so."""
+        failed_at, error = self._errors.get(key, (0.0, ""))
+        until = failed_at + self._back_offs.delay(key, failed_at)
+        if not error or until <= self._clock.now():
+            return None
+        message = f'Back-off pulling image "{container["image"]}"'
+        self._tell(pod, container, "BackOff", message)
+        return Unavailable("ImagePullBackOff", f"{message}: {error}", until)
+
+    def _start(self, pod: Pod, container: JsonObject, key: str, wake: Callable[[], None]) -> Pulling:
+        self._tell(pod, container, "Pulling", f'Pulling image "{container["image"]}"')
+
+        def done(_task: asyncio.Task[None]) -> None:
+            if self._pulls.pop(key, None) is not None:
+                wake()
+
+        task = asyncio.create_task(self._pull(pod, container, key), name=f"pull {container['image']}")
+        self._pulls[key] = task
+        task.add_done_callback(done)
+        return _PULLING
+
+    async def _pull(self, pod: Pod, container: JsonObject, key: str) -> None:
+        name = container["image"]
+        asked = self._clock.monotonic()
+        try:
+            async with self._slots:
+                began = self._clock.monotonic()
+                image = await self._fetch(pod, with_tag(name))
+        except (RuntimeFault, TimeoutError) as error:
+            self._failed(pod, container, key, str(error))
+            return
+        ended = self._clock.monotonic()
+        took, waited = (format_duration(round(ended - since, 3)) for since in (began, asked))
+        size = f"Image size: {image.size} bytes."
+        self._tell(
+            pod,
+            container,
+            "Pulled",
+            f'Successfully pulled image "{name}" in {took} ({waited} including waiting). {size}',
+        )
+        self._errors.pop(key, None)
+        self._back_offs.forget(key)
+        self._results[key] = image
+
+    async def _fetch(self, pod: Pod, name: str) -> Image:
+        """Each credential in turn, and none if there are none."""
+        refused: ImageRefused | None = None
+        for credentials in await credentials_for(name, pod, self._sources) or [None]:
+            try:
+                pulled = await self._runtime.pull(name, credentials)
+            except ImageRefused as error:
+                refused = error
+                continue
+            image = await self._runtime.image(name) or await self._runtime.image(pulled)
+            if image is not None:
+                return image
+            refused = ImageRefused(f"image {name} vanished as soon as it was pulled")
+        assert refused is not None, "it was tried"
+        raise refused
+
+    def _failed(self, pod: Pod, container: JsonObject, key: str, error: str) -> None:
+        name, now = container["image"], self._clock.now()
+        self._warn(pod, container, "Failed", f'Failed to pull image "{name}": {error}')
+        self._back_offs.next(key, now, now)
+        self._errors[key] = (now, f"ErrImagePull: {error}")
+        self._results[key] = Unavailable("ErrImagePull", error, now + ERROR_SHOWN)
+
+    def _tell(self, pod: Pod, container: JsonObject, reason: str, message: str) -> None:
+        self._recorder.event(pod.container_reference(container["name"]), "Normal", reason, message)
+
+    def _warn(self, pod: Pod, container: JsonObject, reason: str, message: str) -> None:
+        self._recorder.event(pod.container_reference(container["name"]), "Warning", reason, message)

@@ -1,0 +1,43 @@
+"""The last words of a container: the file it may write, or the end of its log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MOST_BYTES = 4096
+MOST_LOG_BYTES = 2048
+MOST_LOG_LINES = 80
+
+
+def termination_message(path: Path, log: Path | None, fall_back: bool) -> str:
+    """What it said; from the log only if it may be and the file says nothing."""
+    try:
+        said = _tail(path, MOST_BYTES)
+    except FileNotFoundError:
+        said = b""
+    except OSError as error:
+        return f"Error on reading termination log {path}: {error}"
+    if said or not fall_back or log is None:
+        return said.decode(errors="replace")
+    return _end_of_log(log)
+
+
+def _tail(path: Path, most: int) -> bytes:
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - most))
+        return file.read(most)
+
+
+def _end_of_log(path: Path) -> str:
+    """The last lines of a CRI log, without their stamps."""
+    try:
+        lines = _tail(path, 4 * MOST_LOG_BYTES + 64 * MOST_LOG_LINES).split(b"\n")
+    except OSError as error:
+        return f"Error on reading termination message from logs: {error}"
+    text = b""
+    for line in lines[-MOST_LOG_LINES - 1 :]:
+        parts = line.split(b" ", 3)
+        if len(parts) == 4:
+            text += parts[3] + (b"\n" if parts[2].startswith(b"F") else b"")
+    return text[-MOST_LOG_BYTES:].decode(errors="replace")

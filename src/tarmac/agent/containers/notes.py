@@ -1,0 +1,39 @@
+"""What a container's annotations note about it: kubelet's own keys, so that its tools understand our containers.
+
+Everything needed to end a container of a pod whose definition is lost is here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tarmac.agent.containers.identity import container_hash
+from tarmac.agent.pods.pod import Pod
+from tarmac.api.schema import JsonObject
+
+HASH = "io.kubernetes.container.hash"
+RESTART_COUNT = "io.kubernetes.container.restartCount"
+TERMINATION_PATH = "io.kubernetes.container.terminationMessagePath"
+TERMINATION_POLICY = "io.kubernetes.container.terminationMessagePolicy"
+PRE_STOP = "io.kubernetes.container.preStopHandler"
+PORTS = "io.kubernetes.container.ports"
+TERMINATION_GRACE = "io.kubernetes.pod.terminationGracePeriod"
+
+
+def container_notes(pod: Pod, container: JsonObject, attempt: int) -> dict[str, str]:
+    """The annotations of a container."""
+    found = {
+        HASH: container_hash(container),
+        RESTART_COUNT: str(attempt),
+        TERMINATION_PATH: container.get("terminationMessagePath") or "",
+        TERMINATION_POLICY: container.get("terminationMessagePolicy") or "",
+    }
+    grace = pod.spec.get("terminationGracePeriodSeconds")
+    if grace is not None:
+        found[TERMINATION_GRACE] = str(grace)
+    pre_stop = (container.get("lifecycle") or {}).get("preStop")
+    if pre_stop:
+        found[PRE_STOP] = msgspec.json.encode(pre_stop).decode()
+    if container.get("ports"):
+        found[PORTS] = msgspec.json.encode(container["ports"]).decode()
+    return found

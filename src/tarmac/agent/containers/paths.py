@@ -1,0 +1,44 @@
+"""Where a pod's files are on the node: kubelet's layout, which log collectors know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.agent.pods.pod import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodPaths:
+    """Paths under the agent's root and its log folder."""
+
+    root: Path
+    logs: Path
+
+    def home(self, uid: str) -> Path:
+        """Everything the agent keeps about a pod."""
+        return self.root / "pods" / uid
+
+    def definition(self, uid: str) -> Path:
+        """The kept definition."""
+        return self.home(uid) / "pod.json"
+
+    def hosts(self, uid: str) -> Path:
+        """The hosts file all its containers share."""
+        return self.home(uid) / "etc-hosts"
+
+    def termination_message(self, uid: str, container: str, attempt: int) -> Path:
+        """What a container wrote when it ended."""
+        return self.home(uid) / "containers" / container / f"{attempt}.message"
+
+    def pod_logs(self, pod: Pod) -> Path:
+        """The folder that the sandbox's log paths are relative to."""
+        return self.logs / f"{pod.namespace}_{pod.name}_{pod.uid}"
+
+    def container_logs(self, pod: Pod, container: str) -> Path:
+        """The logs of one container, one file per attempt."""
+        return self.pod_logs(pod) / container
+
+    def container_log(self, pod: Pod, container: str, attempt: int) -> Path:
+        """The log of one attempt."""
+        return self.container_logs(pod, container) / f"{attempt}.log"

@@ -1,0 +1,94 @@
+"""How names are looked up inside a pod: its DNS policy, the cluster's resolver and the node's own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.agent.pods.pod import Pod
+from tarmac.api.schema import JsonObject
+
+MOST_SERVERS = 3
+MOST_SEARCHES = 32
+LONGEST_SEARCHES = 2048
+LONGEST_SEARCH = 253
+_CLUSTER_OPTIONS = ("ndots:5",)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolving:
+    """The lines of a resolv.conf. `warnings` say what did not fit."""
+
+    servers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read_resolv_conf(path: Path | None) -> Resolving:
+    """The node's own settings. Raises OSError."""
+    if path is None:
+        return Resolving()
+    servers: list[str] = []
+    searches: list[str] = []
+    options: dict[str, str] = {}
+    for line in path.read_text(errors="replace").splitlines():
+        word, *rest = line.split() or [""]
+        if word == "nameserver" and rest:
+            servers.append(rest[0])
+        elif word == "search":
+            searches = [each.removesuffix(".") for each in rest if each != "."]
+        elif word == "options":
+            options |= {each.partition(":")[0]: each for each in rest}
+    return Resolving(tuple(servers), tuple(searches), tuple(options.values()))
+
+
+def resolving(pod: Pod, node: Resolving, cluster_dns: tuple[str, ...], cluster_domain: str) -> Resolving:
+    """What the pod's resolv.conf says."""
+    policy = pod.spec.get("dnsPolicy") or "ClusterFirst"
+    cluster = policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not pod.host_network)
+    if policy == "None":
+        base = Resolving()
+    elif cluster and cluster_dns:
+        domains = (f"{pod.namespace}.svc.{cluster_domain}", f"svc.{cluster_domain}", cluster_domain)
+        base = Resolving(cluster_dns, (*(domains if cluster_domain else ()), *node.searches), _CLUSTER_OPTIONS)
+    else:
+        base = node
+    return _limited(_extended(base, pod.spec.get("dnsConfig") or {}))
+
+
+def _extended(base: Resolving, stated: JsonObject) -> Resolving:
+    options = {each.partition(":")[0]: each for each in base.options}
+    for each in stated.get("options") or ():
+        value = each.get("value")
+        options[each["name"]] = f"{each['name']}:{value}" if value else each["name"]
+    return Resolving(
+        _unique((*base.servers, *(stated.get("nameservers") or ()))),
+        _unique((*base.searches, *(stated.get("searches") or ()))),
+        tuple(options.values()),
+    )
+
+
+def _unique(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _limited(asked: Resolving) -> Resolving:
+    """What a C library reads: more would be dropped there without a word."""
+    warnings: list[str] = []
+    servers = asked.servers[:MOST_SERVERS]
+    if servers != asked.servers:
+        warnings.append(
+            "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "
+            + " ".join(servers)
+        )
+    searches = [each for each in asked.searches[:MOST_SEARCHES] if len(each) <= LONGEST_SEARCH]
+    while len(" ".join(searches)) > LONGEST_SEARCHES:
+        searches.pop()
+    if len(searches) != len(asked.searches):
+        warnings.append(
+            "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "
+            + " ".join(searches)
+        )
+    return Resolving(servers, tuple(searches), asked.options, tuple(warnings))

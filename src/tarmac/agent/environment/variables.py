@@ -1,0 +1,120 @@
+"""The environment of a container: literal values, fields, resources, config maps, secrets and service links.
+
+Later wins: `envFrom` in order, then `env` in order, each value expanded from what came before it and from the service
+links, which come last and override nothing. What is missing and not optional raises `ConfigMissing`: the container
+waits, it does not fail.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tarmac.agent.environment.expansion import expand
+from tarmac.agent.environment.fields import FieldUnknown, pod_field, resource_field
+from tarmac.agent.environment.servicelinks import service_links
+from tarmac.agent.pods.pod import Pod
+from tarmac.api.schema import JsonObject
+from tarmac.volumes.interface import Sources
+
+
+class ConfigMissing(Exception):
+    """A container cannot be configured yet. The message is what `kubectl describe` shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a pod finds on this node when its containers are made."""
+
+    pod_addresses: Sequence[str]
+    host_addresses: Sequence[str]
+    allocatable: Mapping[str, str]
+    services: Iterable[JsonObject]
+
+
+async def environment(
+    pod: Pod, container: JsonObject, sources: Sources, surroundings: Surroundings
+) -> tuple[tuple[str, str], ...]:
+    """The variables, in the order they were stated. Raises ConfigMissing."""
+    stated = _Stated(pod, container, sources, surroundings)
+    links = service_links(surroundings.services, pod.namespace, pod.spec.get("enableServiceLinks", True))
+    found: dict[str, str] = {}
+    for each in container.get("envFrom") or ():
+        found.update(await stated.all_of(each))
+    for each in container.get("env") or ():
+        if each.get("value"):
+            value: str | None = expand(each["value"], found, links)
+        else:
+            value = await stated.value_of(each.get("valueFrom") or {})
+        if value is not None:
+            found[each["name"]] = value
+    return (*found.items(), *((name, value) for name, value in links.items() if name not in found))
+
+
+class _Stated:
+    """Reads what `env` and `envFrom` refer to, each object once."""
+
+    def __init__(self, pod: Pod, container: JsonObject, sources: Sources, surroundings: Surroundings) -> None:
+        self._pod = pod
+        self._container = container
+        self._sources = sources
+        self._surroundings = surroundings
+        self._read: dict[tuple[str, str], Mapping[str, str] | None] = {}
+
+    async def all_of(self, source: JsonObject) -> dict[str, str]:
+        """Every key of a ConfigMap or Secret, with the prefix before it."""
+        kind, reference = ("configmap", source.get("configMapRef")) if "configMapRef" in source else ("", None)
+        if reference is None:
+            kind, reference = "secret", source.get("secretRef") or {}
+        data = await self._data(kind, reference)
+        prefix = source.get("prefix") or ""
+        return {prefix + key: value for key, value in (data or {}).items()}
+
+    async def value_of(self, source: JsonObject) -> str | None:
+        """One value; None leaves the variable out."""
+        if "configMapKeyRef" in source:
+            return await self._key("configmap", source["configMapKeyRef"])
+        if "secretKeyRef" in source:
+            return await self._key("secret", source["secretKeyRef"])
+        here = self._surroundings
+        try:
+            if "fieldRef" in source:
+                path = source["fieldRef"]["fieldPath"]
+                return pod_field(self._pod, path, here.pod_addresses, here.host_addresses)
+            if "resourceFieldRef" in source:
+                return resource_field(self._pod, self._container, source["resourceFieldRef"], here.allocatable)
+        except FieldUnknown as error:
+            raise ConfigMissing(str(error)) from error
+        return ""
+
+    async def _key(self, kind: str, reference: JsonObject) -> str | None:
+        data = await self._data(kind, reference)
+        if data is None:
+            return None
+        value = data.get(reference["key"])
+        if value is None and not reference.get("optional"):
+            title = "ConfigMap" if kind == "configmap" else "Secret"
+            where = f"{self._pod.namespace}/{reference['name']}"
+            raise ConfigMissing(f"couldn't find key {reference['key']} in {title} {where}")
+        return value
+
+    async def _data(self, kind: str, reference: JsonObject) -> Mapping[str, str] | None:
+        """The object's data as text; None when it is not there and need not be."""
+        name = reference["name"]
+        if (kind, name) not in self._read:
+            self._read[kind, name] = await self._fetch(kind, name)
+        data = self._read[kind, name]
+        if data is None and not reference.get("optional"):
+            raise ConfigMissing(f'{kind} "{name}" not found')
+        return data
+
+    async def _fetch(self, kind: str, name: str) -> Mapping[str, str] | None:
+        if kind == "configmap":
+            found = await self._sources.config_map(self._pod.namespace, name)
+            return None if found is None else found.get("data") or {}
+        found = await self._sources.secret(self._pod.namespace, name)
+        if found is None:
+            return None
+        encoded: Mapping[str, str] = found.get("data") or {}
+        return {key: base64.b64decode(value).decode(errors="surrogateescape") for key, value in encoded.items()}

@@ -1,0 +1,151 @@
+"""A Pod as the loop reads it: the decoded object, with the handful of questions that everybody asks of it.
+
+The object is shared with caches and never changed. Containers are their specs as decoded; a *sidecar* is an init
+container that is restarted for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from tarmac.api.schema import JsonObject
+from tarmac.client.events import Reference
+
+CONFIG_SOURCE = "kubernetes.io/config.source"
+CONFIG_HASH = "kubernetes.io/config.hash"
+CONFIG_MIRROR = "kubernetes.io/config.mirror"
+DEFAULT_GRACE = 30
+
+_SYSTEM_CRITICAL = 2_000_000_000
+
+
+class Pod:
+    """One version of one pod."""
+
+    def __init__(self, raw: JsonObject) -> None:
+        self.raw = raw
+        self.metadata: JsonObject = raw["metadata"]
+        self.spec: JsonObject = raw["spec"]
+        self.status: JsonObject = raw.get("status") or {}
+        self.uid: str = self.metadata["uid"]
+        self.name: str = self.metadata["name"]
+        self.namespace: str = self.metadata["namespace"]
+        self.containers: list[JsonObject] = self.spec.get("containers") or []
+        self.init_containers: list[JsonObject] = self.spec.get("initContainers") or []
+        self.ephemeral_containers: list[JsonObject] = self.spec.get("ephemeralContainers") or []
+
+    def __str__(self) -> str:
+        """As kubelet's messages name a pod."""
+        return f"{self.name}_{self.namespace}({self.uid})"
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return self.metadata.get("labels") or {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Its annotations."""
+        return self.metadata.get("annotations") or {}
+
+    @property
+    def generation(self) -> int:
+        """Counts changes of the spec."""
+        return self.metadata.get("generation") or 0
+
+    @property
+    def deleted(self) -> bool:
+        """Whether somebody asked for its end."""
+        return self.metadata.get("deletionTimestamp") is not None
+
+    @property
+    def grace(self) -> int:
+        """Seconds its containers have to end by themselves."""
+        asked = self.metadata.get("deletionGracePeriodSeconds") if self.deleted else None
+        if asked is None:
+            asked = self.spec.get("terminationGracePeriodSeconds")
+        return DEFAULT_GRACE if asked is None else asked
+
+    @property
+    def restart_policy(self) -> str:
+        """Of the pod as a whole; containers may have their own."""
+        return self.spec.get("restartPolicy") or "Always"
+
+    @property
+    def host_network(self) -> bool:
+        """Whether it has the node's interfaces."""
+        return bool(self.spec.get("hostNetwork"))
+
+    @property
+    def static(self) -> bool:
+        """Whether it comes from a manifest of the node; such a pod is not in the API, its mirror is."""
+        return self.annotations.get(CONFIG_SOURCE, "api") != "api"
+
+    @property
+    def critical(self) -> bool:
+        """Whether the node keeps it before all others."""
+        return self.static or (self.spec.get("priority") or 0) >= _SYSTEM_CRITICAL
+
+    @property
+    def finished(self) -> bool:
+        """Whether the API says that it has run its course."""
+        return self.status.get("phase") in ("Succeeded", "Failed")
+
+    def every_container(self) -> Iterator[JsonObject]:
+        """Init, plain and ephemeral containers."""
+        yield from self.init_containers
+        yield from self.containers
+        yield from self.ephemeral_containers
+
+    def container(self, name: str) -> JsonObject | None:
+        """The spec of a container of any sort."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, JsonObject]:
+        return {container["name"]: container for container in self.every_container()}
+
+    @cached_property
+    def reference(self) -> Reference:
+        """What events are about."""
+        return Reference("v1", "Pod", self.name, self.namespace, self.uid)
+
+    def container_reference(self, name: str) -> Reference:
+        """What events of a container are about."""
+        for field in ("containers", "initContainers", "ephemeralContainers"):
+            if any(container["name"] == name for container in self.spec.get(field) or ()):
+                return self.reference._replace(field_path=f"spec.{field}{{{name}}}")
+        return self.reference
+
+
+def is_sidecar(container: JsonObject) -> bool:
+    """Asked of an init container: does it stay?"""
+    return container.get("restartPolicy") == "Always"
+
+
+def restarts_on_failure(pod: Pod, container: JsonObject) -> bool:
+    """Whether a container that was killed while it ran comes back. Rules on exit codes are not asked."""
+    return (container.get("restartPolicy") or pod.restart_policy) != "Never"
+
+
+def restarts_after(pod: Pod, container: JsonObject, exit_code: int) -> bool:
+    """Whether a container that ended with this code comes back."""
+    policy = container.get("restartPolicy")
+    if policy and any(_applies(rule, exit_code) for rule in container.get("restartPolicyRules") or ()):
+        return True
+    policy = policy or pod.restart_policy
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+def _applies(rule: JsonObject, exit_code: int) -> bool:
+    codes = rule.get("exitCodes")
+    if codes is None or rule.get("action") != "Restart":
+        return False
+    listed = exit_code in (codes.get("values") or ())
+    return listed if codes.get("operator") == "In" else not listed
