@@ -1,0 +1,185 @@
+"""Makes the bridge, the cities' namespaces and their links real, and takes them away again.
+
+Safe to repeat: what is there is kept, so containers go on talking while the program that made their world is replaced.
+What leaves the bridge is masqueraded behind the machine, which has to forward for that; a machine that did not before
+is remembered in the run folder and told to stop when the hosts go.
+
+Everything enters namespaces with the calling thread, so call it from a thread that may (`asyncio.to_thread`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network, ip_address
+from pathlib import Path
+from typing import Final
+
+from tarmac.datapath.hosts.plan import MTU, CityHost, Underlay, identity, subnet_choices
+from tarmac.datapath.linux import links, namespaces, routing
+from tarmac.datapath.linux.netlink import CREATE, EXCLUSIVE, EXISTS, Message, Netlink, attributes, nested, number, text
+
+_NEWLINK, _GETADDR = 16, 22
+_LINK_INFO: Final = struct.Struct("=BxHiII")
+_ADDRESS_INFO: Final = struct.Struct("=BBBBI")
+_NAME, _MTU, _MASTER, _INFO, _KIND = 3, 4, 10, 18, 1
+_UP: Final = 1
+
+_FORWARDING: Final = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"}
+_LOOPBACK: Final = "lo"
+
+
+def free_subnet(data_dir: Path) -> IPv4Network:
+    """A subnet that nothing else on this machine has an address in; that of the bridge, if it is there."""
+    netlink = Netlink()
+    try:
+        own = links.link(netlink, f"tm{identity(data_dir)}")
+        taken = dict(_addresses(netlink))
+    finally:
+        netlink.close()
+    for subnet in subnet_choices(data_dir):
+        if all(own is not None and index == own.index for address, index in taken.items() if address in subnet):
+            return subnet
+    raise OSError("every subnet of 198.18.0.0/15 is in use on this machine; free one of them")
+
+
+def build(underlay: Underlay) -> None:
+    """Have it all there. Raises OSError."""
+    underlay.run.mkdir(parents=True, exist_ok=True)
+    netlink = Netlink()
+    try:
+        netlink.request([_bridge(underlay.bridge)])
+        bridge = _index(netlink, underlay.bridge)
+        lengths = [subnet.prefixlen for subnet in underlay.subnets]
+        own = [routing.address(bridge, *pair) for pair in zip(underlay.gateways, lengths, strict=True)]
+        netlink.request([links.setting(bridge), *own])
+        for city in underlay.cities:
+            _connect(netlink, bridge, underlay, city)
+    finally:
+        netlink.close()
+    _let_out(underlay)
+
+
+def remove(underlay: Underlay) -> None:
+    """Leave nothing behind, whatever became of the rest."""
+    for namespace in _namespaces(underlay):
+        namespaces.remove(namespace)
+    netlink = Netlink()
+    try:
+        mine = [link for link in links.links(netlink) if _is_ours(link.name, underlay)]
+        netlink.request([links.deletion(link.index) for link in mine])
+    finally:
+        netlink.close()
+    subprocess.run(["nft", "delete", "table", "inet", underlay.table], check=False, capture_output=True)
+    for name in _FORWARDING:
+        if _mark(underlay, name).exists():
+            namespaces.set_controls({name: "0"})
+    shutil.rmtree(underlay.run, ignore_errors=True)
+
+
+def remains(underlay: Underlay) -> list[str]:
+    """What is still there, in words."""
+    netlink = Netlink()
+    try:
+        found = [f"link {link.name}" for link in links.links(netlink) if _is_ours(link.name, underlay)]
+    finally:
+        netlink.close()
+    found += [f"network namespace {path}" for path in _namespaces(underlay) if namespaces.exists(path)]
+    listed = subprocess.run(["nft", "list", "tables"], check=False, capture_output=True, text=True).stdout.split()
+    return found + ([f"nftables table {underlay.table}"] if underlay.table in listed else [])
+
+
+def _connect(netlink: Netlink, bridge: int, underlay: Underlay, city: CityHost) -> None:
+    namespaces.create(city.namespace)
+    inside = os.open(city.namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if links.link(netlink, city.link) is None:
+            netlink.request([links.veth(city.link, _mac(city, 0), MTU, "eth0", _mac(city, 1), inside)])
+    finally:
+        os.close(inside)
+    netlink.request([_member(_index(netlink, city.link), bridge)])
+    with namespaces.inside(city.namespace):
+        namespaces.set_controls({**_FORWARDING, "ipv6/conf/eth0/accept_ra": "0"})
+        there = Netlink()
+    try:
+        outside = _index(there, "eth0")
+        own = [
+            routing.address(outside, address, subnet.prefixlen)
+            for address, subnet in zip(city.addresses, underlay.subnets, strict=True)
+        ]
+        there.request([links.setting(_index(there, _LOOPBACK)), links.setting(outside), *own])
+        four, six = underlay.gateways
+        ways = [routing.Route("0.0.0.0/0", outside, four), routing.Route("::/0", outside, six)]
+        there.request([routing.route(way) for way in ways])
+    finally:
+        there.close()
+
+
+def _let_out(underlay: Underlay) -> None:
+    for name, wanted in _FORWARDING.items():
+        if namespaces.control(name) == "0":
+            _mark(underlay, name).touch()
+            namespaces.set_controls({name: wanted})
+    four, six = underlay.subnets
+    rules = f"""
+        table inet {underlay.table} {{}}
+        delete table inet {underlay.table}
+        table inet {underlay.table} {{
+            chain out {{
+                type nat hook postrouting priority srcnat; policy accept;
+                ip saddr {four} oifname != "{underlay.bridge}" masquerade
+                ip6 saddr {six} oifname != "{underlay.bridge}" masquerade
+            }}
+        }}
+    """
+    made = subprocess.run(["nft", "-f", "-"], input=rules, check=False, capture_output=True, text=True)
+    if made.returncode:
+        raise OSError(f"nft refuses the rules that let cities out: {made.stderr.strip()}")
+
+
+def _bridge(name: str) -> Message:
+    body = _LINK_INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + number(_MTU, MTU) + nested(_INFO, text(_KIND, "bridge"))
+    return Message(_NEWLINK, CREATE | EXCLUSIVE, body, EXISTS)
+
+
+def _member(index: int, bridge: int) -> Message:
+    return Message(_NEWLINK, 0, _LINK_INFO.pack(0, 0, index, _UP, _UP) + number(_MASTER, bridge))
+
+
+def _addresses(netlink: Netlink) -> Iterator[tuple[IPv4Address, int]]:
+    for _, body in netlink.dump(_GETADDR, _ADDRESS_INFO.pack(socket.AF_INET, 0, 0, 0, 0)):
+        *_, index = _ADDRESS_INFO.unpack_from(body)
+        found = attributes(body, _ADDRESS_INFO.size)
+        address = ip_address(found[2] if 2 in found else found[1])
+        if isinstance(address, IPv4Address):
+            yield address, index
+
+
+def _index(netlink: Netlink, name: str) -> int:
+    found = links.link(netlink, name)
+    if found is None:
+        raise OSError(f"the link {name} went away while it was set up")
+    return found.index
+
+
+def _namespaces(underlay: Underlay) -> list[Path]:
+    """Also those of cities that the plan does not name any more."""
+    return sorted(underlay.run.glob("*/netns"))
+
+
+def _is_ours(link: str, underlay: Underlay) -> bool:
+    return link.startswith(f"tm{underlay.id[:6]}")
+
+
+def _mark(underlay: Underlay, control: str) -> Path:
+    return underlay.run / f"was-off-{control.replace('/', '-')}"
+
+
+def _mac(city: CityHost, end: int) -> str:
+    """Locally administered, and the same at every start."""
+    return "02:" + hashlib.sha256(f"{city.link}/{end}".encode()).digest()[:5].hex(":")
