@@ -18,6 +18,9 @@ from tools.cache import cache_root, cached, digest, say
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
+NEWEST = "newest"  # as a version: whatever the release has today, for when a point release withdrew the pinned one
+
+
 @dataclass(frozen=True)
 class Deb:
     """A package of a release, and the program wanted of it."""
@@ -28,16 +31,28 @@ class Deb:
     version: str
     program: str  # its path
     remark: str = ""  # what to say aloud when it is not the first choice
+    also: tuple[str, ...] = ()  # other packages unpacked into the same folder, as `name` or `name=version`
 
     @property
     def key(self) -> str:
         """Tells it from the same version of another release."""
-        return digest([self.release.encode()])
+        return digest([self.release.encode(), *(package.encode() for package in self.also)])
+
+    @property
+    def root(self) -> Path:
+        """Where it is unpacked, once it was fetched."""
+        return cache_root() / f"{self.name}-{self.version}-{self.key}" / "root"
 
     @property
     def path(self) -> Path:
         """Where the program is once it was fetched."""
-        return cache_root() / f"{self.name}-{self.version}-{self.key}" / "root" / self.program
+        return self.root / self.program
+
+    @property
+    def packages(self) -> list[str]:
+        """What to ask apt for."""
+        first = self.package if self.version == NEWEST else f"{self.package}={self.version}"
+        return [first, *self.also]
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} of Debian {self.release}"
@@ -101,8 +116,8 @@ def _unpack(folder: Path, mirror: str, deb: Deb) -> None:
     apt = ["apt-get", "-qq", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
     for command in (
         [*apt, "update"],
-        [*apt, "download", f"{deb.package}={deb.version}"],
-        ["sh", "-c", f"dpkg-deb -x {deb.package}_*.deb root && rm -rf lists archives *.bin *.deb"],
+        [*apt, "download", *deb.packages],
+        ["sh", "-ec", "for deb in *.deb; do dpkg-deb -x $deb root; done; rm -rf lists archives *.bin *.deb"],
     ):
         subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
 

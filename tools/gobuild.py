@@ -52,10 +52,10 @@ PROGRAMS = {
 }
 
 
-def find_go() -> str:
+def find_go(at_least: tuple[int, ...] = GO_AT_LEAST) -> str:
     """A Go tool that is new enough, fetched if the machine has none."""
     on_path = os.environ.get("GO") or shutil.which("go")
-    if on_path and _go_version(on_path) >= GO_AT_LEAST:
+    if on_path and _go_version(on_path) >= at_least:
         return on_path
     return str(_fetch_go() / "go" / "bin" / "go")
 
@@ -63,7 +63,7 @@ def find_go() -> str:
 def _go_version(go: str) -> tuple[int, ...]:
     environment = {**os.environ, "GOTOOLCHAIN": "local"}
     answer = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, env=environment, check=False)
-    return tuple(int(part) for part in re.findall(r"\d+", answer.stdout)[:2])
+    return tuple(int(part) for part in re.findall(r"\d+", answer.stdout)[:3])
 
 
 def _fetch_go() -> Path:

@@ -1,21 +1,27 @@
-"""How sandboxes and containers say whose they are: kubelet's own keys, so that its tools understand ours.
+"""The labels by which sandboxes and containers are known again after a restart of the agent.
 
-Labels select (the runtime can filter by them), annotations only tell. Everything needed to end a container of a pod
-whose definition is lost is in the annotations.
+They are the ones that kubelets use, so that `crictl` and every other tool that reads them works on our nodes too.
+Drivers put them on by themselves.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.runtimes.interface import PodIdentity
 
 POD_NAME = "io.kubernetes.pod.name"
 POD_NAMESPACE = "io.kubernetes.pod.namespace"
 POD_UID = "io.kubernetes.pod.uid"
 CONTAINER_NAME = "io.kubernetes.container.name"
+SANDBOX_ID = "io.tarmac.sandbox.id"  # CRI tells a container's sandbox only in lists
 
-HASH = "io.kubernetes.container.hash"
-RESTART_COUNT = "io.kubernetes.container.restartCount"
-TERMINATION_PATH = "io.kubernetes.container.terminationMessagePath"
-TERMINATION_POLICY = "io.kubernetes.container.terminationMessagePolicy"
-PRE_STOP = "io.kubernetes.container.preStopHandler"
-PORTS = "io.kubernetes.container.ports"
-TERMINATION_GRACE = "io.kubernetes.pod.terminationGracePeriod"
-DELETION_GRACE = "io.kubernetes.pod.deletionGracePeriod"
+
+def sandbox_labels(pod: PodIdentity, more: Mapping[str, str]) -> dict[str, str]:
+    """What a sandbox of the pod carries; identity wins over what the pod's author chose."""
+    return {**more, POD_NAME: pod.name, POD_NAMESPACE: pod.namespace, POD_UID: pod.uid}
+
+
+def container_labels(pod: PodIdentity, sandbox_id: str, container: str, more: Mapping[str, str]) -> dict[str, str]:
+    """What a container of the pod carries."""
+    return {**sandbox_labels(pod, more), CONTAINER_NAME: container, SANDBOX_ID: sandbox_id}

@@ -1,0 +1,18 @@
+"""A containerd of one's own: its configuration, its start in a network namespace, its end with all that it started."""
+
+from __future__ import annotations
+
+from tarmac.runtimes.containerd.config import PAUSE_IMAGE, ContainerdSettings, config_text, runsc_text
+from tarmac.runtimes.containerd.process import answers, import_images, processes, start, stop
+
+__all__ = [
+    "PAUSE_IMAGE",
+    "ContainerdSettings",
+    "answers",
+    "config_text",
+    "import_images",
+    "processes",
+    "runsc_text",
+    "start",
+    "stop",
+]

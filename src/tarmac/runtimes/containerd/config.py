@@ -1,0 +1,129 @@
+"""What a containerd of one's own is told: pure functions from where it lives to the text of its files.
+
+Several can share a machine, since each has its own folders: `root` for images and snapshots, on disk; `run` for
+sockets and state, in memory, because what containers are given passes through there and secrets must not reach a disk.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.runtimes.parts import Parts
+
+PAUSE_IMAGE = "registry.local/tarmac/pause:1"
+_UNUSED_SNAPSHOTTERS = ("aufs", "btrfs", "zfs", "devmapper", "native", "blockfile")
+_CRI = 'plugins."io.containerd.grpc.v1.cri"'
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerdSettings:
+    """Where a containerd lives. Without `network_namespace` (a path) it is in the caller's."""
+
+    root: Path
+    run: Path
+    cni_bin: Path
+    cni_conf: Path
+    certs: Path  # a folder per registry, each with a hosts.toml; read at every pull
+    parts: Parts
+    network_namespace: Path | None = None
+    blockio_config: Path | None = None
+
+    @property
+    def socket(self) -> Path:
+        """Where CRI is spoken."""
+        return self.run / "c.sock"
+
+    @property
+    def endpoint(self) -> str:
+        """The same, as `--container-runtime-endpoint` takes it."""
+        return f"unix://{self.socket}"
+
+
+def config_text(settings: ContainerdSettings, *, restrict_oom_score: bool) -> str:
+    """The config.toml. Version 2 is read by containerd 1.x and, after a migration of its own, by 2.x.
+
+    `restrict_oom_score`: without CAP_SYS_RESOURCE no score can be lowered, and without this no sandbox starts.
+    """
+    lines = [
+        "version = 2",
+        f"root = {_quoted(settings.root / 'root')}",
+        f"state = {_quoted(settings.run / 'state')}",
+        f"disabled_plugins = {json.dumps([f'io.containerd.snapshotter.v1.{name}' for name in _UNUSED_SNAPSHOTTERS])}",
+        "[debug]",
+        '  level = "warn"',
+        "[grpc]",
+        f"  address = {_quoted(settings.socket)}",
+        "[ttrpc]",
+        f"  address = {_quoted(settings.run / 't.sock')}",
+        '[plugins."io.containerd.internal.v1.opt"]',
+        f"  path = {_quoted(settings.root / 'opt')}",
+        *_cri(settings, restrict_oom_score=restrict_oom_score),
+        *_runc(f"{_CRI}.containerd.runtimes.runc", settings),
+        *(_gvisor(f"{_CRI}.containerd.runtimes.gvisor", settings) if settings.parts.runsc else ()),
+    ]
+    if settings.blockio_config is not None:
+        file = f"  blockio_config_file = {_quoted(settings.blockio_config)}"
+        lines += ['[plugins."io.containerd.service.v1.tasks-service"]', file]
+    return "\n".join(lines) + "\n"
+
+
+def runsc_text(settings: ContainerdSettings) -> str:
+    """The runsc.toml. Raw sockets are there for those who have the capability, as with a shared kernel."""
+    lines = [
+        f"binary_name = {_quoted(settings.parts.runsc)}",
+        f"root = {_quoted(settings.run / 'runsc')}",
+        "[runsc_config]",
+        '  platform = "systrap"',
+        '  network = "sandbox"',
+        '  net-raw = "true"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cri(settings: ContainerdSettings, *, restrict_oom_score: bool) -> list[str]:
+    return [
+        f"[{_CRI}]",
+        f"  sandbox_image = {_quoted(PAUSE_IMAGE)}",
+        f"  restrict_oom_score_adj = {json.dumps(restrict_oom_score)}",
+        "  netns_mounts_under_state_dir = true",
+        '  drain_exec_sync_io_timeout = "5s"',  # else a probe whose child keeps its output open never ends
+        f"  [{_CRI}.cni]",
+        f"    bin_dir = {_quoted(settings.cni_bin)}",
+        f"    conf_dir = {_quoted(settings.cni_conf)}",
+        f"  [{_CRI}.registry]",
+        f"    config_path = {_quoted(settings.certs)}",
+        f"  [{_CRI}.containerd]",
+        '    snapshotter = "overlayfs"',
+        '    default_runtime_name = "runc"',
+    ]
+
+
+def _runc(table: str, settings: ContainerdSettings) -> list[str]:
+    return [
+        f"[{table}]",
+        '  runtime_type = "io.containerd.runc.v2"',
+        '  pod_annotations = ["*"]',
+        '  container_annotations = ["*"]',
+        f"  [{table}.options]",
+        f"    BinaryName = {_quoted(settings.parts.runc)}",
+        f"    Root = {_quoted(settings.run / 'runc')}",
+    ]
+
+
+def _gvisor(table: str, settings: ContainerdSettings) -> list[str]:
+    return [
+        f"[{table}]",
+        '  runtime_type = "io.containerd.runsc.v1"',
+        '  pod_annotations = ["*"]',
+        '  container_annotations = ["*"]',
+        f"  [{table}.options]",
+        '    TypeUrl = "io.containerd.runsc.v1.options"',
+        f"    ConfigPath = {_quoted(settings.run / 'runsc.toml')}",
+    ]
+
+
+def _quoted(value: object) -> str:
+    """A TOML string; JSON's rules for quoting are a subset of TOML's."""
+    return json.dumps(str(value), ensure_ascii=False)

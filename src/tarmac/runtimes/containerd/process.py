@@ -1,0 +1,180 @@
+"""Starts a containerd of one's own, adopts one that runs, and ends it with everything that it started.
+
+It gets a session of its own and outlives whoever started it, as its containers outlive it. `stop` first asks it to
+remove the pods, so that networks and cgroups are given back in good order, and then makes sure that nothing is left
+whatever became of the asking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import log
+from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text
+from tarmac.runtimes.containerd.leftovers import (
+    delete_containers,
+    end_processes,
+    is_memory_backed,
+    mount_memory,
+    processes_naming,
+    unmount_below,
+)
+from tarmac.runtimes.cri import CriRuntime
+from tarmac.runtimes.interface import RuntimeFault
+
+_log = log("runtimes.containerd")
+
+_START_SECONDS = 30.0
+_STOP_SECONDS = 10.0
+_REMOVE_SECONDS = 60.0
+_CAP_SYS_RESOURCE = 24
+_LONGEST_SOCKET_PATH = 107  # the kernel's
+
+
+async def start(settings: ContainerdSettings, clock: Clock | None = None) -> None:
+    """Have it running and ready, with the images of its parts; one that runs is adopted. Raises RuntimeError."""
+    clock = clock or SystemClock()
+    if not processes(settings):
+        _prepare(settings)
+        _spawn(settings)
+    deadline = clock.monotonic() + _START_SECONDS
+    while not await answers(settings):
+        if clock.monotonic() > deadline:
+            raise RuntimeError(f"containerd does not answer on {settings.socket}: {_last_words(settings)}")
+        await clock.sleep(0.05)
+    await import_images(settings, settings.parts.images)
+
+
+async def stop(settings: ContainerdSettings, *, remove: bool = False, clock: Clock | None = None) -> None:
+    """Remove its pods, end it, and leave nothing of it; with `remove`, not even its images."""
+    clock = clock or SystemClock()
+    if await answers(settings):
+        await _remove_pods(settings)
+    await _end_daemon(settings, clock)
+    delete_containers(settings.parts.runc, settings.run / "runc")
+    end_processes(processes_naming(settings.run))
+    for folder in (settings.run, settings.root):
+        unmount_below(folder)
+    shutil.rmtree(settings.run, ignore_errors=True)
+    if remove:
+        shutil.rmtree(settings.root, ignore_errors=True)
+
+
+def processes(settings: ContainerdSettings) -> list[int]:
+    """The daemon itself: none if it is down; its shims do not count."""
+    config = str(settings.run / "config.toml")
+    return [pid for pid in processes_naming(settings.run) if config in _command_line(pid)]
+
+
+async def answers(settings: ContainerdSettings) -> bool:
+    """Whether it takes calls, those of CRI included."""
+    if not settings.socket.exists():
+        return False
+    runtime = CriRuntime(settings.endpoint)
+    try:
+        await asyncio.wait_for(runtime.version(), 2)
+    except (RuntimeFault, TimeoutError):
+        return False
+    finally:
+        await runtime.close()
+    return True
+
+
+async def import_images(settings: ContainerdSettings, tars: tuple[Path, ...]) -> None:
+    """Load images from OCI layout tars; those that are there already cost little. Raises RuntimeError."""
+    ctr = [str(settings.parts.ctr), "--address", str(settings.socket), "--namespace", "k8s.io"]
+    for tar in tars:
+        process = await asyncio.create_subprocess_exec(
+            *ctr, "images", "import", str(tar), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        _, said = await process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"cannot import {tar.name}: {said.decode(errors='replace').strip()}")
+
+
+def _prepare(settings: ContainerdSettings) -> None:
+    if len(str(settings.socket)) > _LONGEST_SOCKET_PATH:
+        raise RuntimeError(f"the path of the socket is too long for the kernel: {settings.socket}")
+    for folder in (settings.root, settings.run, settings.cni_bin, settings.cni_conf, settings.certs):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not is_memory_backed(settings.run):
+        mount_memory(settings.run)
+    settings.run.chmod(0o711)  # processes in user namespaces pass through it
+    config = config_text(settings, restrict_oom_score=not _may_lower_oom_scores())
+    (settings.run / "config.toml").write_text(config)
+    if settings.parts.runsc:
+        (settings.run / "runsc.toml").write_text(runsc_text(settings))
+
+
+def _spawn(settings: ContainerdSettings) -> None:
+    enter = ["nsenter", f"--net={settings.network_namespace}"] if settings.network_namespace else []
+    command = [*enter, str(settings.parts.containerd), "-c", str(settings.run / "config.toml")]
+    with _log_file(settings).open("ab") as output:
+        # `setsid --fork` makes it nobody's child: no one has to wait for it.
+        subprocess.run(
+            ["setsid", "--fork", *command],
+            check=True,
+            env={**os.environ, "PATH": settings.parts.path},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+
+
+async def _remove_pods(settings: ContainerdSettings) -> None:
+    runtime = CriRuntime(settings.endpoint)
+    try:
+        async with asyncio.timeout(_REMOVE_SECONDS):
+            sandboxes = await runtime.sandboxes()
+            await asyncio.gather(*(_remove_pod(runtime, sandbox.id) for sandbox in sandboxes))
+    except (RuntimeFault, TimeoutError) as fault:
+        _log.warning("Pods are ended by force", reason=str(fault) or type(fault).__name__)
+    finally:
+        await runtime.close()
+
+
+async def _remove_pod(runtime: CriRuntime, id: str) -> None:
+    with contextlib.suppress(RuntimeFault):  # what refuses is ended by force later
+        await runtime.stop_sandbox(id)
+        await runtime.remove_sandbox(id)
+
+
+async def _end_daemon(settings: ContainerdSettings, clock: Clock) -> None:
+    for pid in processes(settings):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    deadline = clock.monotonic() + _STOP_SECONDS
+    while processes(settings) and clock.monotonic() < deadline:
+        await clock.sleep(0.05)
+
+
+def _may_lower_oom_scores() -> bool:
+    status = Path("/proc/self/status").read_text()
+    effective = next(line for line in status.splitlines() if line.startswith("CapEff:")).split()[1]
+    return bool(int(effective, 16) >> _CAP_SYS_RESOURCE & 1)
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def _log_file(settings: ContainerdSettings) -> Path:
+    return settings.root / "containerd.log"
+
+
+def _last_words(settings: ContainerdSettings) -> str:
+    try:
+        lines = _log_file(settings).read_text(errors="replace").splitlines()
+    except OSError:
+        return "it wrote no log"
+    return (lines or ["it said nothing"])[-1]

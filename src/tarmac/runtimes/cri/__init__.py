@@ -1,0 +1,7 @@
+"""Any runtime that speaks CRI, containerd above all, over its unix socket."""
+
+from __future__ import annotations
+
+from tarmac.runtimes.cri.driver import CriRuntime
+
+__all__ = ["CriRuntime"]

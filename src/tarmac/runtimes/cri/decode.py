@@ -1,0 +1,132 @@
+"""CRI's messages in the interface's words. Pure."""
+
+from __future__ import annotations
+
+from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
+from tarmac.runtimes.interface import Container, ContainerState, Image, PodIdentity, Sandbox, Usage
+from tarmac.runtimes.labels import SANDBOX_ID
+
+_NANOSECONDS = 1e9
+_STATES: dict[int, ContainerState] = {
+    pb.CONTAINER_CREATED: "created",
+    pb.CONTAINER_RUNNING: "running",
+    pb.CONTAINER_EXITED: "exited",
+    pb.CONTAINER_UNKNOWN: "unknown",
+}
+
+
+def listed_sandbox(item: pb.PodSandbox) -> Sandbox:
+    """As a list has it: without addresses."""
+    return Sandbox(
+        id=item.id,
+        pod=_pod(item.metadata),
+        ready=item.state == pb.SANDBOX_READY,
+        created_at=item.created_at / _NANOSECONDS,
+        handler=item.runtime_handler,
+        labels=dict(item.labels),
+        annotations=dict(item.annotations),
+    )
+
+
+def sandbox(status: pb.PodSandboxStatus) -> Sandbox:
+    """With everything."""
+    network = status.network
+    return Sandbox(
+        id=status.id,
+        pod=_pod(status.metadata),
+        ready=status.state == pb.SANDBOX_READY,
+        created_at=status.created_at / _NANOSECONDS,
+        handler=status.runtime_handler,
+        labels=dict(status.labels),
+        annotations=dict(status.annotations),
+        addresses=(network.ip, *(each.ip for each in network.additional_ips)) if network.ip else (),
+    )
+
+
+def listed_container(item: pb.Container) -> Container:
+    """As a list has it: without times, exit code and the like."""
+    return Container(
+        id=item.id,
+        sandbox_id=item.pod_sandbox_id,
+        name=item.metadata.name,
+        attempt=item.metadata.attempt,
+        state=_STATES[item.state],
+        image=item.image.image,
+        image_id=item.image_ref,
+        labels=dict(item.labels),
+        annotations=dict(item.annotations),
+        created_at=item.created_at / _NANOSECONDS,
+    )
+
+
+def container(status: pb.ContainerStatus) -> Container:
+    """With everything."""
+    user = status.user.linux
+    return Container(
+        id=status.id,
+        sandbox_id=status.labels.get(SANDBOX_ID, ""),
+        name=status.metadata.name,
+        attempt=status.metadata.attempt,
+        state=_STATES[status.state],
+        image=status.image.image,
+        image_id=status.image_ref,
+        labels=dict(status.labels),
+        annotations=dict(status.annotations),
+        created_at=status.created_at / _NANOSECONDS,
+        started_at=status.started_at / _NANOSECONDS,
+        finished_at=status.finished_at / _NANOSECONDS,
+        exit_code=status.exit_code,
+        reason=status.reason,
+        message=status.message,
+        log_path=status.log_path,
+        user=(user.uid, user.gid, tuple(user.supplemental_groups)) if status.HasField("user") else None,
+    )
+
+
+def container_usage(stats: pb.ContainerStats) -> Usage:
+    """What a container uses."""
+    return Usage(
+        id=stats.attributes.id,
+        at=stats.cpu.timestamp / _NANOSECONDS,
+        cpu=stats.cpu.usage_core_nano_seconds.value / _NANOSECONDS,
+        memory_working_set=stats.memory.working_set_bytes.value,
+        memory_rss=stats.memory.rss_bytes.value,
+        memory_usage=stats.memory.usage_bytes.value,
+        disk=stats.writable_layer.used_bytes.value,
+        inodes=stats.writable_layer.inodes_used.value,
+    )
+
+
+def sandbox_usage(stats: pb.PodSandboxStats) -> Usage:
+    """What a sandbox with its containers uses."""
+    linux = stats.linux
+    default = linux.network.default_interface
+    interfaces = [default, *(each for each in linux.network.interfaces if each.name != default.name)]
+    return Usage(
+        id=stats.attributes.id,
+        at=linux.cpu.timestamp / _NANOSECONDS,
+        cpu=linux.cpu.usage_core_nano_seconds.value / _NANOSECONDS,
+        memory_working_set=linux.memory.working_set_bytes.value,
+        memory_rss=linux.memory.rss_bytes.value,
+        memory_usage=linux.memory.usage_bytes.value,
+        received=sum(each.rx_bytes.value for each in interfaces),
+        transmitted=sum(each.tx_bytes.value for each in interfaces),
+        processes=linux.process.process_count.value,
+    )
+
+
+def image(item: pb.Image) -> Image:
+    """An image that is here."""
+    return Image(
+        id=item.id,
+        tags=tuple(item.repo_tags),
+        digests=tuple(item.repo_digests),
+        size=item.size,
+        user=item.uid.value if item.HasField("uid") else None,
+        username=item.username,
+        pinned=item.pinned,
+    )
+
+
+def _pod(metadata: pb.PodSandboxMetadata) -> PodIdentity:
+    return PodIdentity(metadata.namespace, metadata.name, metadata.uid, metadata.attempt)

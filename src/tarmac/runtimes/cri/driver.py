@@ -1,0 +1,273 @@
+"""The runtime behind a CRI socket, as the agent sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
+
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.runtimes.cri import decode, encode
+from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
+from tarmac.runtimes.cri.channel import CriChannel, Message
+from tarmac.runtimes.cri.events import ChangeFeed, States
+from tarmac.runtimes.cri.handlers import handlers
+from tarmac.runtimes.interface import (
+    Container,
+    ContainerConfig,
+    Credentials,
+    Event,
+    ExecResult,
+    Image,
+    ImageRefused,
+    NotFound,
+    Refused,
+    Resources,
+    RuntimeStatus,
+    Sandbox,
+    SandboxConfig,
+    Unreachable,
+    Usage,
+)
+from tarmac.runtimes.labels import POD_UID
+
+_Reply = TypeVar("_Reply")
+
+_CALL_SECONDS = 120.0
+_SANDBOX_SECONDS = 240.0  # networks are set up meanwhile
+_EXEC_MARGIN_SECONDS = 30.0
+
+
+class CriRuntime:
+    """One runtime; `endpoint` is `unix://` and a path."""
+
+    def __init__(self, endpoint: str, clock: Clock | None = None) -> None:
+        self._channel = CriChannel(endpoint)
+        self._clock = clock or SystemClock()
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._channel.close()
+
+    async def version(self) -> tuple[str, str]:
+        """The runtime's name and version."""
+        reply = await self._runtime("Version", pb.VersionRequest(version="v1"), pb.VersionResponse.FromString)
+        return reply.runtime_name, reply.runtime_version
+
+    async def status(self) -> RuntimeStatus:
+        """What the runtime is, and whether it can work."""
+        name, version = await self.version()
+        reply = await self._runtime("Status", pb.StatusRequest(verbose=True), pb.StatusResponse.FromString)
+        conditions = {each.type: each for each in reply.status.conditions}
+        failed = next((each for each in reply.status.conditions if not each.status), pb.RuntimeCondition())
+        return RuntimeStatus(
+            name=name,
+            version=version,
+            ready="RuntimeReady" in conditions and conditions["RuntimeReady"].status,
+            network_ready="NetworkReady" in conditions and conditions["NetworkReady"].status,
+            handlers=handlers(reply),
+            reason=failed.reason,
+            message=failed.message,
+        )
+
+    # ---- sandboxes
+
+    async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
+        """Make and start one; its id."""
+        request = pb.RunPodSandboxRequest(config=encode.sandbox_message(config), runtime_handler=handler)
+        reply = await self._runtime("RunPodSandbox", request, pb.RunPodSandboxResponse.FromString, _SANDBOX_SECONDS)
+        return reply.pod_sandbox_id
+
+    async def stop_sandbox(self, id: str) -> None:
+        """End its containers and give its network back."""
+        with contextlib.suppress(NotFound):
+            await self._tell("StopPodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
+
+    async def remove_sandbox(self, id: str) -> None:
+        """Forget it and its containers."""
+        with contextlib.suppress(NotFound):
+            await self._tell("RemovePodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
+
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+        """All, or a pod's."""
+        selector = {} if pod_uid is None else {POD_UID: pod_uid}
+        request = pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=selector))
+        reply = await self._runtime("ListPodSandbox", request, pb.ListPodSandboxResponse.FromString)
+        return [decode.listed_sandbox(item) for item in reply.items]
+
+    async def sandbox(self, id: str) -> Sandbox:
+        """One, with its addresses. Raises NotFound."""
+        request = pb.PodSandboxIdRequest(pod_sandbox_id=id)
+        reply = await self._runtime("PodSandboxStatus", request, pb.PodSandboxStatusResponse.FromString)
+        return decode.sandbox(reply.status)
+
+    # ---- containers
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
+        """Make one; its id."""
+        request = pb.CreateContainerRequest(
+            pod_sandbox_id=sandbox_id,
+            config=encode.container_message(config, sandbox_id, sandbox),
+            sandbox_config=encode.sandbox_message(sandbox),
+        )
+        reply = await self._runtime("CreateContainer", request, pb.CreateContainerResponse.FromString)
+        return reply.container_id
+
+    async def start_container(self, id: str) -> None:
+        """Run it."""
+        await self._tell("StartContainer", pb.ContainerIdRequest(container_id=id))
+
+    async def stop_container(self, id: str, grace: float) -> None:
+        """Ask it to end, and end it after `grace` seconds."""
+        request = pb.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
+        with contextlib.suppress(NotFound):
+            await self._tell("StopContainer", request, grace + _CALL_SECONDS)
+
+    async def remove_container(self, id: str) -> None:
+        """Forget it, ending it first if need be."""
+        with contextlib.suppress(NotFound):
+            await self._tell("RemoveContainer", pb.ContainerIdRequest(container_id=id))
+
+    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+        """All, or a pod's."""
+        selector = {} if pod_uid is None else {POD_UID: pod_uid}
+        request = pb.ListContainersRequest(filter=pb.ContainerFilter(label_selector=selector))
+        reply = await self._runtime("ListContainers", request, pb.ListContainersResponse.FromString)
+        return [decode.listed_container(item) for item in reply.containers]
+
+    async def container(self, id: str) -> Container:
+        """One, with everything. Raises NotFound."""
+        request = pb.ContainerStatusRequest(container_id=id)
+        reply = await self._runtime("ContainerStatus", request, pb.ContainerStatusResponse.FromString)
+        return decode.container(reply.status)
+
+    async def update_container(self, id: str, resources: Resources) -> None:
+        """Change its limits while it runs."""
+        limits = encode.resources_message(resources)
+        request = pb.UpdateContainerResourcesRequest(container_id=id, linux=limits)
+        await self._tell("UpdateContainerResources", request)
+
+    async def reopen_log(self, id: str) -> None:
+        """Go on writing under the same name, after the file was moved away."""
+        await self._tell("ReopenContainerLog", pb.ContainerIdRequest(container_id=id))
+
+    # ---- processes and streams
+
+    async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
+        """Run to its end. Raises TimeoutError."""
+        seconds = math.ceil(timeout)
+        request = pb.ExecSyncRequest(container_id=id, cmd=command, timeout=seconds)
+        deadline = seconds + _EXEC_MARGIN_SECONDS if seconds else None
+        try:
+            reply = await self._runtime("ExecSync", request, pb.ExecSyncResponse.FromString, deadline)
+        except (Refused, Unreachable) as fault:
+            if "context deadline exceeded" in str(fault).lower() or "deadline exceeded" in str(fault).lower():
+                raise TimeoutError(str(fault)) from fault
+            raise
+        return ExecResult(reply.stdout, reply.stderr, reply.exit_code)
+
+    async def exec_url(
+        self, id: str, command: Sequence[str], *, tty: bool, stdin: bool, stdout: bool, stderr: bool
+    ) -> str:
+        """Where a stream to a new process can be had, once."""
+        request = pb.ExecRequest(container_id=id, cmd=command, tty=tty, stdin=stdin, stdout=stdout, stderr=stderr)
+        return (await self._runtime("Exec", request, pb.UrlResponse.FromString)).url
+
+    async def attach_url(self, id: str, *, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
+        """Where a stream to the container's own process can be had, once."""
+        request = pb.AttachRequest(container_id=id, tty=tty, stdin=stdin, stdout=stdout, stderr=stderr)
+        return (await self._runtime("Attach", request, pb.UrlResponse.FromString)).url
+
+    async def port_forward_url(self, sandbox_id: str, ports: Sequence[int]) -> str:
+        """Where streams to ports of the sandbox can be had, once."""
+        request = pb.PortForwardRequest(pod_sandbox_id=sandbox_id, port=ports)
+        return (await self._runtime("PortForward", request, pb.UrlResponse.FromString)).url
+
+    # ---- usage
+
+    async def container_usage(self) -> Sequence[Usage]:
+        """What each container uses."""
+        reply = await self._runtime("ListContainerStats", pb.Nothing(), pb.ListContainerStatsResponse.FromString)
+        return [decode.container_usage(stats) for stats in reply.stats]
+
+    async def sandbox_usage(self) -> Sequence[Usage]:
+        """What each sandbox uses, its containers included."""
+        reply = await self._runtime("ListPodSandboxStats", pb.Nothing(), pb.ListPodSandboxStatsResponse.FromString)
+        return [decode.sandbox_usage(stats) for stats in reply.stats]
+
+    # ---- images
+
+    async def pull(self, image: str, credentials: Credentials | None, sandbox: SandboxConfig | None = None) -> str:
+        """The id of the image, once it is here. Raises ImageRefused."""
+        request = pb.PullImageRequest(
+            image=pb.ImageSpec(image=image),
+            auth=encode.auth_message(credentials) if credentials else None,
+            sandbox_config=encode.sandbox_message(sandbox) if sandbox else None,
+        )
+        try:
+            reply = await self._image("PullImage", request, pb.PullImageResponse.FromString, None)
+        except (NotFound, Refused) as refusal:
+            raise ImageRefused(str(refusal)) from refusal
+        return reply.image_ref
+
+    async def image(self, name: str) -> Image | None:
+        """An image by name or id, if it is here."""
+        request = pb.ImageRequest(image=pb.ImageSpec(image=name))
+        reply = await self._image("ImageStatus", request, pb.ImageStatusResponse.FromString)
+        return decode.image(reply.image) if reply.HasField("image") else None
+
+    async def images(self) -> Sequence[Image]:
+        """All that are here."""
+        reply = await self._image("ListImages", pb.Nothing(), pb.ListImagesResponse.FromString)
+        return [decode.image(item) for item in reply.images]
+
+    async def remove_image(self, name: str) -> None:
+        """Forget an image by name or id, under all its names."""
+        with contextlib.suppress(NotFound):
+            await self._image("RemoveImage", pb.ImageRequest(image=pb.ImageSpec(image=name)), pb.Nothing.FromString)
+
+    async def image_space(self) -> tuple[str, int, int]:
+        """The mount point images are under, the bytes and the inodes they take."""
+        reply = await self._image("ImageFsInfo", pb.Nothing(), pb.ImageFsInfoResponse.FromString)
+        if not reply.image_filesystems:
+            return "", 0, 0
+        usage = reply.image_filesystems[0]
+        return usage.fs_id.mountpoint, usage.used_bytes.value, usage.inodes_used.value
+
+    # ---- changes
+
+    def events(self) -> AsyncIterator[Event | None]:
+        """Changes as they come, for ever; None: look at everything. One listener at a time (containerd 1.7)."""
+        return ChangeFeed(self._channel, self._states, self._clock).changes()
+
+    async def _states(self) -> States:
+        sandboxes, containers = await asyncio.gather(self.sandboxes(), self.containers())
+        return {
+            **{each.id: (each.pod.uid, each.ready) for each in sandboxes},
+            **{each.id: (each.labels.get(POD_UID, ""), each.state) for each in containers},
+        }
+
+    # ---- calls
+
+    async def _runtime(
+        self,
+        method: str,
+        request: Message,
+        decode: Callable[[bytes], _Reply],
+        timeout: float | None = _CALL_SECONDS,
+    ) -> _Reply:
+        return await self._channel.call(f"RuntimeService/{method}", request, decode, timeout)
+
+    async def _tell(self, method: str, request: Message, timeout: float = _CALL_SECONDS) -> None:
+        await self._runtime(method, request, pb.Nothing.FromString, timeout)
+
+    async def _image(
+        self,
+        method: str,
+        request: Message,
+        decode: Callable[[bytes], _Reply],
+        timeout: float | None = _CALL_SECONDS,
+    ) -> _Reply:
+        return await self._channel.call(f"ImageService/{method}", request, decode, timeout)

@@ -1,0 +1,93 @@
+"""Tells that something about a pod changed: the runtime's own events, and a look now and then for those that got lost.
+
+containerd 1.6 has no events. 1.7 has one queue for all subscribers, so a subscriber that died takes the next event with
+it, and a new one first hears what happened before. 2.x tells everybody everything. Hence the look at all states every
+ten seconds, every second without events: a change that it finds is told like an event. Changes wait in a set, so a pod
+that changes often while nobody listens is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from tarmac.base.clock import Clock
+from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
+from tarmac.runtimes.cri.channel import CriChannel, Unsupported
+from tarmac.runtimes.interface import Event, RuntimeFault
+
+_LOOK_SECONDS = 10.0
+_LOOK_SECONDS_WITHOUT_EVENTS = 1.0
+_RECONNECT_SECONDS = 0.5
+
+States = dict[str, tuple[str, object]]  # by id: the pod's uid and the state
+
+
+class ChangeFeed:
+    """One listener's view of changes. `look` reads all states."""
+
+    def __init__(self, channel: CriChannel, look: Callable[[], Awaitable[States]], clock: Clock) -> None:
+        self._channel = channel
+        self._look = look
+        self._clock = clock
+        self._interval = _LOOK_SECONDS
+        self._pending: dict[str | None, None] = {None: None}  # at first: look at everything
+        self._wake = asyncio.Event()
+
+    async def changes(self) -> AsyncIterator[Event | None]:
+        """For ever."""
+        tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look_now_and_then())]
+        for task in tasks:
+            task.add_done_callback(lambda _: self._wake.set())
+        try:
+            while True:
+                while self._pending:
+                    uid = next(iter(self._pending))
+                    del self._pending[uid]
+                    yield None if uid is None else Event(uid)
+                await self._wake.wait()
+                self._wake.clear()
+                for task in tasks:
+                    if task.done():
+                        task.result()  # neither ever ends but by a mistake of ours, which must not pass in silence
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _tell(self, uid: str | None) -> None:
+        self._pending[uid] = None
+        self._wake.set()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async for event in self._channel.stream(
+                    "RuntimeService/GetContainerEvents", pb.Nothing(), pb.ContainerEventResponse.FromString
+                ):
+                    self._tell(event.pod_sandbox_status.metadata.uid or None)
+            except Unsupported:
+                self._interval = _LOOK_SECONDS_WITHOUT_EVENTS
+                await asyncio.Event().wait()
+            except RuntimeFault:
+                await self._clock.sleep(_RECONNECT_SECONDS)
+            self._tell(None)
+
+    async def _look_now_and_then(self) -> None:
+        known: States | None = None
+        while True:
+            await self._clock.sleep(self._interval)
+            with contextlib.suppress(RuntimeFault):  # the listener notices as well, and tells when it is back
+                seen = await self._look()
+                for uid in changed(known, seen):
+                    self._tell(uid)
+                known = seen
+
+
+def changed(before: States | None, after: States) -> set[str]:
+    """The pods of which anything came, went or changed."""
+    if before is None:
+        return set()
+    different = {key for key in {*before, *after} if before.get(key) != after.get(key)}
+    return {(after.get(key) or before[key])[0] for key in different}

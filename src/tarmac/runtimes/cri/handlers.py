@@ -1,0 +1,45 @@
+"""Which handlers a runtime offers, read from what `Status` says about its configuration.
+
+containerd 2.x lists its handlers; 1.7 only shows its configuration, as JSON, when asked to be verbose. Both tell there
+which shim each handler uses, and by the shim we know whether containers see the host's kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
+from tarmac.runtimes.interface import Handler
+
+_OWN_KERNEL_SHIMS = ("io.containerd.runsc.", "io.containerd.kata")
+
+
+def handlers(status: pb.StatusResponse) -> tuple[Handler, ...]:
+    """In the order of their names. Empty names, by which 2.x means its default, are left out."""
+    shims = _shims(status.info.get("config", ""))
+    features = {each.name: each.features for each in status.runtime_handlers if each.name}
+    return tuple(
+        Handler(
+            name,
+            own_kernel=shims.get(name, "").startswith(_OWN_KERNEL_SHIMS),
+            recursive_read_only_mounts=name in features and features[name].recursive_read_only_mounts,
+            user_namespaces=name in features and features[name].user_namespaces,
+        )
+        for name in sorted({*shims, *features})
+    )
+
+
+def _shims(config: str) -> dict[str, str]:
+    """The shim of each handler, as far as this runtime's configuration tells."""
+    try:
+        found: Any = msgspec.json.decode(config)
+    except msgspec.DecodeError:
+        return {}
+    for key in ("containerd", "runtimes"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping):
+        return {}
+    return {str(name): str(each.get("runtimeType", "")) for name, each in found.items() if isinstance(each, Mapping)}

@@ -1,0 +1,94 @@
+"""Finds the programs and images that a node is made of.
+
+What the machine has on its PATH comes first; the rest comes from the folder that `make setup` fills,
+`$TARMAC_NODE_PARTS` or `$XDG_CACHE_HOME/tarmac/node`. Programs that belong together come from the same place: a
+containerd and its shim, gVisor and its shim.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+_CONTAINERD = ("containerd", "ctr", "containerd-shim-runc-v2")
+_GVISOR = ("runsc", "containerd-shim-runsc-v1")
+
+
+class PartMissing(Exception):
+    """A program that a node cannot do without is not there; the message says how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where the parts are. Without gVisor, `no_gvisor` says why."""
+
+    containerd: Path
+    ctr: Path
+    containerd_shim: Path
+    runc: Path
+    runsc: Path | None
+    runsc_shim: Path | None
+    no_gvisor: str
+    images: tuple[Path, ...]
+
+    @property
+    def path(self) -> str:
+        """The PATH under which containerd finds its shims and everything else."""
+        own = [self.containerd_shim, self.runc, *([self.runsc_shim] if self.runsc_shim else [])]
+        folders = [*(str(program.parent) for program in own), os.environ.get("PATH") or os.defpath]
+        return os.pathsep.join(dict.fromkeys(folders))
+
+
+def parts_folder() -> Path:
+    """Where set-up put what the machine does not have itself."""
+    named = os.environ.get("TARMAC_NODE_PARTS")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(named) if named else cache / "tarmac" / "node"
+
+
+def find_parts(*, path: str | None = None) -> Parts:
+    """Look for everything; `path` instead of the PATH, empty for only what set-up brought. Raises PartMissing."""
+    folder = parts_folder()
+    containerd, ctr, shim = _needed(_CONTAINERD, folder, path)
+    [runc] = _needed(("runc",), folder, path)
+    gvisor = _group(_GVISOR, folder, path)
+    return Parts(
+        containerd=containerd,
+        ctr=ctr,
+        containerd_shim=shim,
+        runc=runc,
+        runsc=gvisor[0] if gvisor else None,
+        runsc_shim=gvisor[1] if gvisor else None,
+        no_gvisor="" if gvisor else _why_no_gvisor(folder),
+        images=tuple(sorted(folder.glob("images/*.tar"))),
+    )
+
+
+def find_program(name: str, *, path: str | None = None) -> Path:
+    """One program that stands alone. Raises PartMissing."""
+    return _needed((name,), parts_folder(), path)[0]
+
+
+def _needed(names: tuple[str, ...], folder: Path, path: str | None) -> list[Path]:
+    found = _group(names, folder, path)
+    if not found:
+        raise PartMissing(f"no {names[0]} on the PATH nor in {folder}: install it, or run `make setup` in a clone")
+    return found
+
+
+def _group(names: tuple[str, ...], folder: Path, path: str | None) -> list[Path]:
+    """All of them from the first place that has all; else none."""
+    on_path = [shutil.which(name, path=path) for name in names] if path != "" else []
+    if on_path and all(on_path):
+        return [Path(place) for place in on_path if place]
+    ours = [folder / "bin" / name for name in names]
+    return ours if all(os.access(program, os.X_OK) for program in ours) else []
+
+
+def _why_no_gvisor(folder: Path) -> str:
+    try:
+        return (folder / "no-gvisor").read_text().strip()
+    except OSError:
+        return f"no {' and '.join(_GVISOR)} on the PATH nor in {folder}"

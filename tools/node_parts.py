@@ -1,0 +1,85 @@
+"""Gets everything real that a node is made of: `python -m tools.node_parts` prints what is where, as JSON.
+
+Servers come out of Debian packages that are unpacked and not installed; gVisor is built from source; images are
+written from those. All of it is linked together in one folder of the cache, `node`, which `tarmac` looks into for what
+the machine's PATH does not have (`tarmac.runtimes.parts`). Without gVisor a node still works, for pods that share its
+kernel; the folder then says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tools import gvisor, node_images
+from tools.cache import cache_root, say
+from tools.debs import NEWEST, Deb, fetch
+
+_CONTAINERD = ("containerd", "containerd", "trixie")
+CONTAINERD = (
+    Deb(*_CONTAINERD, "1.7.24~ds1-6+deb13u1", "usr/bin/containerd"),
+    Deb(*_CONTAINERD, NEWEST, "usr/bin/containerd", ": the pinned version is gone from the mirror"),
+)
+_OTHERS = ("docker-registry", "catatonit", "busybox", "libc6")
+# runc of later releases needs a newer C library than Debian 12 has.
+RUNC = (
+    Deb("runc", "runc", "bookworm", "1.1.5+ds1-1+deb12u1", "usr/sbin/runc", also=_OTHERS),
+    Deb("runc", "runc", "bookworm", NEWEST, "usr/sbin/runc", ": the pinned version is gone from the mirror", _OTHERS),
+)
+NO_GVISOR = "no-gvisor"  # the file that says why there is none
+
+
+def ensure() -> Path:
+    """The folder with `bin/*` and `images/*.tar`. Raises RuntimeError when a part that must be there cannot be had."""
+    containerd = fetch(*CONTAINERD).parent
+    runc = fetch(*RUNC)
+    packages = runc.parent.parent.parent
+    folder = cache_root() / "node"
+    programs = {name: containerd / name for name in ("containerd", "ctr", "containerd-shim-runc-v2")}
+    programs |= {"runc": runc, "docker-registry": packages / "usr" / "bin" / "docker-registry"}
+    programs |= _gvisor(folder)
+    for name, target in programs.items():
+        _link(folder / "bin" / name, target)
+    _link(folder / "images", node_images.build(packages))
+    return folder
+
+
+def _gvisor(folder: Path) -> dict[str, Path]:
+    remark = folder / NO_GVISOR
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        built = gvisor.build()
+    except (subprocess.CalledProcessError, RuntimeError, OSError) as error:
+        say(f"NO gVisor: {error}. The node will only run pods that share its kernel.")
+        remark.write_text(f"it could not be built: {error}\n")
+        return {}
+    remark.unlink(missing_ok=True)
+    return {name: built / name for name in gvisor.PROGRAMS}
+
+
+def _link(place: Path, target: Path) -> None:
+    """Point a name at a part, at once even while somebody reads it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh = place.with_name(f".{place.name}.{os.getpid()}")
+    fresh.symlink_to(target)
+    fresh.replace(place)
+
+
+def main() -> int:
+    """Print the paths of the parts."""
+    try:
+        folder = ensure()
+    except RuntimeError as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    parts = {path.name: str(path) for path in sorted((folder / "bin").iterdir())}
+    images = [str(path) for path in sorted((folder / "images").iterdir())]
+    print(json.dumps({"folder": str(folder), **parts, "images": images}, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
