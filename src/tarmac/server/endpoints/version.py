@@ -5,9 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 
+from tarmac.api.kubernetes.version import GIT_VERSION
 from tarmac.api.schema import JsonObject
-
-GIT_VERSION = "v1.35.8+tarmac"
 
 
 def version() -> JsonObject:

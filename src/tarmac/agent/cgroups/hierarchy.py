@@ -1,0 +1,133 @@
+"""What the rest of the agent may ask of control groups, whichever version the kernel offers, and finding out which.
+
+Paths are as runtimes take them: absolute, below the hierarchy's top. Every call may be repeated. A machine with both
+versions (a hybrid) has its controllers on v1; then v1 is what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from tarmac.agent.cgroups.limits import Limits
+
+
+class CgroupError(Exception):
+    """The kernel refuses. The message says what it was asked."""
+
+
+class Hierarchy(Protocol):
+    """Control groups of one machine."""
+
+    def make(self, path: str) -> None:
+        """Make the group and those above it, ready to hold processes."""
+        ...
+
+    def limit(self, path: str, limits: Limits) -> None:
+        """Set limits on a group. Raises CgroupError."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def children(self, path: str) -> Sequence[str]:
+        """Names of the groups right below."""
+        ...
+
+    def kill(self, path: str) -> int:
+        """Kill every process in the group and below; how many there were."""
+        ...
+
+    def remove(self, path: str) -> bool:
+        """Remove the group and those below; False while processes are still leaving it."""
+        ...
+
+    def memory_used(self, path: str) -> int:
+        """Bytes that could not be reclaimed at once (the working set); 0 when there is no such group."""
+        ...
+
+
+def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> Hierarchy:
+    """The hierarchy of this machine. Raises CgroupError when none can hold limits."""
+    from tarmac.agent.cgroups.v1 import V1
+    from tarmac.agent.cgroups.v2 import V2
+
+    by_controller: dict[str, Path] = {}
+    unified: list[Path] = []
+    for line in mountinfo.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        point = Path(before.split(" ")[4])
+        if kind == "cgroup2":
+            unified.append(point)
+        elif kind == "cgroup":
+            for option in options.split(","):
+                by_controller.setdefault(option, point)
+    if "memory" in by_controller and "cpu" in by_controller:
+        return V1({**by_controller, **{str(point): point for point in unified}})  # runtimes make groups in both
+    for point in unified:
+        if {"cpu", "memory"} <= set((point / "cgroup.controllers").read_text().split()):
+            return V2(point)
+    raise CgroupError("no control groups with the controllers cpu and memory are mounted")
+
+
+def attempt(file: Path, text: str) -> None:
+    """Write to a file of a group. Raises CgroupError."""
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise CgroupError(f"{file}: {text}: {error.strerror}") from error
+
+
+def number(file: Path) -> int:
+    """A number kept in a file; 0 when there is none."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def field(file: Path, name: str) -> int:
+    """A number in a file of names and values; 0 when there is none."""
+    try:
+        text = file.read_text()
+    except OSError:
+        return 0
+    for line in text.splitlines():
+        found, _, value = line.partition(" ")
+        if found == name:
+            return int(value)
+    return 0
+
+
+def processes(folders: Sequence[Path]) -> set[int]:
+    """Processes in these folders and below."""
+    found: set[int] = set()
+    for top in folders:
+        for folder in (top, *below(top)):
+            try:
+                found.update(map(int, (folder / "cgroup.procs").read_text().split()))
+            except OSError:
+                continue  # gone meanwhile
+    return found
+
+
+def below(folder: Path) -> list[Path]:
+    """Groups below this one, outermost first."""
+    try:
+        inner = [entry for entry in folder.iterdir() if entry.is_dir()]
+    except OSError:
+        return []
+    return [group for entry in inner for group in (entry, *below(entry))]
+
+
+def rmdir_tree(folder: Path) -> bool:
+    """Remove a group and those below; False when one is still in use."""
+    try:
+        for group in (*reversed(below(folder)), folder):
+            group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

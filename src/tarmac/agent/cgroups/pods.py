@@ -1,0 +1,137 @@
+"""The cgroups of a node's pods: one above all, one per quality of service, one per pod.
+
+    <root>/kubepods                        everything allocatable
+    <root>/kubepods/pod<uid>               a guaranteed pod
+    <root>/kubepods/burstable/pod<uid>     weighs what all burstable pods ask for
+    <root>/kubepods/besteffort/pod<uid>    weighs nothing
+
+A pod's group is made before its sandbox and outlives it; whatever process is left in it then is killed. Groups of pods
+that nobody knows are swept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Final
+
+from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
+from tarmac.agent.cgroups.limits import LEAST_SHARES, Limits, burstable_request, pod_limits, shares
+from tarmac.api.kubernetes.core.pods.podresources import qos_class
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.decide.scheduling.amounts import CPU, MEMORY
+
+_LEVELS: Final = {"Guaranteed": "", "Burstable": "/burstable", "BestEffort": "/besteffort"}
+_PREFIX: Final = "pod"
+_PAUSES: Final = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # killed processes take a moment to leave
+_log = log("cgroups")
+
+
+class KubePods:
+    """The pods' cgroups of one node."""
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        root: str,
+        clock: Clock,
+        *,
+        pids: int = -1,
+        enforce_cpu: bool = True,
+        period: float = 0.1,
+    ) -> None:
+        self.top = f"{root.rstrip('/')}/kubepods"
+        self._hierarchy = hierarchy
+        self._clock = clock
+        self._pids = pids
+        self._enforce_cpu = enforce_cpu
+        self._period = round(period * 1_000_000)
+        self._burstable: dict[str, int] = {}
+
+    def prepare(self, all_pods: Mapping[str, int]) -> None:
+        """Make the upper levels; all pods together may use `all_pods`. Raises CgroupError."""
+        self._hierarchy.make(self.top)
+        self._hierarchy.limit(self.top, Limits(shares=shares(all_pods[CPU]), memory=all_pods[MEMORY]))
+        for level in ("/burstable", "/besteffort"):
+            self._hierarchy.make(self.top + level)
+        self._hierarchy.limit(self.top + "/besteffort", Limits(shares=LEAST_SHARES))
+        self._weigh_burstable()
+
+    async def create(self, pod: JsonObject) -> str:
+        """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it."""
+        path = self._path(pod)
+        self._hierarchy.make(path)
+        limits = self._limits(pod)
+        self._hierarchy.limit(path, Limits(shares=limits.shares, memory=limits.memory, pids=limits.pids))
+        self._count(pod)
+        return path
+
+    async def update(self, pod: JsonObject) -> None:
+        """Put every limit of the pod on its cgroup, the CPU quota included."""
+        path = self._path(pod)
+        self._hierarchy.make(path)
+        self._hierarchy.limit(path, self._limits(pod))
+        self._count(pod)
+
+    async def remove(self, uid: str) -> None:
+        """Take the pod's cgroup away, with every process still in it. Raises CgroupError when the kernel keeps it."""
+        if self._burstable.pop(uid, 0):
+            self._weigh_burstable()
+        for level in _LEVELS.values():
+            path = f"{self.top}{level}/{_PREFIX}{uid}"
+            if self._hierarchy.exists(path):
+                await self._remove(path)
+
+    async def sweep(self, live: Set[str]) -> Sequence[str]:
+        """Remove the cgroups of pods that are not in `live`; their uids."""
+        orphans = sorted(self.uids() - live)
+        for uid in orphans:
+            _log.info("a cgroup of no known pod is removed", pod=uid)
+            try:
+                await self.remove(uid)
+            except CgroupError as error:
+                _log.warning("a cgroup cannot be removed", pod=uid, why=str(error))
+        return orphans
+
+    def uids(self) -> set[str]:
+        """Pods that have a cgroup."""
+        return {
+            name.removeprefix(_PREFIX)
+            for level in _LEVELS.values()
+            for name in self._hierarchy.children(self.top + level)
+            if name.startswith(_PREFIX)
+        }
+
+    def memory_used(self) -> int:
+        """The working set of all pods together."""
+        return self._hierarchy.memory_used(self.top)
+
+    async def remove_all(self) -> None:
+        """Leave no cgroup behind, nor a process in one."""
+        await self._remove(self.top)
+
+    def _path(self, pod: JsonObject) -> str:
+        return f"{self.top}{_LEVELS[qos_class(pod['spec'])]}/{_PREFIX}{pod['metadata']['uid']}"
+
+    def _limits(self, pod: JsonObject) -> Limits:
+        return pod_limits(pod, period=self._period, enforce_cpu=self._enforce_cpu, pids=self._pids)
+
+    def _count(self, pod: JsonObject) -> None:
+        uid, request = pod["metadata"]["uid"], burstable_request(pod)
+        if self._burstable.get(uid, 0) != request:
+            self._burstable[uid] = request
+            self._weigh_burstable()
+
+    def _weigh_burstable(self) -> None:
+        self._hierarchy.limit(self.top + "/burstable", Limits(shares=shares(sum(self._burstable.values()))))
+
+    async def _remove(self, path: str) -> None:
+        for pause in _PAUSES:
+            if pause:
+                await self._clock.sleep(pause)
+            if self._hierarchy.remove(path):
+                return
+            if killed := self._hierarchy.kill(path):
+                _log.info("processes left behind in a cgroup are killed", path=path, count=killed)
+        raise CgroupError(f"{path}: still in use after {sum(_PAUSES)} s")

@@ -1,0 +1,94 @@
+"""Control groups of version 1: each controller has a tree of its own, and a group is a folder in each of them.
+
+Three traps: controllers may or may not share a mount (here cpu and cpuacct do not); a new cpuset is empty and takes no
+process until processors and memory nodes are copied from its parent; and a group has to be removed from every tree,
+also from those (devices, freezer, systemd's) that only the runtime writes to.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tarmac.agent.cgroups.hierarchy import attempt, field, number, processes, rmdir_tree
+from tarmac.agent.cgroups.limits import NONE, Limits
+
+_MADE_IN: Final = ("cpu", "cpuacct", "cpuset", "memory", "pids", "blkio", "freezer", "devices")
+_CPUSET_FILES: Final = ("cpuset.cpus", "cpuset.mems")
+
+
+class V1:
+    """The mounted controllers, by name."""
+
+    def __init__(self, mounts: Mapping[str, Path]) -> None:
+        self._mounts = mounts
+        self._made_in = tuple(dict.fromkeys(mounts[name] for name in _MADE_IN if name in mounts))
+        self._all = tuple(dict.fromkeys(mounts.values()))
+
+    def make(self, path: str) -> None:
+        """Make the group in every tree that limits or measures."""
+        for mount in self._made_in:
+            (mount / path.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        if "cpuset" in self._mounts:
+            self._fill_cpuset(path)
+
+    def limit(self, path: str, limits: Limits) -> None:
+        """Set limits on a group. Raises CgroupError."""
+        if limits.shares is not None:
+            attempt(self._file("cpu", path, "cpu.shares"), str(limits.shares))
+        if limits.quota is not None:
+            attempt(self._file("cpu", path, "cpu.cfs_period_us"), str(limits.period))
+            attempt(self._file("cpu", path, "cpu.cfs_quota_us"), str(limits.quota))
+        if limits.memory is not None:
+            attempt(self._file("memory", path, "memory.limit_in_bytes"), str(limits.memory))
+        if limits.pids is not None and "pids" in self._mounts:
+            attempt(self._file("pids", path, "pids.max"), "max" if limits.pids == NONE else str(limits.pids))
+
+    def exists(self, path: str) -> bool:
+        """Whether any tree has it."""
+        return any(folder.is_dir() for folder in self._folders(path))
+
+    def children(self, path: str) -> Sequence[str]:
+        """Names of the groups right below, in any tree."""
+        found: set[str] = set()
+        for folder in self._folders(path):
+            with suppress(OSError):
+                found.update(entry.name for entry in os.scandir(folder) if entry.is_dir())
+        return sorted(found)
+
+    def kill(self, path: str) -> int:
+        """Kill every process in the group and below."""
+        found = processes(self._folders(path))
+        for process in found:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        return len(found)
+
+    def remove(self, path: str) -> bool:
+        """Remove the group and those below from every tree."""
+        left = [folder for folder in self._folders(path) if not rmdir_tree(folder)]
+        return not left
+
+    def memory_used(self, path: str) -> int:
+        """Usage less what has not been touched for a while."""
+        usage = number(self._file("memory", path, "memory.usage_in_bytes"))
+        return max(0, usage - field(self._file("memory", path, "memory.stat"), "total_inactive_file"))
+
+    def _file(self, controller: str, path: str, name: str) -> Path:
+        return self._mounts[controller] / path.lstrip("/") / name
+
+    def _folders(self, path: str) -> list[Path]:
+        return [mount / path.lstrip("/") for mount in self._all]
+
+    def _fill_cpuset(self, path: str) -> None:
+        above = self._mounts["cpuset"]
+        for name in path.strip("/").split("/"):
+            group = above / name
+            for file in _CPUSET_FILES:
+                if not (group / file).read_text().strip():
+                    attempt(group / file, (above / file).read_text().strip())
+            above = group

@@ -1,0 +1,86 @@
+"""Control groups of version 2: one tree, where a group's controllers are switched on in the group above it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tarmac.agent.cgroups.hierarchy import attempt, field, number, processes, rmdir_tree
+from tarmac.agent.cgroups.limits import MOST_SHARES, NONE, Limits
+
+_CONTROLLERS: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
+
+
+class V2:
+    """The tree mounted at `top`."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+
+    def make(self, path: str) -> None:
+        """Make the group, with every controller there is on the way down."""
+        above = self._top
+        for name in path.strip("/").split("/"):
+            self._switch_on(above)
+            above = above / name
+            above.mkdir(exist_ok=True)
+
+    def limit(self, path: str, limits: Limits) -> None:
+        """Set limits on a group. Raises CgroupError."""
+        folder = self._folder(path)
+        if limits.shares is not None:
+            attempt(folder / "cpu.weight", str(weight(limits.shares)))
+        if limits.quota is not None:
+            attempt(folder / "cpu.max", f"{_or_max(limits.quota)} {limits.period}")
+        if limits.memory is not None:
+            attempt(folder / "memory.max", _or_max(limits.memory))
+        if limits.pids is not None:
+            attempt(folder / "pids.max", _or_max(limits.pids))
+
+    def exists(self, path: str) -> bool:
+        """Whether it is there."""
+        return self._folder(path).is_dir()
+
+    def children(self, path: str) -> Sequence[str]:
+        """Names of the groups right below."""
+        try:
+            return sorted(entry.name for entry in os.scandir(self._folder(path)) if entry.is_dir())
+        except OSError:
+            return []
+
+    def kill(self, path: str) -> int:
+        """Kill every process in the group and below, in one step."""
+        found = len(processes([self._folder(path)]))
+        if found:
+            attempt(self._folder(path) / "cgroup.kill", "1")
+        return found
+
+    def remove(self, path: str) -> bool:
+        """Remove the group and those below."""
+        return rmdir_tree(self._folder(path))
+
+    def memory_used(self, path: str) -> int:
+        """Usage less what has not been touched for a while."""
+        folder = self._folder(path)
+        return max(0, number(folder / "memory.current") - field(folder / "memory.stat", "inactive_file"))
+
+    def _folder(self, path: str) -> Path:
+        return self._top / path.lstrip("/")
+
+    def _switch_on(self, folder: Path) -> None:
+        offered = (folder / "cgroup.controllers").read_text().split()
+        on = (folder / "cgroup.subtree_control").read_text().split()
+        missing = [f"+{name}" for name in _CONTROLLERS if name in offered and name not in on]
+        if missing:
+            attempt(folder / "cgroup.subtree_control", " ".join(missing))
+
+
+def weight(shares: int) -> int:
+    """Version 1's shares (2 to 262144) on version 2's scale (1 to 10000)."""
+    return 10000 if shares >= MOST_SHARES else 1 + (shares - 2) * 9999 // 262142
+
+
+def _or_max(limit: int) -> str:
+    return "max" if limit == NONE else str(limit)

@@ -1,0 +1,1 @@
+"""What the agent is told: flags, and a KubeletConfiguration file that is read strictly."""

@@ -1,0 +1,22 @@
+"""Fields of a real KubeletConfiguration that have no effect here. A file with one gets a warning that names it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_NAMES = """
+enableServer syncFrequency fileCheckFrequency httpCheckFrequency staticPodURL staticPodURLHeader readOnlyPort
+tlsCipherSuites tlsMinVersion registryPullQPS registryBurst imagePullCredentialsVerificationPolicy
+preloadedImagesVerificationAllowlist eventRecordQPS eventBurst enableContentionProfiling healthzPort
+healthzBindAddress oomScoreAdj streamingConnectionIdleTimeout volumeStatsAggPeriod kubeletCgroups systemCgroups
+cgroupsPerQOS cpuManagerPolicy singleProcessOOMKill cpuManagerPolicyOptions cpuManagerReconcilePeriod
+memoryManagerPolicy topologyManagerPolicy topologyManagerScope topologyManagerPolicyOptions qosReserved
+runtimeRequestTimeout hairpinMode podCIDR runOnce maxOpenFiles contentType kubeAPIQPS kubeAPIBurst
+enableControllerAttachDetach protectKernelDefaults makeIPTablesUtilChains iptablesMasqueradeBit iptablesDropBit
+failSwapOn memorySwap containerLogMaxWorkers configMapAndSecretChangeDetectionStrategy
+showHiddenMetricsForVersion systemReservedCgroup kubeReservedCgroup allowedUnsafeSysctls volumePluginDir
+kernelMemcgNotification logging enableSystemLogHandler enableSystemLogQuery shutdownGracePeriodByPodPriority
+crashLoopBackOff reservedMemory enableProfilingHandler enableDebugFlagsHandler memoryThrottlingFactor tracing
+localStorageCapacityIsolation imageServiceEndpoint failCgroupV1 userNamespaces
+"""
+IGNORED: Final = frozenset(_NAMES.split())

@@ -1,0 +1,159 @@
+"""The part of `kubelet.config.k8s.io/v1beta1` KubeletConfiguration that has an effect here, with Kubernetes' defaults.
+
+Names, units and meanings are Kubernetes'. One field is Tarmac's own: `cpuOverSubscriptionCapacity`. Three defaults
+differ on purpose: serving certificates are asked for (`serverTLSBootstrap`), client certificates are renewed
+(`rotateCertificates`), and images are pulled side by side (`serializeImagePulls` is false).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from tarmac.base.duration import parse_duration
+from tarmac.base.quantity import Quantity
+
+
+class Seconds(float):
+    """A length of time, written `10s` or `5m0s`."""
+
+
+class Bytes(int):
+    """An amount of memory or disk, written `10Mi`."""
+
+
+class _Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A part of the file: every field that is there must be known."""
+
+
+class Anonymous(_Section, frozen=True):
+    """Requests without credentials."""
+
+    enabled: bool = False
+
+
+class WebhookAuthentication(_Section, frozen=True):
+    """Bearer tokens, asked of the API server by TokenReview."""
+
+    enabled: bool = True
+    cache_ttl: Seconds = msgspec.field(name="cacheTTL", default=Seconds(120))
+
+
+class X509(_Section, frozen=True):
+    """Client certificates signed by an authority in this file."""
+
+    client_ca_file: str = msgspec.field(name="clientCAFile", default="")
+
+
+class Authentication(_Section, frozen=True):
+    """Who may be who at the node's own HTTP API."""
+
+    anonymous: Anonymous = Anonymous()
+    webhook: WebhookAuthentication = WebhookAuthentication()
+    x509: X509 = X509()
+
+
+class WebhookAuthorization(_Section, frozen=True):
+    """How long the API server's answers about rights are believed."""
+
+    cache_authorized_ttl: Seconds = msgspec.field(name="cacheAuthorizedTTL", default=Seconds(300))
+    cache_unauthorized_ttl: Seconds = msgspec.field(name="cacheUnauthorizedTTL", default=Seconds(30))
+
+
+class Authorization(_Section, frozen=True):
+    """Who may do what at the node's own HTTP API."""
+
+    mode: Literal["Webhook", "AlwaysAllow"] = "Webhook"
+    webhook: WebhookAuthorization = WebhookAuthorization()
+
+
+class Taint(_Section, frozen=True, kw_only=True):
+    """A taint the node is registered with."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class KubeletConfiguration(_Section, frozen=True):
+    """The file. What the node's parts are told comes from here."""
+
+    # its HTTP API
+    address: str = "0.0.0.0"
+    port: int = 10250
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    server_tls_bootstrap: bool = msgspec.field(name="serverTLSBootstrap", default=True)
+    rotate_certificates: bool = True
+    authentication: Authentication = Authentication()
+    authorization: Authorization = Authorization()
+    enable_debugging_handlers: bool = True
+    # what the cluster is told
+    register_node: bool = True
+    register_with_taints: tuple[Taint, ...] = ()
+    provider_id: str = msgspec.field(name="providerID", default="")
+    node_status_update_frequency: Seconds = Seconds(10)
+    node_status_report_frequency: Seconds | None = None
+    node_lease_duration_seconds: int = 40
+    node_status_max_images: int = 50
+    # what pods are given
+    static_pod_path: str = ""
+    pod_logs_dir: str = "/var/log/pods"
+    max_pods: int = 110
+    pods_per_core: int = 0
+    pod_pids_limit: int = -1
+    cluster_domain: str = "cluster.local"
+    cluster_dns: tuple[str, ...] = msgspec.field(name="clusterDNS", default=())
+    resolv_conf: str = "/etc/resolv.conf"
+    seccomp_default: bool = False
+    serialize_image_pulls: bool = False
+    max_parallel_image_pulls: int | None = None
+    container_runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
+    # cgroups and what is held back
+    cgroup_root: str = ""
+    cgroup_driver: str = "cgroupfs"
+    cpu_cfs_quota: bool = msgspec.field(name="cpuCFSQuota", default=True)
+    cpu_cfs_quota_period: Seconds = msgspec.field(name="cpuCFSQuotaPeriod", default=Seconds(0.1))
+    system_reserved: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    kube_reserved: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    reserved_system_cpus: str = msgspec.field(name="reservedSystemCPUs", default="")
+    enforce_node_allocatable: tuple[Literal["pods", "none"], ...] = ("pods",)
+    cpu_over_subscription_capacity: str | float = msgspec.field(name="cpuOverSubscriptionCapacity", default=0)
+    # when room runs out
+    eviction_hard: dict[str, str] | None = None
+    eviction_soft: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    eviction_soft_grace_period: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    eviction_minimum_reclaim: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    eviction_pressure_transition_period: Seconds = Seconds(300)
+    eviction_max_pod_grace_period: int = 0
+    merge_default_eviction_settings: bool = False
+    image_minimum_gc_age: Seconds = msgspec.field(name="imageMinimumGCAge", default=Seconds(120))
+    image_maximum_gc_age: Seconds = msgspec.field(name="imageMaximumGCAge", default=Seconds(0))
+    image_gc_high_threshold_percent: int = msgspec.field(name="imageGCHighThresholdPercent", default=85)
+    image_gc_low_threshold_percent: int = msgspec.field(name="imageGCLowThresholdPercent", default=80)
+    container_log_max_size: Bytes = Bytes(10 << 20)
+    container_log_max_files: int = 5
+    container_log_monitor_interval: Seconds = Seconds(10)
+    # when the machine goes down
+    shutdown_grace_period: Seconds = Seconds(0)
+    shutdown_grace_period_critical_pods: Seconds = Seconds(0)
+    feature_gates: dict[str, bool] = msgspec.field(default_factory=dict[str, bool])
+
+    @property
+    def report_frequency(self) -> float:
+        """How often status is sent though nothing changed: the update frequency if only that is set, as kubelets do."""
+        if self.node_status_report_frequency is not None:
+            return self.node_status_report_frequency
+        return 300.0 if self.node_status_update_frequency == 10 else self.node_status_update_frequency
+
+
+def special(type: type, value: Any) -> Any:
+    """Durations and amounts from their text."""
+    if not isinstance(value, str | int):
+        raise ValueError(f"{value!r} is not text")  # noqa: TRY004 - a finding about the file, not about the program
+    if type is Seconds:
+        return Seconds(parse_duration(str(value)))
+    if type is Bytes:
+        return Bytes(Quantity.parse(value).value())
+    raise NotImplementedError(type)

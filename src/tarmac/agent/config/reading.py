@@ -1,0 +1,108 @@
+"""Reading the configuration file: strictly, and with an answer to "what should it say instead".
+
+An unknown field refuses the start, since a typo in a reservation must not become a node without one. A field that
+kubelets know and that has no effect here is a warning that names it. What fields say together is checked here too.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tarmac.agent.config.ignored import IGNORED
+from tarmac.agent.config.kubelet import KubeletConfiguration, special
+from tarmac.base.log import log
+
+API_VERSION, KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
+_AT = re.compile(r"(?P<what>.*) - at `\$\.?(?P<where>[^`]*)`", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`")
+_log = log("agent")
+
+
+class BadConfig(Exception):
+    """What the agent was told makes no sense. The message names the field and what would be accepted."""
+
+
+def read(path: Path) -> KubeletConfiguration:
+    """The file's content. Raises BadConfig."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise BadConfig(f"{path}: {error}") from error
+    try:
+        return decode(document)
+    except BadConfig as error:
+        raise BadConfig(f"{path}: {error}") from error
+
+
+def decode(document: Any) -> KubeletConfiguration:
+    """A parsed document. Raises BadConfig."""
+    if not isinstance(document, dict):
+        raise BadConfig("not a mapping of fields")
+    found = (document.get("apiVersion"), document.get("kind"))
+    if found != (API_VERSION, KIND):
+        raise BadConfig(f"apiVersion and kind are {found[0]!r} and {found[1]!r}; write {API_VERSION} and {KIND}")
+    for name in sorted(IGNORED & document.keys()):
+        _log.warning("a field of the configuration has no effect here", field=name)
+    used = {name: value for name, value in document.items() if name not in IGNORED | {"apiVersion", "kind"}}
+    try:
+        config = msgspec.convert(used, KubeletConfiguration, dec_hook=special)
+    except msgspec.ValidationError as error:
+        raise BadConfig(_worded(str(error))) from error
+    findings = list(_findings(config))
+    if findings:
+        raise BadConfig("; ".join(findings))
+    return config
+
+
+def _worded(message: str) -> str:
+    at = _AT.fullmatch(message)
+    what, where = (at["what"], at["where"]) if at else (message, "")
+    unknown = _UNKNOWN.fullmatch(what)
+    if unknown is None:
+        return f"{where}: {what}" if where else what
+    name = unknown["name"]
+    path = f"{where}.{name}" if where else name
+    known = {field.encode_name for field in msgspec.structs.fields(KubeletConfiguration)} | IGNORED
+    near = difflib.get_close_matches(name, known, 1) if not where else []
+    return f"{path}: there is no such field" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _findings(config: KubeletConfiguration) -> Iterator[str]:
+    if not 1 <= config.port <= 65535:
+        yield f"port: {config.port} is not between 1 and 65535"
+    if config.cgroup_driver != "cgroupfs":
+        yield (
+            f"cgroupDriver: {config.cgroup_driver!r} is not offered; write cgroupfs here "
+            "and SystemdCgroup = false in the container runtime's configuration"
+        )
+    if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
+        yield "tlsCertFile: needs tlsPrivateKeyFile, and the other way round"
+    if config.max_pods < 0:
+        yield f"maxPods: {config.max_pods} must not be negative"
+    if config.node_lease_duration_seconds <= 0:
+        yield "nodeLeaseDurationSeconds: must be positive"
+    if config.node_status_update_frequency <= 0:
+        yield "nodeStatusUpdateFrequency: must be positive"
+    low, high = config.image_gc_low_threshold_percent, config.image_gc_high_threshold_percent
+    if not 0 <= low < high <= 100:
+        yield f"imageGCLowThresholdPercent: {low} must be less than imageGCHighThresholdPercent, {high}, both 0 to 100"
+    if config.container_log_max_files < 2:
+        yield f"containerLogMaxFiles: {config.container_log_max_files} is too few; write 2 or more"
+    if config.container_log_monitor_interval < 3:
+        yield "containerLogMonitorInterval: must be 3s or more"
+    if config.max_parallel_image_pulls is not None and config.max_parallel_image_pulls < 1:
+        yield f"maxParallelImagePulls: {config.max_parallel_image_pulls} must be positive"
+    if not 0.001 <= config.cpu_cfs_quota_period <= 1:
+        yield "cpuCFSQuotaPeriod: must be between 1ms and 1s"
+    if config.shutdown_grace_period_critical_pods > config.shutdown_grace_period:
+        yield "shutdownGracePeriodCriticalPods: must not be longer than shutdownGracePeriod"
+    if not Path(config.pod_logs_dir).is_absolute():
+        yield f"podLogsDir: {config.pod_logs_dir!r} must be an absolute path"

@@ -1,0 +1,1 @@
+"""The node as the cluster sees it: its Node object, its Lease, its certificates."""

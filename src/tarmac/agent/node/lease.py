@@ -1,0 +1,92 @@
+"""The node's heartbeat: a Lease in kube-node-lease, renewed four times within its duration.
+
+The last answer of the server is what the next renewal starts from, so in the common case a heartbeat is one request.
+The Lease is owned by the Node and goes away with it; without a Node none is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, ApiError, Conflict, NotFound
+from tarmac.base.clock import rfc3339_micro
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.targets import LEASES
+
+NAMESPACE = "kube-node-lease"
+RENEWALS_IN_A_DURATION = 4
+_SOON = 1.0  # a failed renewal is tried again after so many seconds
+_log = log("agent")
+
+
+class Heartbeat:
+    """Keeps one node's Lease fresh. `node` gives the Node as the server last showed it."""
+
+    def __init__(self, client: Client, name: str, duration: int, node: Callable[[], JsonObject | None]) -> None:
+        self._client = client
+        self._leases = client.resource(LEASES)
+        self._name = name
+        self._duration = duration
+        self._node = node
+        self._known: JsonObject | None = None
+
+    async def run(self) -> None:
+        """Renew until cancelled."""
+        while True:
+            renewed = await self.attempt()
+            await self._client.clock.sleep(self._duration / RENEWALS_IN_A_DURATION if renewed else _SOON)
+
+    async def renew(self) -> None:
+        """One heartbeat. Raises ApiError, ClientError."""
+        node = self._node()
+        if node is None:
+            return
+        lease = self._known or await self._read()
+        if lease is None:
+            self._known = await self._create(node)
+            return
+        spec = {**(lease.get("spec") or {}), **self._spec()}
+        try:
+            self._known = await self._leases.update({**lease, "spec": spec})
+        except (Conflict, NotFound):
+            self._known = None  # somebody else wrote it, or it is gone: read it and try again
+            raise
+
+    async def attempt(self) -> bool:
+        """One heartbeat; whether it was heard."""
+        try:
+            await self.renew()
+        except (ApiError, ClientError) as error:
+            _log.warning("the lease is not renewed", node=self._name, why=str(error))
+            return False
+        return True
+
+    async def _read(self) -> JsonObject | None:
+        try:
+            return await self._leases.get(self._name, NAMESPACE)
+        except NotFound:
+            return None
+
+    async def _create(self, node: JsonObject) -> JsonObject | None:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
+        metadata = {"name": self._name, "namespace": NAMESPACE, "ownerReferences": [owner]}
+        lease: JsonObject = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": metadata,
+            "spec": self._spec(),
+        }
+        try:
+            return await self._leases.create(lease)
+        except AlreadyExists:
+            return None
+
+    def _spec(self) -> JsonObject:
+        return {
+            "holderIdentity": self._name,
+            "leaseDurationSeconds": self._duration,
+            "renewTime": rfc3339_micro(self._client.clock.now()),
+        }

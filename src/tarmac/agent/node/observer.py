@@ -1,0 +1,62 @@
+"""Gathering the facts that a Node's status is made from. Nothing here fails: what cannot be found out is a fact too."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.node.addresses import node_addresses
+from tarmac.agent.node.machine import Machine, capacity
+from tarmac.agent.node.runtimehealth import RuntimeHealth
+from tarmac.agent.node.status import Facts
+from tarmac.decide.allocatable.reservations import schedulable
+from tarmac.decide.scheduling.amounts import Amounts
+from tarmac.runtimes.interface import Image
+
+
+class Observer:
+    """Looks at the node. `images` and `pressures` come from whoever keeps them; `troubles` say why pods cannot run."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        machine: Machine,
+        health: RuntimeHealth,
+        images: Callable[[], Sequence[Image]],
+        pressures: Callable[[], frozenset[str]],
+        troubles: Sequence[Callable[[], str]] = (),
+    ) -> None:
+        self.capacity = node_capacity(config, machine)
+        self._allocatable = schedulable(self.capacity, config.reservations)
+        self._config = config
+        self._machine = machine
+        self._health = health
+        self._images = images
+        self._pressures = pressures
+        self._troubles = troubles
+
+    async def __call__(self) -> Facts:
+        """The facts as of now."""
+        await self._health.look()
+        troubles = [self._health.unready, *(trouble() for trouble in self._troubles)]
+        return Facts(
+            machine=self._machine,
+            capacity=self.capacity,
+            allocatable=self._allocatable,
+            addresses=node_addresses(self._config.flags.node_ips, socket.gethostname()),
+            port=self._config.kubelet.port,
+            runtime=self._health.status,
+            unready=", ".join(trouble for trouble in troubles if trouble),
+            images=self._images(),
+            max_images=self._config.kubelet.node_status_max_images,
+            pressures=self._pressures(),
+        )
+
+
+def node_capacity(config: AgentConfig, machine: Machine) -> Amounts:
+    """What the node has. Pods write below the root directory, so its file system is their storage."""
+    files = os.statvfs(config.root_dir)
+    storage = files.f_blocks * files.f_frsize
+    return capacity(machine, storage, config.kubelet.max_pods, config.kubelet.pods_per_core)

@@ -1,0 +1,76 @@
+"""Making the Node object, or adopting the one that is there.
+
+An existing Node keeps everything that others wrote. At each start of the agent the labels that describe the machine
+are set right, and the ones the agent was told by flag; taints are given to new Nodes only.
+"""
+
+from __future__ import annotations
+
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, ApiError, Forbidden, NotFound
+from tarmac.base.log import log
+from tarmac.client.backoff import Backoff
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.targets import NODES
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 7.0
+_log = log("agent")
+
+
+def node_object(config: AgentConfig, architecture: str, hostname: str, status: JsonObject) -> JsonObject:
+    """The Node as it is created."""
+    described = {
+        f"{prefix}kubernetes.io/{name}": value
+        for prefix in ("", "beta.")
+        for name, value in (("arch", architecture), ("os", "linux"))
+    }
+    labels = {"kubernetes.io/hostname": hostname, **described, **config.labels}
+    node: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": config.node_name, "labels": labels},
+        "spec": {},
+        "status": status,
+    }
+    if taints := config.kubelet.register_with_taints:
+        node["spec"]["taints"] = [_taint(each.key, each.value, each.effect) for each in taints]
+    if config.kubelet.provider_id:
+        node["spec"]["providerID"] = config.kubelet.provider_id
+    return node
+
+
+async def register(client: Client, node: JsonObject) -> JsonObject:
+    """Be known to the server, however long that takes. The Node as the server has it."""
+    backoff = Backoff(client.randomness, FIRST_PAUSE, LONGEST_PAUSE)
+    while True:
+        try:
+            return await _try(client, node)
+        except (ApiError, ClientError) as error:
+            _log.warning("not registered yet", node=node["metadata"]["name"], why=str(error))
+        await client.clock.sleep(backoff.next())
+
+
+async def _try(client: Client, node: JsonObject) -> JsonObject:
+    nodes, name = client.resource(NODES), node["metadata"]["name"]
+    try:
+        created = await nodes.create(node)
+    except (AlreadyExists, Forbidden) as refusal:
+        try:
+            existing = await nodes.get(name)
+        except NotFound:
+            raise refusal from None  # forbidden, and there is none
+    else:
+        _log.info("registered", node=name)
+        return created
+    _log.info("the node is known already", node=name)
+    have = existing["metadata"].get("labels") or {}
+    missing = {key: value for key, value in node["metadata"]["labels"].items() if have.get(key) != value}
+    if not missing:
+        return existing
+    return await nodes.patch(name, {"metadata": {"labels": missing}}, type="strategic")
+
+
+def _taint(key: str, value: str, effect: str) -> JsonObject:
+    return {"key": key, "effect": effect, **({"value": value} if value else {})}

@@ -1,0 +1,116 @@
+"""`status` of the Node, as a function of facts: the machine, the runtime's answer, images and pressures.
+
+Only what a kubelet owns is written, and only what differs: resources and conditions of others (device plugins,
+administrators, network controllers) are never touched. The patch is a strategic merge; addresses are replaced as a
+whole, because several of one type would be merged into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tarmac.agent.node.conditions import Tell, conditions, same_conditions
+from tarmac.agent.node.machine import Machine
+from tarmac.api.kubernetes.version import GIT_VERSION
+from tarmac.api.schema import JsonObject
+from tarmac.decide.scheduling.amounts import Amounts, shown
+from tarmac.runtimes.interface import Image, RuntimeStatus
+
+_NAMES_OF_AN_IMAGE = 5
+_RESOURCES = ("capacity", "allocatable")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything a status is made from. `unready` says why no pod can be run, if so."""
+
+    machine: Machine
+    capacity: Amounts
+    allocatable: Amounts
+    addresses: Sequence[JsonObject]
+    port: int
+    runtime: RuntimeStatus | None
+    unready: str
+    images: Sequence[Image]
+    max_images: int
+    pressures: frozenset[str]
+
+
+def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> JsonObject:
+    """What to report, given the status the server has."""
+    if (booted := (before.get("nodeInfo") or {}).get("bootID")) and booted != facts.machine.boot_id:
+        tell("Rebooted", f"Node has been rebooted, boot id: {facts.machine.boot_id}")
+    status: JsonObject = {
+        "capacity": {name: shown(name, amount) for name, amount in facts.capacity.items()},
+        "allocatable": {name: shown(name, amount) for name, amount in facts.allocatable.items()},
+        "conditions": conditions(before.get("conditions") or (), facts.pressures, facts.unready, now, tell),
+        "addresses": list(facts.addresses),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": facts.port}},
+        "nodeInfo": _info(facts),
+        "images": _images(facts.images, facts.max_images),
+    }
+    if facts.runtime is not None:
+        status["runtimeHandlers"] = _handlers(facts.runtime)
+    return status
+
+
+def changes(status: JsonObject, before: JsonObject) -> JsonObject:
+    """The fields of a strategic merge patch that makes `before` say what `status` says; empty when it does."""
+    found: JsonObject = {}
+    for field, value in status.items():
+        if field in _RESOURCES:
+            if difference := _resource_changes(value, before.get(field) or {}):
+                found[field] = difference
+        elif field == "conditions":
+            if not same_conditions(value, before.get(field) or ()):
+                found[field] = value
+        elif value != (before.get(field) or type(value)()):
+            found[field] = [{"$patch": "replace"}, *value] if field == "addresses" else value
+    return found
+
+
+def _resource_changes(ours: JsonObject, before: JsonObject) -> JsonObject:
+    changed = {name: amount for name, amount in ours.items() if before.get(name) != amount}
+    gone = {name: None for name in before if name.startswith("hugepages-") and name not in ours}
+    return {**changed, **gone}
+
+
+def _info(facts: Facts) -> JsonObject:
+    machine, runtime = facts.machine, facts.runtime
+    info: JsonObject = {
+        "machineID": machine.machine_id,
+        "systemUUID": machine.system_uuid,
+        "bootID": machine.boot_id,
+        "kernelVersion": machine.kernel,
+        "osImage": machine.os_image,
+        "containerRuntimeVersion": f"{runtime.name}://{runtime.version}" if runtime else "://Unknown",
+        "kubeletVersion": GIT_VERSION,
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": machine.architecture,
+    }
+    if machine.swap:
+        info["swap"] = {"capacity": machine.swap}
+    return info
+
+
+def _images(images: Sequence[Image], most: int) -> list[JsonObject]:
+    largest = sorted(images, key=lambda image: (-image.size, image.id))
+    return [
+        {"names": [*image.digests, *image.tags][:_NAMES_OF_AN_IMAGE], "sizeBytes": image.size}
+        for image in (largest[:most] if most >= 0 else largest)
+    ]
+
+
+def _handlers(runtime: RuntimeStatus) -> list[JsonObject]:
+    return [
+        {
+            "name": handler.name,
+            "features": {
+                "recursiveReadOnlyMounts": handler.recursive_read_only_mounts,
+                "userNamespaces": handler.user_namespaces,
+            },
+        }
+        for handler in sorted(runtime.handlers, key=lambda handler: handler.name)
+    ]

@@ -1,0 +1,130 @@
+"""Eviction thresholds: from which point on a node is short of something, as a kubelet's configuration writes it.
+
+A threshold is an amount (`100Mi`) or a share of the capacity (`10%`). Shares are kept in single precision, as kubelets
+keep them: 5 % of 10Gi is 536870920 there, not ...912, and a node must come out the same whoever computes it. A share of
+0 % or 100 % switches a signal off.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tarmac.base.duration import parse_duration
+from tarmac.base.quantity import Quantity
+
+MEMORY_AVAILABLE: Final = "memory.available"
+NODEFS_AVAILABLE: Final = "nodefs.available"
+NODEFS_INODES: Final = "nodefs.inodesFree"
+IMAGEFS_AVAILABLE: Final = "imagefs.available"
+IMAGEFS_INODES: Final = "imagefs.inodesFree"
+PID_AVAILABLE: Final = "pid.available"
+SIGNALS: Final = (
+    MEMORY_AVAILABLE,
+    NODEFS_AVAILABLE,
+    NODEFS_INODES,
+    IMAGEFS_AVAILABLE,
+    IMAGEFS_INODES,
+    PID_AVAILABLE,
+)
+DEFAULT_HARD: Final[Mapping[str, str]] = {
+    MEMORY_AVAILABLE: "100Mi",
+    NODEFS_AVAILABLE: "10%",
+    NODEFS_INODES: "5%",
+    IMAGEFS_AVAILABLE: "15%",
+    IMAGEFS_INODES: "5%",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """An amount, or a share of a capacity."""
+
+    amount: int = 0
+    share: float | None = None
+
+    def of(self, capacity: int) -> int:
+        """The amount it stands for."""
+        return self.amount if self.share is None else int(float(capacity) * self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Below `least` of the signal, something has to go; at once, or (soft) after `grace` seconds of it.
+
+    Whoever makes room goes on until there is `reclaim` more than the least.
+    """
+
+    signal: str
+    least: Measure
+    grace: float = 0.0
+    reclaim: Measure = Measure()
+
+    @property
+    def hard(self) -> bool:
+        """Whether it acts at once."""
+        return self.grace == 0.0
+
+
+def thresholds(
+    hard: Mapping[str, str],
+    soft: Mapping[str, str],
+    soft_grace: Mapping[str, str],
+    minimum_reclaim: Mapping[str, str],
+) -> tuple[Threshold, ...]:
+    """What four maps of a configuration say together. Raises ValueError naming the map and the signal."""
+    reclaim = {signal: _measure("evictionMinimumReclaim", signal, text) for signal, text in minimum_reclaim.items()}
+    found = [
+        Threshold(signal, least, 0.0, reclaim.get(signal) or Measure())
+        for signal, least in _measures("evictionHard", hard)
+    ]
+    for signal, least in _measures("evictionSoft", soft):
+        if signal not in soft_grace:
+            raise ValueError(f"evictionSoftGracePeriod: there is none for {signal}; add one, such as 1m30s")
+        grace = _grace(signal, soft_grace[signal])
+        found.append(Threshold(signal, least, grace, reclaim.get(signal) or Measure()))
+    return tuple(found)
+
+
+def _measures(field: str, texts: Mapping[str, str]) -> list[tuple[str, Measure]]:
+    parsed = [(signal, _measure(field, signal, text)) for signal, text in texts.items()]
+    return [(signal, measure) for signal, measure in parsed if measure.share not in (0.0, 1.0)]
+
+
+def _measure(field: str, signal: str, text: str) -> Measure:
+    if signal not in SIGNALS:
+        raise ValueError(f"{field}: {signal!r} is no signal; there are {', '.join(SIGNALS)}")
+    try:
+        return _share(text) if text.endswith("%") else _amount(text)
+    except ValueError as error:
+        raise ValueError(f"{field}[{signal}]: {error}") from error
+
+
+def _share(text: str) -> Measure:
+    percent = float(text.removesuffix("%"))
+    if not 0 <= percent <= 100:
+        raise ValueError(f"{text!r} is not between 0% and 100%")
+    return Measure(share=_single(_single(percent) / 100))
+
+
+def _amount(text: str) -> Measure:
+    quantity = Quantity.parse(text)
+    if quantity.nanos <= 0:
+        raise ValueError(f"{text!r} must be positive, for example 100Mi or 5%")
+    return Measure(amount=quantity.value())
+
+
+def _grace(signal: str, text: str) -> float:
+    try:
+        grace = parse_duration(text)
+    except ValueError as error:
+        raise ValueError(f"evictionSoftGracePeriod[{signal}]: {error}") from error
+    if grace <= 0:
+        raise ValueError(f"evictionSoftGracePeriod[{signal}]: {text!r} must be positive, for example 1m30s")
+    return grace
+
+
+def _single(number: float) -> float:
+    return struct.unpack("f", struct.pack("f", number))[0]

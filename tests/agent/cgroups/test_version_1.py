@@ -1,0 +1,118 @@
+"""The pods' cgroups on the kernel's own version 1 trees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.v1 import V1
+from tarmac.base.clock import SystemClock
+from tarmac.base.randomness import Randomness
+
+pytestmark = [pytest.mark.root, pytest.mark.serial]
+TREES = Path("/sys/fs/cgroup")
+
+
+def pod(uid: str, cpu: str = "200m", memory: str = "64Mi", request: str = "100m") -> dict[str, Any]:
+    limits, requests = {"cpu": cpu, "memory": memory}, {"cpu": request, "memory": memory}
+    return {
+        "metadata": {"uid": uid},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": limits, "requests": requests}}]},
+    }
+
+
+@pytest.fixture
+async def groups() -> AsyncGenerator[KubePods]:
+    hierarchy = mounted()
+    if not isinstance(hierarchy, V1):
+        pytest.skip("NOT RUN: this machine has no version 1 control groups")
+    root = f"/tarmac-test-{Randomness().suffix()}"
+    made = KubePods(hierarchy, root, SystemClock(), pids=50)
+    made.prepare({"cpu": 2000, "memory": 4 << 30})
+    yield made
+    await made.remove_all()
+    assert hierarchy.remove(root)
+
+
+def value(controller: str, path: str, file: str) -> str:
+    return (TREES / controller / path.lstrip("/") / file).read_text().strip()
+
+
+async def test_all_pods_together_get_what_is_allocatable(groups: KubePods) -> None:
+    assert value("cpu", groups.top, "cpu.shares") == "2048"
+    assert value("memory", groups.top, "memory.limit_in_bytes") == str(4 << 30)
+    assert value("cpu", groups.top + "/besteffort", "cpu.shares") == "2"
+
+
+async def test_the_quota_comes_only_with_the_update(groups: KubePods) -> None:
+    path = await groups.create(pod("a"))
+    assert path == f"{groups.top}/burstable/poda"
+    assert value("cpu", path, "cpu.cfs_quota_us") == "-1"
+    assert value("cpu", path, "cpu.shares") == "102"
+    assert value("memory", path, "memory.limit_in_bytes") == str(64 << 20)
+    assert value("pids", path, "pids.max") == "50"
+    await groups.update(pod("a"))
+    assert value("cpu", path, "cpu.cfs_quota_us") == "20000"
+
+
+async def test_limits_change_in_place(groups: KubePods) -> None:
+    path = await groups.create(pod("a"))
+    await groups.update(pod("a", cpu="1", memory="128Mi", request="500m"))
+    assert value("cpu", path, "cpu.cfs_quota_us") == "100000"
+    assert value("memory", path, "memory.limit_in_bytes") == str(128 << 20)
+    assert value("cpu", path, "cpu.shares") == "512"
+
+
+async def test_burstable_pods_weigh_together_what_they_ask_for(groups: KubePods) -> None:
+    level = groups.top + "/burstable"
+    for uid in ("a", "b"):
+        await groups.create(pod(uid, request="150m"))
+    assert value("cpu", level, "cpu.shares") == "307"
+    await groups.remove("a")
+    assert value("cpu", level, "cpu.shares") == "153"
+
+
+async def test_guaranteed_pods_are_right_below_the_top(groups: KubePods) -> None:
+    assert await groups.create(pod("g", request="200m")) == f"{groups.top}/podg"
+
+
+async def test_a_process_can_live_in_it_though_cpusets_start_empty(groups: KubePods) -> None:
+    path = await groups.create(pod("a"))
+    sleeper = await asyncio.create_subprocess_exec("sleep", "60")
+    for controller in ("cpuset", "memory", "cpu"):
+        (TREES / controller / path.lstrip("/") / "cgroup.procs").write_text(str(sleeper.pid))
+    await groups.remove("a")
+    assert await sleeper.wait() == -9
+    assert groups.uids() == set()
+    assert not (TREES / "memory" / path.lstrip("/")).exists()
+
+
+async def test_what_the_runtime_made_below_goes_too(groups: KubePods) -> None:
+    path = await groups.create(pod("a"))
+    for controller in ("memory", "systemd", "unified"):
+        (TREES / controller / path.lstrip("/") / "container").mkdir(parents=True)
+    await groups.remove("a")
+    left = [tree for tree in TREES.iterdir() if (tree / path.lstrip("/")).exists()]
+    assert left == []
+
+
+async def test_removing_what_is_not_there_is_fine(groups: KubePods) -> None:
+    await groups.remove("never-was")
+
+
+async def test_cgroups_of_unknown_pods_are_swept(groups: KubePods) -> None:
+    await groups.create(pod("known"))
+    await groups.create(pod("orphan"))
+    assert await groups.sweep({"known"}) == ["orphan"]
+    assert groups.uids() == {"known"}
+
+
+async def test_memory_in_use_is_seen(groups: KubePods) -> None:
+    await groups.create(pod("a"))
+    assert groups.memory_used() >= 0

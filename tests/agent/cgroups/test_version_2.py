@@ -1,0 +1,100 @@
+"""Control groups of version 2.
+
+This project's machines have their controllers on version 1, so limits are checked on a FAKE tree: files that take what
+is written to them, not a kernel that means it. Making, killing and removing groups is checked on the kernel's own
+version 2 tree, which a hybrid machine has without the controllers.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
+from tarmac.agent.cgroups.limits import Limits
+from tarmac.agent.cgroups.v1 import V1
+from tarmac.agent.cgroups.v2 import V2
+from tarmac.base.randomness import Randomness
+
+UNIFIED = Path("/sys/fs/cgroup/unified")
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Path:
+    """A tree with /kubepods/burstable/podx and the files a kernel would show in each group."""
+    folder = tmp_path / "cgroup"
+    for name in (".", "kubepods", "kubepods/burstable", "kubepods/burstable/podx"):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "cgroup.controllers").write_text("cpuset cpu io memory pids rdma\n")
+        (folder / name / "cgroup.subtree_control").write_text("")
+    return folder
+
+
+def test_limits_in_its_own_words(fake: Path) -> None:
+    group = fake / "kubepods/burstable/podx"
+    V2(fake).limit("/kubepods/burstable/podx", Limits(shares=1024, quota=50_000, memory=64 << 20, pids=10))
+    written = {name: (group / name).read_text() for name in ("cpu.weight", "cpu.max", "memory.max", "pids.max")}
+    assert written == {
+        "cpu.weight": "39",
+        "cpu.max": "50000 100000",
+        "memory.max": str(64 << 20),
+        "pids.max": "10",
+    }
+
+
+def test_no_limit_is_the_word_max(fake: Path) -> None:
+    V2(fake).limit("/kubepods", Limits(quota=-1, memory=-1, pids=-1))
+    assert (fake / "kubepods/cpu.max").read_text() == "max 100000"
+    assert (fake / "kubepods/memory.max").read_text() == "max"
+
+
+def test_controllers_are_switched_on_all_the_way_down(fake: Path) -> None:
+    V2(fake).make("/kubepods/burstable/podx")
+    for name in (".", "kubepods", "kubepods/burstable"):
+        assert (fake / name / "cgroup.subtree_control").read_text() == "+cpuset +cpu +io +memory +pids"
+    assert (fake / "kubepods/burstable/podx/cgroup.subtree_control").read_text() == ""
+
+
+def test_the_working_set_leaves_out_what_is_inactive(fake: Path) -> None:
+    (fake / "kubepods/memory.current").write_text("1000\n")
+    (fake / "kubepods/memory.stat").write_text("anon 500\ninactive_file 300\n")
+    assert V2(fake).memory_used("/kubepods") == 700
+    assert V2(fake).memory_used("/nothing") == 0
+
+
+@pytest.mark.root
+@pytest.mark.serial
+def test_processes_are_killed_and_groups_removed_by_a_real_kernel() -> None:
+    if not (UNIFIED / "cgroup.procs").exists():
+        pytest.skip("NOT RUN: no version 2 tree is mounted at /sys/fs/cgroup/unified")
+    tree, top = V2(UNIFIED), f"/tarmac-test-{Randomness().suffix()}"
+    tree.make(f"{top}/inner")
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        (UNIFIED / f"{top[1:]}/inner/cgroup.procs").write_text(str(sleeper.pid))
+        assert not tree.remove(top)
+        assert tree.kill(top) == 1
+        assert sleeper.wait(5) == -9
+    assert tree.remove(top)
+    assert not tree.exists(top)
+
+
+def mountinfo(tmp_path: Path, *mounts: str) -> Path:
+    file = tmp_path / "mountinfo"
+    file.write_text("".join(f"30 1 0:26 / {mount}\n" for mount in mounts))
+    return file
+
+
+def test_a_machine_with_version_2_only(fake: Path, tmp_path: Path) -> None:
+    assert isinstance(mounted(mountinfo(tmp_path, f"{fake} rw - cgroup2 cgroup2 rw")), V2)
+
+
+def test_a_hybrid_machine_counts_as_version_1(fake: Path, tmp_path: Path) -> None:
+    lines = ("/c/cpu rw - cgroup cgroup rw,cpu", "/c/m rw - cgroup cgroup rw,memory", f"{fake} rw - cgroup2 none rw")
+    assert isinstance(mounted(mountinfo(tmp_path, *lines)), V1)
+
+
+def test_a_machine_without_controllers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CgroupError, match="cpu and memory"):
+        mounted(mountinfo(tmp_path, "/ rw - ext4 /dev/vda rw"))

@@ -1,0 +1,139 @@
+"""The configuration file is read strictly, and every refusal names the field and what would be accepted."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tarmac.agent.config.ignored import IGNORED
+from tarmac.agent.config.kubelet import KubeletConfiguration
+from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, decode, read
+from tarmac.base.log import configure
+from tests.agent.node.settings import agent_config
+
+HEADER = {"apiVersion": API_VERSION, "kind": KIND}
+
+
+def config(**fields: Any) -> KubeletConfiguration:
+    return decode({**HEADER, **fields})
+
+
+def test_an_empty_file_is_kubernetes_defaults() -> None:
+    found = config()
+    assert (found.port, found.max_pods, found.node_lease_duration_seconds) == (10250, 110, 40)
+    assert (found.container_log_max_size, found.container_log_max_files) == (10 << 20, 5)
+    assert (found.authentication.anonymous.enabled, found.authorization.mode) == (False, "Webhook")
+    assert found.report_frequency == 300
+
+
+def test_a_file_in_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "kubelet.yaml"
+    file.write_text(
+        f"apiVersion: {API_VERSION}\nkind: {KIND}\nport: 11250\nclusterDNS: [10.96.0.10]\n"
+        "containerLogMaxSize: 1Mi\nevictionSoft: {memory.available: 1Gi}\n"
+        "evictionSoftGracePeriod: {memory.available: 30s}\nnodeStatusUpdateFrequency: 4s\n"
+        "authentication: {x509: {clientCAFile: /ca}, webhook: {cacheTTL: 1m}}\n"
+        "registerWithTaints: [{key: a, effect: NoSchedule}]\ncpuOverSubscriptionCapacity: 1.5\n"
+    )
+    found = read(file)
+    assert found.cluster_dns == ("10.96.0.10",)
+    assert found.container_log_max_size == 1 << 20
+    assert found.report_frequency == found.node_status_update_frequency == 4
+    assert found.authentication.x509.client_ca_file == "/ca"
+    assert found.authentication.webhook.cache_ttl == 60
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"evictionHrd": {}}, "evictionHrd: there is no such field; did you mean evictionHard?"),
+        ({"authentication": {"webhook": {"ttl": "1s"}}}, "authentication.webhook.ttl: there is no such field"),
+        ({"port": "x"}, "port: Expected `int`, got `str`"),
+        ({"port": 0}, "port: 0 is not between 1 and 65535"),
+        ({"nodeStatusUpdateFrequency": "10x"}, 'nodeStatusUpdateFrequency: time: unknown unit "x" in duration "10x"'),
+        ({"registerWithTaints": [{"key": "a", "effect": "No"}]}, "registerWithTaints[0].effect: Invalid enum value"),
+        ({"containerLogMaxFiles": 1}, "containerLogMaxFiles: 1 is too few; write 2 or more"),
+        ({"cgroupDriver": "systemd"}, "cgroupDriver: 'systemd' is not offered; write cgroupfs here"),
+        ({"tlsCertFile": "/c"}, "tlsCertFile: needs tlsPrivateKeyFile"),
+        ({"imageGCLowThresholdPercent": 90}, "imageGCLowThresholdPercent: 90 must be less than"),
+        ({"shutdownGracePeriodCriticalPods": "1s"}, "shutdownGracePeriodCriticalPods: must not be longer"),
+        ({"podLogsDir": "logs"}, "podLogsDir: 'logs' must be an absolute path"),
+    ],
+)
+def test_refusals_name_the_field(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadConfig) as refusal:
+        config(**fields)
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("document", [None, [], "x", {"kind": "Pod"}, {**HEADER, "apiVersion": "v1"}])
+def test_another_document(document: object) -> None:
+    with pytest.raises(BadConfig):
+        decode(document)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"nothing\.yaml"):
+        read(tmp_path / "nothing.yaml")
+
+
+def test_a_field_of_kubelets_without_effect_is_one_warning() -> None:
+    stream = io.StringIO()
+    configure(stream=stream)
+    config(maxOpenFiles=5, hairpinMode="none")
+    lines = stream.getvalue().splitlines()
+    assert [line.rpartition("field=")[2] for line in lines] == ["hairpinMode", "maxOpenFiles"]
+
+
+def test_every_field_of_a_real_kubelet_is_known() -> None:
+    used = {field.encode_name for field in msgspec.structs.fields(KubeletConfiguration)}
+    assert not used & IGNORED
+    found = subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True)
+    types = Path(found.stdout.strip()) / "k8s.io/kubelet@v0.35.8/config/v1beta1/types.go"
+    if found.returncode or not types.exists():
+        pytest.skip("NOT RUN: the module k8s.io/kubelet v0.35.8 is not in the Go module cache")
+    text = types.read_text()
+    body = text[text.index("type KubeletConfiguration struct") :]
+    real = {part.split('"')[0].split(",")[0] for part in body[: body.index("\n}")].split('json:"')[1:]} - {""}
+    assert real - used - IGNORED == set()
+    assert used - real == {"cpuOverSubscriptionCapacity"}
+
+
+@pytest.mark.parametrize(
+    ("file", "flags", "message"),
+    [
+        ({"systemReserved": {"cpu": "-1"}}, {}, "systemReserved: cpu: '-1' must not be negative"),
+        ({"reservedSystemCPUs": "0-4095"}, {}, "reservedSystemCPUs: there is no processor"),
+        ({"evictionSoft": {"memory.available": "1Gi"}}, {}, "evictionSoftGracePeriod: there is none"),
+        ({}, {"oversubscription": "-2"}, "--cpu-over-subscription-capacity: '-2' must not be negative"),
+        ({"cpuOverSubscriptionCapacity": "x"}, {}, "cpuOverSubscriptionCapacity: "),
+        ({}, {"node_name": "Dfw_0"}, "--node-name: 'Dfw_0'"),
+        ({}, {"runtime_endpoint": "tcp://x"}, "--container-runtime-endpoint: 'tcp://x' is not unix:///PATH"),
+        ({}, {"node_labels": {"a b": "c"}}, "--node-labels: a b=c"),
+    ],
+)
+def test_refusals_of_what_is_said_together(
+    tmp_path: Path, file: dict[str, Any], flags: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadConfig) as refusal:
+        agent_config(tmp_path, file, **flags)
+    assert message in str(refusal.value)
+
+
+def test_flags_come_before_the_file(tmp_path: Path) -> None:
+    file = {"cpuOverSubscriptionCapacity": "1", "cgroupRoot": "/a", "containerRuntimeEndpoint": "unix:///a.sock"}
+    said = agent_config(tmp_path, file)
+    assert (said.reservations.oversubscription, said.cgroup_root, said.runtime_socket) == (1000, "/a", "/a.sock")
+    told = agent_config(tmp_path, file, oversubscription="14", cgroup_root="b/c", runtime_endpoint="unix:///b.sock")
+    assert (told.reservations.oversubscription, told.cgroup_root, told.runtime_socket) == (14000, "/b/c", "/b.sock")
+
+
+def test_own_hard_thresholds_replace_the_defaults_unless_merged(tmp_path: Path) -> None:
+    own = {"evictionHard": {"memory.available": "1Gi"}}
+    assert [each.signal for each in agent_config(tmp_path, own).thresholds] == ["memory.available"]
+    assert len(agent_config(tmp_path, {**own, "mergeDefaultEvictionSettings": True}).thresholds) == 5

@@ -1,0 +1,36 @@
+"""Settings for tests of the node's side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tarmac.agent.config.reading import API_VERSION, KIND, decode
+from tarmac.agent.config.settings import AgentConfig, Flags, settle
+from tarmac.agent.node.machine import Machine
+
+MACHINE = Machine(
+    processors=4,
+    memory=8 << 30,
+    swap=0,
+    huge_pages=(("2Mi", 0),),
+    machine_id="machine",
+    system_uuid="uuid",
+    boot_id="boot",
+    kernel="6.1",
+    os_image="Debian",
+    architecture="amd64",
+)
+
+
+def agent_config(root: Path, file: dict[str, Any] | None = None, **flags: Any) -> AgentConfig:
+    told: dict[str, Any] = {
+        "node_name": "dfw-0",
+        "kubeconfig": root / "kubeconfig",
+        "root_dir": root,
+        "node_labels": {},
+        "feature_gates": {},
+        "node_ips": ("10.0.0.7", "fd00::7"),
+        **flags,
+    }
+    return settle(Flags(**told), decode({"apiVersion": API_VERSION, "kind": KIND, **(file or {})}))

@@ -1,0 +1,132 @@
+"""What a node says about itself, and when it says it again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tarmac.agent.node.machine import capacity
+from tarmac.agent.node.status import Facts, changes, node_status
+from tarmac.decide.allocatable.reservations import Reservations, schedulable
+from tarmac.runtimes.interface import Handler, Image, RuntimeStatus
+from tests.agent.node.settings import MACHINE
+
+CAPACITY = capacity(MACHINE, 100 << 30, 110, 0)
+RUNTIME = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("runc"), Handler("gvisor", own_kernel=True)))
+FACTS = Facts(
+    machine=MACHINE,
+    capacity=CAPACITY,
+    allocatable=schedulable(CAPACITY, Reservations(system={"cpu": 500}, oversubscription=16000)),
+    addresses=[{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": "h"}],
+    port=10250,
+    runtime=RUNTIME,
+    unready="",
+    images=[Image("a", ("small:1",), ("small@sha256:1",), 10), Image("b", ("large:1",), (), 99)],
+    max_images=50,
+    pressures=frozenset(),
+)
+NOW = 1_800_000_000.0
+
+
+def silent(reason: str, message: str) -> None:
+    pass
+
+
+def status(facts: Facts = FACTS, before: dict[str, Any] | None = None, now: float = NOW) -> dict[str, Any]:
+    return node_status(facts, before or {}, now, silent)
+
+
+def test_capacity_and_allocatable() -> None:
+    found = status()
+    assert found["capacity"] == {
+        "cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-2Mi": "0",
+    }  # fmt: skip
+    assert found["allocatable"]["cpu"] == "19500m"
+
+
+def test_a_healthy_node_in_the_words_of_kubelets() -> None:
+    said = [(each["type"], each["status"], each["reason"]) for each in status()["conditions"]]
+    assert said == [
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID"),
+        ("Ready", "True", "KubeletReady"),
+    ]
+
+
+def test_pressure_and_trouble() -> None:
+    facts = replace(FACTS, pressures=frozenset({"MemoryPressure"}), unready="container runtime is down")
+    said = {each["type"]: (each["status"], each["message"]) for each in status(facts)["conditions"]}
+    assert said["MemoryPressure"] == ("True", "kubelet has insufficient memory available")
+    assert said["Ready"] == ("False", "container runtime is down")
+
+
+def test_transitions_keep_their_time_until_the_next() -> None:
+    before = status()
+    later = status(before=before, now=NOW + 60)
+    assert later["conditions"][3]["lastTransitionTime"] == before["conditions"][3]["lastTransitionTime"]
+    assert later["conditions"][3]["lastHeartbeatTime"] != before["conditions"][3]["lastHeartbeatTime"]
+    broken = status(replace(FACTS, unready="x"), before, NOW + 60)
+    assert broken["conditions"][3]["lastTransitionTime"] == broken["conditions"][3]["lastHeartbeatTime"]
+
+
+def test_events_tell_of_transitions_only() -> None:
+    told: list[str] = []
+    before = node_status(FACTS, {}, NOW, lambda reason, _: told.append(reason))
+    assert told == ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"]
+    told.clear()
+    node_status(FACTS, before, NOW, lambda reason, _: told.append(reason))
+    assert told == []
+    node_status(replace(FACTS, unready="x"), before, NOW, lambda reason, _: told.append(reason))
+    assert told == ["NodeNotReady"]
+
+
+def test_a_reboot_is_told() -> None:
+    told: list[str] = []
+    node_status(FACTS, {"nodeInfo": {"bootID": "another"}}, NOW, lambda reason, _: told.append(reason))
+    assert "Rebooted" in told
+
+
+def test_images_largest_first_with_all_their_names() -> None:
+    assert status()["images"] == [
+        {"names": ["large:1"], "sizeBytes": 99},
+        {"names": ["small@sha256:1", "small:1"], "sizeBytes": 10},
+    ]
+    assert len(status(replace(FACTS, max_images=1))["images"]) == 1
+    assert len(status(replace(FACTS, max_images=-1))["images"]) == 2
+
+
+def test_handlers() -> None:
+    assert [each["name"] for each in status()["runtimeHandlers"]] == ["gvisor", "runc"]
+
+
+def test_nothing_new_is_not_said_again() -> None:
+    before = status()
+    assert changes(status(before=before, now=NOW + 60), before) == {}
+
+
+def test_resources_and_conditions_of_others_are_left_alone() -> None:
+    before = status()
+    before["capacity"]["example.com/gpu"] = "2"
+    before["conditions"] = [{"type": "NetworkUnavailable", "status": "False"}, *before["conditions"]]
+    assert changes(status(before=before), before) == {}
+
+
+def test_only_what_changed_is_said() -> None:
+    before = status()
+    grown = replace(FACTS, capacity={**CAPACITY, "pods": 200})
+    assert changes(status(grown, before), before) == {"capacity": {"pods": "200"}}
+
+
+def test_huge_pages_that_are_gone_are_taken_away() -> None:
+    before = status()
+    before["capacity"]["hugepages-1Gi"] = "1Gi"
+    assert changes(status(before=before), before) == {"capacity": {"hugepages-1Gi": None}}
+
+
+def test_addresses_are_replaced_as_a_whole() -> None:
+    before = status()
+    moved = replace(FACTS, addresses=[{"type": "InternalIP", "address": "10.0.0.8"}])
+    assert changes(status(moved, before), before) == {
+        "addresses": [{"$patch": "replace"}, {"type": "InternalIP", "address": "10.0.0.8"}]
+    }

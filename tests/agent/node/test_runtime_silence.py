@@ -1,0 +1,67 @@
+"""A node whose runtime is silent says so after half a minute, and why."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tarmac.agent.node.runtimehealth import RuntimeHealth
+from tarmac.base.clock import ManualClock
+from tarmac.runtimes.interface import Handler, Runtime, RuntimeStatus, Unreachable
+
+FINE = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("runc"),))
+
+
+class Answers:
+    """A runtime that says what it is told to."""
+
+    def __init__(self, answer: RuntimeStatus | Exception) -> None:
+        self.answer = answer
+
+    async def status(self) -> RuntimeStatus:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def health(answer: RuntimeStatus | Exception) -> tuple[RuntimeHealth, Answers, ManualClock]:
+    clock, runtime = ManualClock(), Answers(answer)
+    return RuntimeHealth(cast("Runtime", runtime), clock), runtime, clock
+
+
+async def test_before_the_first_answer_nothing_is_ready() -> None:
+    found, _, _ = health(Unreachable("connection refused"))
+    await found.look()
+    assert "connection refused" in found.unready
+
+
+async def test_a_short_silence_changes_nothing() -> None:
+    found, runtime, clock = health(FINE)
+    await found.look()
+    assert found.unready == ""
+    runtime.answer = Unreachable("connection refused")
+    clock.advance(29)
+    await found.look()
+    assert found.unready == ""
+    clock.advance(2)
+    await found.look()
+    assert found.unready == "container runtime is down: it has not answered for 31s: connection refused"
+
+
+async def test_it_is_ready_again_with_the_next_answer() -> None:
+    found, runtime, clock = health(FINE)
+    await found.look()
+    clock.advance(60)
+    assert found.unready
+    runtime.answer = FINE
+    await found.look()
+    assert found.unready == ""
+
+
+async def test_what_the_runtime_itself_says_is_passed_on() -> None:
+    broken: dict[str, Any] = {"reason": "NetworkPluginNotReady", "message": "cni plugin not initialized"}
+    found, _, _ = health(RuntimeStatus("containerd", "1", True, False, (), **broken))
+    await found.look()
+    assert found.unready == (
+        "container runtime network not ready: NetworkReady=false "
+        "reason:NetworkPluginNotReady message:cni plugin not initialized"
+    )
