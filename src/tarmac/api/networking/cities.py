@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tarmac.api.networking.names import API_VERSION, LABEL_LOCATION, TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
+from tarmac.api.schema import JsonObject
+
 
 class City(NamedTuple):
     """Region, degrees north, degrees east."""
@@ -54,3 +57,24 @@ def _read() -> dict[str, City]:
 
 
 CITIES = _read()
+
+
+def location_of(name: str, code: str, provider: str) -> JsonObject:
+    """The Location of a place in this city, with what is known about the city."""
+    spec: JsonObject = {
+        "locationClassName": "self-managed",
+        "topology": {TOPOLOGY_CITY_CODE: code},
+        "provider": {provider: {}},
+    }
+    if city := CITIES.get(code):
+        spec["topology"][TOPOLOGY_REGION] = city.region
+        spec["coordinates"] = {"latitude": f"{city.latitude:.2f}", "longitude": f"{city.longitude:.2f}"}
+    return {"apiVersion": API_VERSION, "kind": "Location", "metadata": {"name": name}, "spec": spec}
+
+
+def node_labels(location: str, code: str) -> dict[str, str]:
+    """Where a node is, in Tarmac's words and in those of Kubernetes."""
+    labels = {LABEL_LOCATION: location, TOPOLOGY_CITY_CODE: code, "topology.kubernetes.io/zone": location}
+    if city := CITIES.get(code):
+        labels |= {TOPOLOGY_REGION: city.region, "topology.kubernetes.io/region": city.region}
+    return labels

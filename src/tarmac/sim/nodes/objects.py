@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.api.networking.cities import CITIES
-from tarmac.api.networking.names import API_VERSION, LABEL_LOCATION, TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
+from tarmac.api.networking.cities import location_of, node_labels
+from tarmac.api.networking.names import API_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339, rfc3339_micro
 from tarmac.client.targets import dynamic
@@ -23,15 +23,7 @@ _HEALTHY = (
 
 def location(place: Place) -> JsonObject:
     """The Location of a simulated place."""
-    spec: JsonObject = {
-        "locationClassName": "self-managed",
-        "topology": {TOPOLOGY_CITY_CODE: place.city},
-        "provider": {"simulated": {}},
-    }
-    if city := CITIES.get(place.city):
-        spec["topology"][TOPOLOGY_REGION] = city.region
-        spec["coordinates"] = {"latitude": f"{city.latitude:.2f}", "longitude": f"{city.longitude:.2f}"}
-    return {"apiVersion": API_VERSION, "kind": "Location", "metadata": {"name": place.name}, "spec": spec}
+    return location_of(place.name, place.city, "simulated")
 
 
 def node(name: str, place: Place, shape: Shape, address: str, now: float) -> JsonObject:
@@ -40,12 +32,8 @@ def node(name: str, place: Place, shape: Shape, address: str, now: float) -> Jso
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
-        LABEL_LOCATION: place.name,
-        TOPOLOGY_CITY_CODE: place.city,
-        "topology.kubernetes.io/zone": place.name,
+        **node_labels(place.name, place.city),
     }
-    if city := CITIES.get(place.city):
-        labels |= {TOPOLOGY_REGION: city.region, "topology.kubernetes.io/region": city.region}
     amounts = {
         "cpu": str(shape.cpu),
         "memory": shape.memory,
