@@ -78,7 +78,7 @@ def _container(pod: JsonObject, name: str) -> JsonObject:
     raise ContentUnsupported(f"container {name} not found")
 
 
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}  # fmt: skip
+_ESCAPES = {character: f"\\{letter}" for character, letter in zip('\\"\a\b\f\n\r\t\v', '\\"abfnrtv', strict=True)}
 
 
 def _quoted(text: str) -> str:

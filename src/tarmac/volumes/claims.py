@@ -1,0 +1,93 @@
+"""From a claim to the disk behind it: everything that must be true before a pod may have it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Quantity
+from tarmac.decide.scheduling.nodeterms import any_of
+from tarmac.volumes.content.files import ContentMissing, ContentUnsupported
+from tarmac.volumes.interface import DISK_CLASS, POPULATE_FROM, Sources
+from tarmac.volumes.medium import Disk
+from tarmac.volumes.node import NodeFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim gives: a disk, or a path of the host."""
+
+    claim: JsonObject
+    capacity: str
+    disk: Disk | None
+    host_path: str = ""
+    image: str = ""  # what a new disk is filled with
+
+
+def claim_name(pod: JsonObject, volume: JsonObject) -> str:
+    """The claim that a volume names, or that was made for it."""
+    if "persistentVolumeClaim" in volume:
+        return volume["persistentVolumeClaim"]["claimName"]
+    return f"{pod['metadata']['name']}-{volume['name']}"
+
+
+async def resolve(pod: JsonObject, volume: JsonObject, sources: Sources, node: NodeFacts) -> Claimed:
+    """Raises ContentMissing, ContentUnsupported, SourceUnavailable."""
+    namespace, name = pod["metadata"]["namespace"], claim_name(pod, volume)
+    claim = await sources.claim(namespace, name)
+    if claim is None:
+        raise ContentMissing(f'persistentvolumeclaim "{name}" not found')
+    if "ephemeral" in volume and not _made_for(claim, pod):
+        raise ContentUnsupported(f'persistentvolumeclaim "{name}" was not created for the pod')
+    bound = claim["spec"].get("volumeName")
+    if not bound or (claim.get("status") or {}).get("phase") != "Bound":
+        raise ContentMissing(f'persistentvolumeclaim "{name}" is not bound yet')
+    persistent = await sources.persistent_volume(bound)
+    if persistent is None:
+        raise ContentMissing(f'persistentvolume "{bound}" not found')
+    _check(persistent, claim, node)
+    return _behind(persistent, claim)
+
+
+def _made_for(claim: JsonObject, pod: JsonObject) -> bool:
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner["uid"] == pod["metadata"]["uid"] for owner in owners)
+
+
+def _check(persistent: JsonObject, claim: JsonObject, node: NodeFacts) -> None:
+    name, spec = persistent["metadata"]["name"], persistent["spec"]
+    if (spec.get("claimRef") or {}).get("uid", "") not in ("", claim["metadata"]["uid"]):
+        raise ContentMissing(f'persistentvolume "{name}" is bound to another claim')
+    required = (spec.get("nodeAffinity") or {}).get("required")
+    # A disk is made where it is first mounted: on the wrong node that would be a second, empty one.
+    if required is not None and not any_of(required["nodeSelectorTerms"]).matches(node.name, node.labels):
+        raise ContentMissing(f'persistentvolume "{name}" is on another node than "{node.name}"')
+
+
+def _behind(persistent: JsonObject, claim: JsonObject) -> Claimed:
+    name, spec = persistent["metadata"]["name"], persistent["spec"]
+    capacity = str((spec.get("capacity") or {}).get("storage", "0"))
+    block = spec.get("volumeMode") == "Block"
+    path = (spec.get("local") or spec.get("hostPath") or {}).get("path", "")
+    if spec.get("storageClassName") == DISK_CLASS or _is_block_device(path):
+        disk = Disk(name, Quantity.parse(capacity).value(), block, path if _is_block_device(path) else "")
+        image = (claim["metadata"].get("annotations") or {}).get(POPULATE_FROM, "")
+        if image and (block or disk.device):
+            raise ContentUnsupported("only a disk with a filesystem of its own can be filled from an image")
+        return Claimed(claim, capacity, disk, image=image)
+    if not path:
+        sort = next((key for key in spec if key in _ELSEWHERE), "this")
+        raise ContentUnsupported(f"persistent volumes of the kind {sort} are not offered by this node")
+    return Claimed(claim, capacity, None, path)
+
+
+_ELSEWHERE = ("csi", "nfs", "iscsi", "fc", "cephfs", "rbd", "azureDisk", "awsElasticBlockStore", "gcePersistentDisk")
+
+
+def _is_block_device(path: str) -> bool:
+    try:
+        return bool(path) and stat.S_ISBLK(os.stat(path).st_mode)
+    except OSError:
+        return False

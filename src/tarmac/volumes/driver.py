@@ -1,0 +1,140 @@
+"""The volumes of all pods of a node, over a medium.
+
+State is what is on the machine: folders, mounts and devices under the root. Nothing is remembered between calls, so a
+restarted agent goes on where the killed one stopped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.volumes.interface import MountedVolume, Sources, Unusable, Usage, VolumeError, Waiting
+from tarmac.volumes.layout import Layout
+from tarmac.volumes.linux.beneath import Outside, hold
+from tarmac.volumes.linux.removal import remove_folder
+from tarmac.volumes.medium import Medium
+from tarmac.volumes.mounting import ATTACHING, PodMounts, Workshop, telling, used_volumes
+from tarmac.volumes.node import Facts
+from tarmac.volumes.threads import Locks, in_thread
+from tarmac.volumes.usage import measure
+
+_BUSY_WAITS = (0.02, 0.1, 0.4, 1.0)
+_log = log("volumes")
+
+
+class PodVolumes:
+    """Implements `Volumes`."""
+
+    def __init__(self, layout: Layout, medium: Medium, sources: Sources, facts: Facts, clock: Clock) -> None:
+        self._layout = layout
+        self._medium = medium
+        self._clock = clock
+        self._pods = Locks()
+        self._disks = Locks()
+        self._workshop = Workshop(layout, medium, sources, facts, clock, self._disks)
+
+    async def start(self) -> None:
+        """Make the root ready."""
+        await in_thread(self._medium.prepare)
+
+    async def mount(self, pod: JsonObject) -> Mapping[str, MountedVolume]:
+        """Every volume that a container uses."""
+        async with self._pods.hold(pod["metadata"]["uid"]):
+            mounts = PodMounts(self._workshop, pod)
+            return {volume["name"]: await mounts.mount(volume, kind) for volume, kind in used_volumes(pod)}
+
+    async def refresh(self, pod: JsonObject) -> None:
+        """All that can be brought up to date is, then the first failure is raised."""
+        first: VolumeError | None = None
+        async with self._pods.hold(pod["metadata"]["uid"]):
+            mounts = PodMounts(self._workshop, pod)
+            for volume, kind in used_volumes(pod):
+                try:
+                    await mounts.refresh(volume, kind)
+                except VolumeError as error:
+                    first = first or error
+        if first is not None:
+            raise first
+
+    async def unmount(self, pod_uid: str) -> None:
+        """Mounts first, then folders, then devices that nobody uses any more."""
+        async with self._pods.hold(pod_uid):
+            for part in self._layout.parts(pod_uid):
+                await self._release(part)
+            await in_thread(self._remove, pod_uid)
+        await self._detach_unused()
+
+    async def sweep(self, live: Set[str]) -> Sequence[str]:
+        """By what is on the machine: folders, mounts, devices."""
+        found = await in_thread(lambda: self._layout.pods_with_volumes() | self._medium.mounted_pods())
+        gone = sorted(found - live)
+        for uid in gone:
+            await self.unmount(uid)
+        await self._detach_unused()
+        return gone
+
+    async def subpath(self, volume: MountedVolume, path: str, pod_uid: str, container: str, index: int) -> str:
+        """Found beneath the volume by the kernel, then mounted by descriptor: links are of no use against that."""
+        target = self._layout.subpath(pod_uid, volume.name, container, index)
+        async with self._pods.hold(pod_uid):
+            with telling(volume.name):
+                await in_thread(self._bind_part, volume, path, target)
+        return target
+
+    async def usage(self, pod_uid: str) -> Mapping[str, Usage]:
+        """A filesystem of its own tells at once, folders on the node's are walked."""
+        return await in_thread(self._measure, pod_uid)
+
+    async def disks(self) -> Sequence[str]:
+        """Complete ones."""
+        return await in_thread(self._layout.disk_names)
+
+    async def remove_disk(self, name: str) -> None:
+        """Only an unused disk goes."""
+        async with self._disks.hold(name), self._disks.hold(ATTACHING):
+            if await in_thread(self._medium.disk_in_use, name):
+                raise Waiting(name, f"disk {name} is in use", "VolumeInUse")
+            with suppress(FileNotFoundError):
+                await in_thread(os.unlink, self._layout.disk(name))
+
+    async def purge(self) -> None:
+        """Every mount and device."""
+        await in_thread(self._medium.close)
+
+    async def _release(self, path: str) -> None:
+        for wait in _BUSY_WAITS:
+            if not await in_thread(self._medium.release, path):
+                return
+            await self._clock.sleep(wait)
+        busy = await in_thread(self._medium.release, path)
+        if busy:
+            _log.warning("mounts stay busy, detaching them lazily", mounts=list(busy))
+            await in_thread(self._medium.release, path, lazy=True)
+
+    def _remove(self, uid: str) -> None:
+        for part in self._layout.parts(uid):
+            remove_folder(part)
+        with suppress(OSError):  # others keep things there too
+            os.rmdir(self._layout.pod(uid))
+
+    async def _detach_unused(self) -> None:
+        async with self._disks.hold(ATTACHING):
+            await in_thread(lambda: self._medium.detach_unused([os.readlink(x) for x in self._layout.device_links()]))
+
+    def _bind_part(self, volume: MountedVolume, path: str, target: str) -> None:
+        try:
+            held = hold(volume.path, path)
+        except Outside as error:
+            raise Unusable(volume.name, str(error), "InvalidSubPath") from error
+        try:
+            self._medium.bind(held, target)
+        finally:
+            os.close(held)
+
+    def _measure(self, uid: str) -> dict[str, Usage]:
+        return {name: measure(path, self._layout.root) for _, name, path in self._layout.volumes_of(uid)}

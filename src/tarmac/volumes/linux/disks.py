@@ -1,0 +1,177 @@
+"""Disks of a node: image files with ext4 in them (which makes their size a real limit), or block devices.
+
+A disk is made under another name, filled, written out and renamed: one that has its name is complete, and what a killed
+agent leaves of one is made again. Making it again throws the unfinished file away while nobody can have seen it, so a
+populated disk is filled exactly once.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from tarmac.base.log import log
+from tarmac.volumes.layout import Layout
+from tarmac.volumes.linux import ext4, loops
+from tarmac.volumes.linux.copying import copy_tree
+from tarmac.volumes.linux.mountinfo import mount_at, mounts
+from tarmac.volumes.linux.syscalls import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, umount
+from tarmac.volumes.medium import Disk, MediumFault
+
+# Room that files give up is given back to the node.
+_OPTIONS = "discard"
+_SLACK = 1 << 20  # less than this a filesystem may be smaller than its device
+
+_log = log("disks")
+
+
+class Disks:
+    """The disks under one root."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def exists(self, disk: Disk) -> bool:
+        """Whether it is complete."""
+        if disk.device:
+            return disk.block or bool(ext4.signature(disk.device))
+        return os.path.exists(self._layout.disk(disk.name))
+
+    def make(self, disk: Disk, files: str | None) -> None:
+        """Make it, unless it is there."""
+        if self.exists(disk):
+            return
+        if disk.device:
+            ext4.make(disk.device)
+            return
+        path = self._layout.disk(disk.name)
+        unfinished = path.removesuffix(".img") + ".new"
+        os.makedirs(self._layout.disks, 0o750, exist_ok=True)
+        self.discard_unfinished(disk.name)
+        _allocate(unfinished, disk.size)
+        if not disk.block:
+            ext4.make(unfinished)
+        if files is not None:
+            self._fill(disk.name, unfinished, files)
+        _sync(unfinished)
+        os.rename(unfinished, path)
+        _sync(self._layout.disks)
+
+    def discard_unfinished(self, name: str) -> None:
+        """Throw away what an interrupted `make` has left."""
+        staging = self._layout.staging(name)
+        while mount_at(staging):
+            umount(staging, lazy=True)
+        with suppress(FileNotFoundError):
+            os.rmdir(staging)
+        with suppress(FileNotFoundError):
+            os.unlink(self._layout.disk(name).removesuffix(".img") + ".new")
+
+    def unfinished(self) -> list[str]:
+        """The disks that somebody has begun to make."""
+        with suppress(FileNotFoundError):
+            return [name.removesuffix(".new") for name in os.listdir(self._layout.disks) if name.endswith(".new")]
+        return []
+
+    def mount(self, disk: Disk, path: str, read_only: bool) -> None:
+        """Mount it, and let it grow."""
+        if disk.device:
+            _mount_device(disk.device, path, read_only)
+            return
+        image = self._layout.disk(disk.name)
+        grown = _extend(image, disk.size)
+        with loops.attached(image, autoclear=True) as (device, descriptor):
+            if grown:
+                loops.grow(descriptor)
+            _mount_device(device, path, read_only)
+            if not read_only:
+                _fill_device(device, descriptor)
+
+    def attach(self, disk: Disk) -> str:
+        """Its block device."""
+        if disk.device:
+            return disk.device
+        image = self._layout.disk(disk.name)
+        grown = _extend(image, disk.size)
+        with loops.attached(image, autoclear=False) as (device, descriptor):
+            if grown:
+                loops.grow(descriptor)
+            return device
+
+    def in_use(self, name: str) -> bool:
+        """Whether it is mounted or attached."""
+        image = self._layout.disk(name)
+        return any(loop.file == image for loop in loops.loops(self._layout.disks))
+
+    def detach_unused(self, linked: set[str]) -> None:
+        """Clear loops that nobody has a mount of or a link to. Those that are mounted clear themselves."""
+        present = loops.loops(self._layout.disks)
+        mounted = {each.source for each in mounts()} if present else set[str]()
+        for loop in present:
+            if loop.device not in mounted and loop.device not in linked:
+                loops.clear(loop.device, loop.file)
+
+    def _fill(self, name: str, image: str, files: str) -> None:
+        staging = self._layout.staging(name)
+        os.makedirs(staging, 0o700, exist_ok=True)
+        with loops.attached(image, autoclear=True) as (device, _):
+            mount(device, staging, "ext4")
+            try:
+                left_out = copy_tree(files, staging)
+            finally:
+                umount(staging)
+        os.rmdir(staging)
+        if left_out:
+            _log.info("left out special files of an image", disk=name, files=left_out)
+
+
+def _allocate(path: str, size: int) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.ftruncate(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def _extend(image: str, size: int) -> bool:
+    """Disks never shrink."""
+    if os.stat(image).st_size >= size:
+        return False
+    os.truncate(image, size)
+    return True
+
+
+def _mount_device(device: str, path: str, read_only: bool) -> None:
+    os.makedirs(path, 0o750, exist_ok=True)
+    present = mount_at(path)
+    if present is None:
+        if not any(each.source == device for each in mounts()):
+            _check(device)
+        mount(device, path, "ext4", 0, _OPTIONS)
+    if read_only and not (present and present.read_only):
+        mount("", path, "", MS_BIND | MS_REMOUNT | MS_RDONLY)
+
+
+def _check(device: str) -> None:
+    found = ext4.state(device)
+    if found is None:
+        raise MediumFault(f"there is no ext4 filesystem on {device}, but {ext4.signature(device) or 'nothing known'}")
+    if not found.clean:
+        _log.info("checking a disk that was not unmounted", device=device)
+        ext4.repair(device)
+
+
+def _fill_device(device: str, descriptor: int) -> None:
+    """Grow the filesystem to its device: also when the device grew earlier and an agent was killed in between."""
+    room = os.lseek(descriptor, 0, os.SEEK_END)
+    found = ext4.state(device)
+    if found is not None and room - found.size >= _SLACK:
+        ext4.grow(device)
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,130 @@
+"""Loop devices: a file as a block device.
+
+A loop for a filesystem clears itself when the last mount of it is gone (autoclear), so nothing is left of an agent that
+was killed between attaching and mounting: its descriptor was the only user. A loop that is handed out as a device has
+no mount to hold it and is cleared by us.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+_CLEAR, _STATUS, _GROW, _CONFIGURE = 0x4C01, 0x4C05, 0x4C07, 0x4C0A
+_FREE = 0x4C82  # takes a device that nobody uses, or adds one
+_AUTOCLEAR, _DIRECT = 4, 16
+_INFO = struct.Struct("=QQQQQIIII64s64s32sQQ")
+_CONFIG_HEAD = struct.Struct("=II")
+_RESERVED = bytes(64)
+_TAKEN = 64
+_SYS = "/sys/block"
+
+
+class Loop(NamedTuple):
+    """A device and the file behind it."""
+
+    device: str
+    file: str
+
+
+def loops(under: str) -> list[Loop]:
+    """The loops whose files are in a folder."""
+    found: list[Loop] = []
+    for name in os.listdir(_SYS):
+        if name.startswith("loop"):
+            with suppress(OSError), open(f"{_SYS}/{name}/loop/backing_file") as file:
+                backing = file.read().rstrip("\n")
+                if backing.startswith(under.rstrip("/") + "/"):
+                    found.append(Loop(f"/dev/{name}", backing))
+    return found
+
+
+@contextmanager
+def attached(path: str, *, autoclear: bool) -> Generator[tuple[str, int]]:
+    """A loop of the file, the one there is or a new one, with a descriptor that holds it."""
+    device, descriptor = _present(path) or _attach(path, autoclear)
+    try:
+        yield device, descriptor
+    finally:
+        os.close(descriptor)
+
+
+def grow(descriptor: int) -> None:
+    """Let the device see that its file has grown."""
+    fcntl.ioctl(descriptor, _GROW)
+
+
+def clear(device: str, path: str) -> None:
+    """Detach a device from its file, now or when its last user is gone. Nothing when it has another file by now."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(device, os.O_RDONLY)
+        try:
+            if _inode_of(descriptor) == os.stat(path).st_ino:
+                fcntl.ioctl(descriptor, _CLEAR)
+        finally:
+            os.close(descriptor)
+
+
+def _present(path: str) -> tuple[str, int] | None:
+    inode = os.stat(path).st_ino
+    for loop in loops(os.path.dirname(path)):
+        if loop.file != path:
+            continue
+        descriptor = os.open(loop.device, os.O_RDWR)
+        if _inode_of(descriptor) == inode:  # holding it, it cannot clear itself any more
+            return loop.device, descriptor
+        os.close(descriptor)
+    return None
+
+
+def _inode_of(descriptor: int) -> int | None:
+    try:
+        status = fcntl.ioctl(descriptor, _STATUS, bytes(_INFO.size))
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return None
+        raise
+    return _INFO.unpack(status)[1]
+
+
+def _attach(path: str, autoclear: bool) -> tuple[str, int]:
+    backing = os.open(path, os.O_RDWR)
+    try:
+        for _ in range(_TAKEN):
+            device = f"/dev/loop{_free()}"
+            descriptor = os.open(device, os.O_RDWR)
+            if _configure(descriptor, backing, path, autoclear):
+                return device, descriptor
+            os.close(descriptor)
+    finally:
+        os.close(backing)
+    raise OSError(errno.EBUSY, "no loop device is free", path)
+
+
+def _free() -> int:
+    control = os.open("/dev/loop-control", os.O_RDWR)
+    try:
+        return fcntl.ioctl(control, _FREE)
+    finally:
+        os.close(control)
+
+
+def _configure(descriptor: int, backing: int, path: str, autoclear: bool) -> bool:
+    """False: somebody else has taken the device. Direct I/O saves caching everything twice, where it is possible."""
+    for flags in (_DIRECT, 0):
+        flags |= _AUTOCLEAR if autoclear else 0
+        info = _INFO.pack(0, 0, 0, 0, 0, 0, 0, 0, flags, os.fsencode(path)[-63:], b"", b"", 0, 0)
+        try:
+            fcntl.ioctl(descriptor, _CONFIGURE, _CONFIG_HEAD.pack(backing, 0) + info + _RESERVED)
+            return True
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return False
+            if error.errno != errno.EINVAL or not flags & _DIRECT:
+                raise
+    return False

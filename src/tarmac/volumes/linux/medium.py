@@ -1,0 +1,129 @@
+"""Linux' medium: tmpfs, loop devices, bind mounts."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from tarmac.volumes.layout import Layout
+from tarmac.volumes.linux.disks import Disks
+from tarmac.volumes.linux.mountinfo import holder_of, mount_at, mounts
+from tarmac.volumes.linux.syscalls import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MS_SHARED, mount, umount
+from tarmac.volumes.medium import Disk
+
+_GONE = (errno.EINVAL, errno.ENOENT)
+
+
+class LinuxMedium:
+    """Needs CAP_SYS_ADMIN."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._disks = Disks(layout)
+
+    def prepare(self) -> None:
+        """Mounts made here must reach containers that run, and theirs us: the root has to be a shared mount."""
+        root = self._layout.root
+        os.makedirs(self._layout.pods, 0o750, exist_ok=True)
+        if not holder_of(root).shared:
+            try:
+                if mount_at(root) is None:
+                    mount(root, root, "", MS_BIND | MS_REC)
+                mount("", root, "", MS_SHARED | MS_REC)
+            except OSError as error:
+                why = f"cannot make it a shared mount ({error.strerror}), which mounts of containers need"
+                raise OSError(error.errno, why, root) from error
+        for name in self._disks.unfinished():
+            self._disks.discard_unfinished(name)
+
+    def memory(self, path: str, size: int | None) -> None:
+        """A tmpfs."""
+        os.makedirs(path, 0o777, exist_ok=True)
+        if mount_at(path) is not None:
+            return
+        options = "mode=1777" if size is None else f"mode=1777,size={size}"
+        try:
+            mount("tmpfs", path, "tmpfs", 0, f"{options},noswap")
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            mount("tmpfs", path, "tmpfs", 0, options)
+
+    def has_disk(self, disk: Disk) -> bool:
+        """Whether the disk is complete."""
+        return self._disks.exists(disk)
+
+    def make_disk(self, disk: Disk, files: str | None) -> None:
+        """An image file with ext4."""
+        self._disks.make(disk, files)
+
+    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> None:
+        """Through a loop device."""
+        self._disks.mount(disk, path, read_only)
+
+    def attach_disk(self, disk: Disk) -> str:
+        """As a loop device."""
+        return self._disks.attach(disk)
+
+    def disk_in_use(self, name: str) -> bool:
+        """Whether a disk has a loop device."""
+        return self._disks.in_use(name)
+
+    def detach_unused(self, linked: Collection[str]) -> None:
+        """Clear loop devices."""
+        self._disks.detach_unused(set(linked))
+
+    def bind(self, source: int, target: str, *, read_only: bool = False) -> None:
+        """Bind by descriptor, so that no link can be put in between. What is there and the same stays."""
+        held = os.fstat(source)
+        if (present := mount_at(target)) is not None:
+            found = os.stat(target)
+            if (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino) and present.read_only >= read_only:
+                return
+            self.release(target, lazy=True)
+        _make_target(target, stat.S_ISDIR(held.st_mode))
+        mount(f"/proc/self/fd/{source}", target, "", MS_BIND)
+        if read_only:
+            mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY)
+
+    def is_mounted(self, path: str) -> bool:
+        """Whether the path is a mount."""
+        return mount_at(path) is not None
+
+    def mounted_pods(self) -> set[str]:
+        """Pods may have mounts of which no folder tells any more."""
+        pods = self._layout.pods + "/"
+        return {each.path.removeprefix(pods).partition("/")[0] for each in mounts(pods)}
+
+    def release(self, path: str, *, lazy: bool = False) -> Sequence[str]:
+        """The last mounted goes first."""
+        busy: list[str] = []
+        for each in reversed(mounts(path)):
+            try:
+                umount(each.path, lazy=lazy)
+            except OSError as error:
+                if error.errno == errno.EBUSY:
+                    busy.append(each.path)
+                elif error.errno not in _GONE:
+                    raise
+        return busy
+
+    def close(self) -> None:
+        """The root's own mount goes too."""
+        self.release(self._layout.root, lazy=True)
+        self.detach_unused(())
+
+
+def _make_target(target: str, folder: bool) -> None:
+    """A bind needs something of the same sort to cover."""
+    if os.path.lexists(target) and os.path.isdir(target) != folder:
+        (os.unlink if folder else os.rmdir)(target)
+    if folder:
+        os.makedirs(target, 0o750, exist_ok=True)
+        return
+    os.makedirs(os.path.dirname(target), 0o750, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640))

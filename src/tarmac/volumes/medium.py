@@ -1,0 +1,81 @@
+"""What volumes are made of, as the driver needs it: memory, disks and binds.
+
+The calls block and are made in threads. All are safe to repeat. Linux' own is `tarmac.volumes.linux`; the fake one has
+folders for everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class MediumFault(Exception):
+    """A filesystem or device does not do what it should. The message tells an operator what and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk of this node. `device`: the block device it is, when it is no image file."""
+
+    name: str
+    size: int
+    block: bool = False
+    device: str = ""
+
+
+class Medium(Protocol):
+    """Raises OSError and MediumFault."""
+
+    def prepare(self) -> None:
+        """Make the root folder, shared with the namespaces of containers."""
+        ...
+
+    def memory(self, path: str, size: int | None) -> None:
+        """A filesystem in memory, never swapped out where the kernel can help it."""
+        ...
+
+    def has_disk(self, disk: Disk) -> bool:
+        """Whether the disk is complete."""
+        ...
+
+    def make_disk(self, disk: Disk, files: str | None) -> None:
+        """Make a disk that is not there, with a copy of the files of a folder. It is there whole or not at all."""
+        ...
+
+    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> None:
+        """Mount it, as large as it shall be."""
+        ...
+
+    def attach_disk(self, disk: Disk) -> str:
+        """The block device that it is, as large as it shall be."""
+        ...
+
+    def disk_in_use(self, name: str) -> bool:
+        """Whether a disk is mounted or attached."""
+        ...
+
+    def detach_unused(self, linked: Collection[str]) -> None:
+        """Let go of devices that have neither a mount nor one of these links."""
+        ...
+
+    def bind(self, source: int, target: str, *, read_only: bool = False) -> None:
+        """Show what a descriptor holds at a path too."""
+        ...
+
+    def is_mounted(self, path: str) -> bool:
+        """Whether a volume has been put at a path."""
+        ...
+
+    def mounted_pods(self) -> set[str]:
+        """The uids of pods that have mounts."""
+        ...
+
+    def release(self, path: str, *, lazy: bool = False) -> Sequence[str]:
+        """Unmount everything at and below a path; what is busy. Lazily, nothing is."""
+        ...
+
+    def close(self) -> None:
+        """Undo `prepare`."""
+        ...

@@ -1,0 +1,232 @@
+"""One pod's volumes, each made there by its kind.
+
+Every method may be repeated: it looks at what there is first. When the objects behind a volume cannot be asked for
+(`SourceUnavailable`), what an earlier mount has put in place is used as it is; so a restarted agent whose server is
+away still has the volumes of the pods it runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.base.quantity import Quantity
+from tarmac.volumes import hostpaths
+from tarmac.volumes.claims import Claimed, resolve
+from tarmac.volumes.content.collect import Collector, fs_group
+from tarmac.volumes.content.files import ContentMissing, ContentUnsupported, Payload
+from tarmac.volumes.interface import MountedVolume, Sources, SourceUnavailable, Unusable, VolumeError, Waiting
+from tarmac.volumes.layout import Layout
+from tarmac.volumes.medium import Disk, Medium, MediumFault
+from tarmac.volumes.nesting import make_nested
+from tarmac.volumes.node import Facts, memory_size
+from tarmac.volumes.ownership import give_to_group
+from tarmac.volumes.threads import Locks, in_thread
+from tarmac.volumes.writer import BadPath, write
+
+PROJECTED = ("configMap", "secret", "downwardAPI", "projected")
+CLAIMED = ("persistentVolumeClaim", "ephemeral")
+_CLAIM = "persistentVolumeClaim"
+_EVERYBODY = 0o777
+_WRITTEN = "..data"
+
+_log = log("volumes")
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What all pods' volumes are made with."""
+
+    layout: Layout
+    medium: Medium
+    sources: Sources
+    facts: Facts
+    clock: Clock
+    locks: Locks  # by disk while it is made; by ATTACHING while devices come and go
+
+
+ATTACHING = " attaching"
+
+
+def used_volumes(pod: JsonObject) -> Iterator[tuple[JsonObject, str]]:
+    """The volumes that containers use, with their kind."""
+    spec = pod["spec"]
+    used: set[str] = set()
+    for sort in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(sort) or ():
+            used.update(each["name"] for each in container.get("volumeMounts") or ())
+            used.update(each["name"] for each in container.get("volumeDevices") or ())
+    for volume in spec.get("volumes") or ():
+        if volume["name"] in used:
+            yield volume, next((key for key in volume if key != "name"), "emptyDir")
+
+
+@contextmanager
+def telling(volume: str) -> Generator[None]:
+    """Turn what goes wrong into what a pod's event says."""
+    prefix = f'MountVolume.SetUp failed for volume "{volume}" : '
+    try:
+        yield
+    except VolumeError:
+        raise
+    except (ContentMissing, SourceUnavailable, MediumFault, OSError) as error:
+        raise Waiting(volume, f"{prefix}{error}") from error
+    except (ContentUnsupported, BadPath) as error:
+        raise Unusable(volume, f"{prefix}{error}") from error
+
+
+class PodMounts:
+    """The volumes of one pod."""
+
+    def __init__(self, workshop: Workshop, pod: JsonObject) -> None:
+        self._shop = workshop
+        self._pod = pod
+        self._uid: str = pod["metadata"]["uid"]
+        self._group = fs_group(pod)
+
+    async def mount(self, volume: JsonObject, kind: str) -> MountedVolume:
+        """Make a volume there. Raises VolumeError."""
+        name, source = volume["name"], volume.get(kind) or {}
+        with telling(name):
+            if kind in PROJECTED:
+                return await self._projected(name, kind, source)
+            if kind in CLAIMED:
+                return await self._claimed(volume, kind, source)
+            if kind == "emptyDir":
+                return await self._empty(name, source)
+            if kind == "hostPath":
+                await in_thread(hostpaths.check, source["path"], source.get("type") or "")
+                return MountedVolume(name, source["path"], owned_by_pod=False)
+            if kind == "image":
+                return await self._image(name, source)
+            raise ContentUnsupported(f"volumes of the kind {kind} are not offered by this node")
+
+    async def refresh(self, volume: JsonObject, kind: str) -> None:
+        """Bring a volume that is there up to date. Raises VolumeError."""
+        if kind in PROJECTED or kind in CLAIMED:
+            await self.mount(volume, kind)
+
+    async def _projected(self, name: str, kind: str, source: JsonObject) -> MountedVolume:
+        path = self._shop.layout.volume(self._uid, kind, name)
+        collector = Collector(self._pod, self._shop.sources, self._shop.facts().allocatable)
+        try:
+            payload = await collector.files(kind, source)
+        except SourceUnavailable:
+            if not os.path.islink(f"{path}/{_WRITTEN}"):
+                raise
+        else:
+            await in_thread(self._write, name, kind, path, payload)
+        return MountedVolume(name, path, read_only=True)
+
+    def _write(self, name: str, kind: str, path: str, payload: Payload) -> None:
+        if kind == "configMap":
+            _make_folder(path)
+        else:
+            self._shop.medium.memory(path, None)
+        make_nested(self._pod, name, path)
+        write(path, payload, self._shop.clock.now(), lambda: give_to_group(path, self._group, read_only=True))
+
+    async def _empty(self, name: str, source: JsonObject) -> MountedVolume:
+        path = self._shop.layout.volume(self._uid, "emptyDir", name)
+        medium = source.get("medium") or ""
+        if medium == "Memory":
+            size = memory_size(self._pod, source, self._shop.facts().allocatable)
+            await in_thread(self._shop.medium.memory, path, size)
+        elif medium == "":
+            await in_thread(_make_folder, path)
+        else:
+            raise ContentUnsupported(f'unknown storage medium "{medium}"')
+        await in_thread(give_to_group, path, self._group, only_on_mismatch=True)
+        return MountedVolume(name, path)
+
+    async def _image(self, name: str, source: JsonObject) -> MountedVolume:
+        path = self._shop.layout.volume(self._uid, "image", name)
+        if not await in_thread(self._shop.medium.is_mounted, path):
+            async with self._shop.sources.image_root(source["reference"]) as root:
+                await in_thread(self._bind, root, path, read_only=True)
+        return MountedVolume(name, path, read_only=True)
+
+    def _bind(self, source: str, path: str, *, read_only: bool) -> None:
+        held = os.open(source, os.O_PATH)
+        try:
+            self._shop.medium.bind(held, path, read_only=read_only)
+        finally:
+            os.close(held)
+
+    async def _claimed(self, volume: JsonObject, kind: str, source: JsonObject) -> MountedVolume:
+        name, layout = volume["name"], self._shop.layout
+        path, link = layout.volume(self._uid, _CLAIM, name), layout.device(self._uid, name)
+        read_only = bool(source.get("readOnly"))
+        try:
+            claimed = await resolve(self._pod, volume, self._shop.sources, self._shop.facts())
+        except SourceUnavailable:
+            if os.path.islink(link):
+                return MountedVolume(name, os.readlink(link), read_only, device=True)
+            if not await in_thread(self._shop.medium.is_mounted, path):
+                raise
+            return MountedVolume(name, path, read_only)
+        if claimed.disk is None:
+            await in_thread(self._bind, claimed.host_path, path, read_only=read_only)
+            return MountedVolume(name, path, read_only)
+        await self._make_disk(claimed, claimed.disk)
+        mounted = await self._attach(claimed.disk, name, path, link, read_only)
+        await self._report_size(claimed)
+        return mounted
+
+    async def _make_disk(self, claimed: Claimed, disk: Disk) -> None:
+        medium = self._shop.medium
+        async with self._shop.locks.hold(disk.name):
+            if await in_thread(medium.has_disk, disk):
+                return
+            if "deletionTimestamp" in claimed.claim["metadata"]:
+                raise ContentMissing(f'persistentvolumeclaim "{claimed.claim["metadata"]["name"]}" is being deleted')
+            if not claimed.image:
+                await in_thread(medium.make_disk, disk, None)
+                return
+            async with self._shop.sources.image_root(claimed.image) as root:
+                await in_thread(medium.make_disk, disk, root)
+
+    async def _attach(self, disk: Disk, name: str, path: str, link: str, read_only: bool) -> MountedVolume:
+        medium = self._shop.medium
+        async with self._shop.locks.hold(ATTACHING):
+            if disk.block:
+                device = await in_thread(medium.attach_disk, disk)
+                _put_link(link, device)
+                return MountedVolume(name, device, read_only, device=True)
+            known = await in_thread(medium.is_mounted, path)
+            await in_thread(medium.mount_disk, disk, path, read_only=read_only)
+        if not read_only:
+            policy = (self._pod["spec"].get("securityContext") or {}).get("fsGroupChangePolicy")
+            lenient = known or policy == "OnRootMismatch"
+            await in_thread(give_to_group, path, self._group, only_on_mismatch=lenient)
+        return MountedVolume(name, path, read_only)
+
+    async def _report_size(self, claimed: Claimed) -> None:
+        """The claim's status tells its user that the disk has grown."""
+        told = ((claimed.claim.get("status") or {}).get("capacity") or {}).get("storage")
+        if told is None or Quantity.parse(told) < Quantity.parse(claimed.capacity):
+            try:
+                await self._shop.sources.resized(claimed.claim, claimed.capacity)
+            except SourceUnavailable as error:
+                _log.info("a disk's new size is not told yet", claim=claimed.claim["metadata"]["name"], why=str(error))
+
+
+def _make_folder(path: str) -> None:
+    os.makedirs(path, exist_ok=True)
+    if os.stat(path).st_mode & _EVERYBODY != _EVERYBODY:
+        os.chmod(path, _EVERYBODY)
+
+
+def _put_link(link: str, device: str) -> None:
+    """A link of an earlier boot may name somebody else's device by now."""
+    os.makedirs(os.path.dirname(link), 0o750, exist_ok=True)
+    fresh = f"{link}~"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)
+    os.symlink(device, fresh)
+    os.rename(fresh, link)

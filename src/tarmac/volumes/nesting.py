@@ -1,0 +1,32 @@
+"""Folders that mounts of other volumes inside a volume need.
+
+A projected volume is read-only to containers, so a runtime could not make them. They come before the files, and are
+left out where a file of the volume is meant to be.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from contextlib import suppress
+
+from tarmac.api.schema import JsonObject
+
+_EVERYBODY = 0o755
+
+
+def make_nested(pod: JsonObject, volume: str, path: str) -> None:
+    """Make the folders where a container mounts another volume inside this one."""
+    spec = pod["spec"]
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        mounts = container.get("volumeMounts") or ()
+        places = {posixpath.normpath(each["mountPath"]) for each in mounts if _whole(each, volume)}
+        for inner in (posixpath.normpath(each["mountPath"]) for each in mounts):
+            for place in places - {inner}:
+                if inner.startswith(place.rstrip("/") + "/"):
+                    with suppress(FileExistsError, NotADirectoryError):  # a file of the volume is there
+                        os.makedirs(os.path.join(path, posixpath.relpath(inner, place)), _EVERYBODY, exist_ok=True)
+
+
+def _whole(mount: JsonObject, volume: str) -> bool:
+    return mount["name"] == volume and not mount.get("subPath") and not mount.get("subPathExpr")
