@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tarmac.base.log import configure
+from tests.support.containerd import containerd_node as containerd_node
 from tests.support.peer import peer as peer
 
 

@@ -23,7 +23,7 @@ CONTAINERD = (
     Deb(*_CONTAINERD, "1.7.24~ds1-6+deb13u1", "usr/bin/containerd"),
     Deb(*_CONTAINERD, NEWEST, "usr/bin/containerd", ": the pinned version is gone from the mirror"),
 )
-_OTHERS = ("docker-registry", "catatonit", "busybox", "libc6")
+_OTHERS = ("docker-registry", "containernetworking-plugins", "catatonit", "busybox", "libc6")
 # runc of later releases needs a newer C library than Debian 12 has.
 RUNC = (
     Deb("runc", "runc", "bookworm", "1.1.5+ds1-1+deb12u1", "usr/sbin/runc", also=_OTHERS),
@@ -33,7 +33,7 @@ NO_GVISOR = "no-gvisor"  # the file that says why there is none
 
 
 def ensure() -> Path:
-    """The folder with `bin/*` and `images/*.tar`. Raises RuntimeError when a part that must be there cannot be had."""
+    """The folder with `bin/*`, `cni/*` and `images/*.tar`. Raises RuntimeError without a needed part."""
     containerd = fetch(*CONTAINERD).parent
     runc = fetch(*RUNC)
     packages = runc.parent.parent.parent
@@ -43,6 +43,7 @@ def ensure() -> Path:
     programs |= _gvisor(folder)
     for name, target in programs.items():
         _link(folder / "bin" / name, target)
+    _link(folder / "cni", packages / "usr" / "lib" / "cni")
     _link(folder / "images", node_images.build(packages))
     return folder
 
@@ -77,7 +78,7 @@ def main() -> int:
         return 1
     parts = {path.name: str(path) for path in sorted((folder / "bin").iterdir())}
     images = [str(path) for path in sorted((folder / "images").iterdir())]
-    print(json.dumps({"folder": str(folder), **parts, "images": images}, indent=2))
+    print(json.dumps({"folder": str(folder), **parts, "cni": str(folder / "cni"), "images": images}, indent=2))
     return 0
 
 

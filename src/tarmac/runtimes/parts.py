@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CONTAINERD = ("containerd", "ctr", "containerd-shim-runc-v2")
+_CNI_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")  # where Debian and everybody else install them
 _GVISOR = ("runsc", "containerd-shim-runsc-v1")
 
 
@@ -31,6 +32,7 @@ class Parts:
     runsc: Path | None
     runsc_shim: Path | None
     no_gvisor: str
+    cni: Path  # a folder with CNI plugins, `loopback` among them
     images: tuple[Path, ...]
 
     @property
@@ -62,6 +64,7 @@ def find_parts(*, path: str | None = None) -> Parts:
         runsc=gvisor[0] if gvisor else None,
         runsc_shim=gvisor[1] if gvisor else None,
         no_gvisor="" if gvisor else _why_no_gvisor(folder),
+        cni=_cni(folder, path),
         images=tuple(sorted(folder.glob("images/*.tar"))),
     )
 
@@ -85,6 +88,16 @@ def _group(names: tuple[str, ...], folder: Path, path: str | None) -> list[Path]
         return [Path(place) for place in on_path if place]
     ours = [folder / "bin" / name for name in names]
     return ours if all(os.access(program, os.X_OK) for program in ours) else []
+
+
+def _cni(folder: Path, path: str | None) -> Path:
+    installed = [Path(each) for each in _CNI_FOLDERS] if path != "" else []
+    for place in (*installed, folder / "cni"):
+        if os.access(place / "loopback", os.X_OK):
+            return place
+    raise PartMissing(
+        f"no CNI plugins in {', '.join(map(str, installed))} nor in {folder}: run `make setup` in a clone"
+    )
 
 
 def _why_no_gvisor(folder: Path) -> str:

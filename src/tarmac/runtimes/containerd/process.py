@@ -107,6 +107,10 @@ def _prepare(settings: ContainerdSettings) -> None:
     if not is_memory_backed(settings.run):
         mount_memory(settings.run)
     settings.run.chmod(0o711)  # processes in user namespaces pass through it
+    loopback = settings.cni_bin / "loopback"  # containerd calls it first for every pod, whatever networks it has
+    if not loopback.exists():
+        loopback.unlink(missing_ok=True)  # a link to parts that are gone
+        loopback.symlink_to(settings.parts.cni / "loopback")
     config = config_text(settings, restrict_oom_score=not _may_lower_oom_scores())
     (settings.run / "config.toml").write_text(config)
     if settings.parts.runsc:

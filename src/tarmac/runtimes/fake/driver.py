@@ -1,0 +1,396 @@
+"""A runtime in memory: passes the contract suite, and lets a test decide what happens.
+
+    runtime = FakeRuntime(clock=clock)
+    runtime.programs["web"] = Program(starts_after=3)              # by container name or image
+    runtime.trouble("run_sandbox", Refused("no network"), times=2)  # the next two calls fail
+    runtime.end_container(id, 1)                                    # a crash
+    runtime.unplug(); runtime.plug_in()                             # it does not answer; it does again
+
+Processes keep running while it is unplugged, as they do without a containerd. Time is the clock's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.runtimes.fake.programs import Program, RegistryImage, Trouble
+from tarmac.runtimes.fake.state import KILLED, FakeContainer, FakeSandbox, live
+from tarmac.runtimes.interface import (
+    Container,
+    ContainerConfig,
+    Credentials,
+    Event,
+    ExecResult,
+    Handler,
+    Image,
+    ImageRefused,
+    NotFound,
+    Refused,
+    Resources,
+    RuntimeFault,
+    RuntimeStatus,
+    Sandbox,
+    SandboxConfig,
+    Unreachable,
+    Usage,
+)
+from tarmac.runtimes.labels import container_labels, sandbox_labels
+
+HANDLERS = (Handler("gvisor", own_kernel=True), Handler("runc"))
+
+
+class FakeRuntime:
+    """One imaginary runtime. What is public beside the interface's calls is for tests to set."""
+
+    def __init__(self, clock: Clock | None = None, handlers: tuple[Handler, ...] = HANDLERS) -> None:
+        self.handlers = handlers
+        self.programs: dict[str, Program] = {}  # by container name or image; else the default one
+        self.registry: dict[str, RegistryImage] = {}
+        self.calls: list[tuple[str, str]] = []  # each with what it was about, in order
+        self.network_ready = True
+        self._clock = clock or SystemClock()
+        self._plugged = True
+        self._troubles: dict[str, Trouble] = {}
+        self._sandboxes: dict[str, FakeSandbox] = {}
+        self._containers: dict[str, FakeContainer] = {}
+        self._images: dict[str, Image] = {}
+        self._ids = (f"{number:064x}" for number in itertools.count(1))
+        self._listeners: list[asyncio.Queue[Event | None]] = []
+
+    # ---- for tests
+
+    def trouble(self, method: str, fault: RuntimeFault | None, *, times: int = 1, delay: float = 0.0) -> None:
+        """Make the next calls of a method fail, or only be late."""
+        self._troubles[method] = Trouble(fault, times, delay)
+
+    def end_container(self, id: str, code: int, reason: str = "") -> None:
+        """Its process ends by itself, now."""
+        container = self._containers[id]
+        container.end(code, self._clock.now(), reason)
+        self._changed(container.sandbox.pod.uid)
+
+    def end_sandbox(self, id: str) -> None:
+        """It breaks down, with everything in it."""
+        for container in self._inside(id):
+            container.end(KILLED, self._clock.now())
+        sandbox = self._sandboxes[id]
+        sandbox.shown = replace(sandbox.shown, ready=False)
+        self._changed(sandbox.config.pod.uid)
+
+    def unplug(self) -> None:
+        """It does not answer any more; processes go on."""
+        self._plugged = False
+
+    def plug_in(self) -> None:
+        """It answers again, and says to look at everything."""
+        self._plugged = True
+        for queue in self._listeners:
+            queue.put_nowait(None)
+
+    def add_image(self, name: str, image: RegistryImage | None = None) -> str:
+        """Have an image here without a pull; its id."""
+        image = image or RegistryImage()
+        digest = f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
+        self._images[name] = Image(digest, (name,), (), image.size, image.user, image.user_name)
+        return digest
+
+    # ---- the runtime itself
+
+    async def status(self) -> RuntimeStatus:
+        """What the runtime is."""
+        await self._arrive("status", "")
+        return RuntimeStatus("fake", "1.0", ready=True, network_ready=self.network_ready, handlers=self.handlers)
+
+    async def close(self) -> None:
+        """End all processes."""
+        tasks = [each.life for each in self._containers.values() if each.life is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ---- sandboxes
+
+    async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
+        """Make one."""
+        await self._arrive("run_sandbox", config.pod.name)
+        if handler and handler not in {each.name for each in self.handlers}:
+            raise Refused(f'no runtime for "{handler}" is configured')
+        if any(each.config.pod == config.pod for each in self._sandboxes.values()):
+            raise Refused(f'failed to reserve sandbox name "{config.pod.name}": it is reserved')
+        sandbox_id = next(self._ids)
+        labels = sandbox_labels(config.pod, config.labels)
+        number = len(self._sandboxes) + 1
+        addresses = () if config.security.host_network else (f"10.0.0.{number}", f"fd00::{number:x}")
+        annotations = dict(config.annotations)
+        shown = Sandbox(sandbox_id, config.pod, True, self._clock.now(), handler, labels, annotations, addresses)
+        self._sandboxes[sandbox_id] = FakeSandbox(config, shown)
+        self._changed(config.pod.uid)
+        return sandbox_id
+
+    async def stop_sandbox(self, id: str) -> None:
+        """End what is in it."""
+        await self._arrive("stop_sandbox", id)
+        if id in self._sandboxes and self._sandboxes[id].shown.ready:
+            self.end_sandbox(id)
+
+    async def remove_sandbox(self, id: str) -> None:
+        """Forget it and what is in it."""
+        await self._arrive("remove_sandbox", id)
+        sandbox = self._sandboxes.pop(id, None)
+        if sandbox is not None:
+            for container in self._inside(id):
+                self._forget(container)
+            self._changed(sandbox.config.pod.uid)
+
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+        """All, or a pod's."""
+        await self._arrive("sandboxes", pod_uid or "")
+        shown = [replace(each.shown, addresses=()) for each in self._sandboxes.values()]
+        return [each for each in shown if pod_uid in (None, each.pod.uid)]
+
+    async def sandbox(self, id: str) -> Sandbox:
+        """One."""
+        await self._arrive("sandbox", id)
+        return self._known_sandbox(id).shown
+
+    # ---- containers
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
+        """Make one."""
+        await self._arrive("create_container", config.name)
+        self._known_sandbox(sandbox_id)
+        image = self._image(config.image)
+        if image is None:
+            raise NotFound(f'failed to resolve image "{config.image}": not found')
+        for other in self._inside(sandbox_id):
+            if (other.config.name, other.config.attempt) == (config.name, config.attempt):
+                raise Refused(f'failed to reserve container name "{config.name}": it is reserved')
+        container_id = next(self._ids)
+        labels = container_labels(sandbox.pod, sandbox_id, config.name, config.labels)
+        log_path = f"{sandbox.log_directory}/{config.log_path}" if config.log_path else ""
+        shown = Container(
+            container_id, sandbox_id, config.name, config.attempt, "created", config.image, image.id, labels,
+            dict(config.annotations), self._clock.now(), log_path=log_path,
+        )  # fmt: skip
+        program = self.programs.get(config.name) or self.programs.get(config.image) or Program()
+        self._containers[container_id] = FakeContainer(config, sandbox, program, shown, config.resources)
+        self._changed(sandbox.pod.uid)
+        return container_id
+
+    async def start_container(self, id: str) -> None:
+        """Run it."""
+        await self._arrive("start_container", id)
+        container = self._known(id)
+        if container.shown.state != "created":
+            raise Refused(f"container is in {container.shown.state.upper()} state")
+        await self._clock.sleep(container.program.starts_after)
+        uid = container.sandbox.pod.uid
+        if container.program.refusal:
+            container.end(128, self._clock.now(), "StartError")
+            self._changed(uid)
+            raise Refused(container.program.refusal)
+        container.start(self._clock.now())
+        if container.too_greedy():
+            container.end(KILLED, self._clock.now(), "OOMKilled")
+        container.life = asyncio.create_task(self._live(container))
+        self._changed(uid)
+
+    async def stop_container(self, id: str, grace: float) -> None:
+        """Ask it to end, and end it after `grace` seconds."""
+        await self._arrive("stop_container", id)
+        container = self._containers.get(id)
+        if container is None or container.shown.state != "running":
+            return
+        code = container.program.code_on_term
+        if code is None:
+            await self._clock.sleep(grace)
+        container.end(KILLED if code is None else code, self._clock.now())
+        self._changed(container.sandbox.pod.uid)
+
+    async def remove_container(self, id: str) -> None:
+        """Forget it."""
+        await self._arrive("remove_container", id)
+        container = self._containers.get(id)
+        if container is not None:
+            self._forget(container)
+            self._changed(container.sandbox.pod.uid)
+
+    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+        """All, or a pod's; without what only `container` tells."""
+        await self._arrive("containers", pod_uid or "")
+        found = [each for each in self._containers.values() if pod_uid in (None, each.sandbox.pod.uid)]
+        bare = {"started_at": 0.0, "finished_at": 0.0, "exit_code": 0, "reason": "", "message": "", "log_path": ""}
+        return [replace(each.shown, **bare) for each in found]
+
+    async def container(self, id: str) -> Container:
+        """One."""
+        await self._arrive("container", id)
+        return self._known(id).shown
+
+    async def update_container(self, id: str, resources: Resources) -> None:
+        """Change its limits."""
+        await self._arrive("update_container", id)
+        self._known(id).resources = resources
+
+    async def reopen_log(self, id: str) -> None:
+        """Go on writing under the same name."""
+        await self._arrive("reopen_log", id)
+        log_file = self._running(id).log_file
+        if log_file is not None:
+            log_file.touch()
+
+    # ---- processes and streams
+
+    async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
+        """As the program says."""
+        await self._arrive("exec", id)
+        program = self._running(id).program
+        if timeout and program.exec_takes > timeout:
+            await self._clock.sleep(timeout)
+            raise TimeoutError(f"timeout {timeout}s exceeded: context deadline exceeded")
+        await self._clock.sleep(program.exec_takes)
+        return program.exec(command)
+
+    async def exec_url(
+        self, id: str, command: Sequence[str], *, tty: bool, stdin: bool, stdout: bool, stderr: bool
+    ) -> str:
+        """Nothing listens there."""
+        await self._arrive("exec_url", id)
+        return f"http://fake.invalid/exec/{self._running(id).shown.id}"
+
+    async def attach_url(self, id: str, *, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
+        """Nothing listens there."""
+        await self._arrive("attach_url", id)
+        return f"http://fake.invalid/attach/{self._running(id).shown.id}"
+
+    async def port_forward_url(self, sandbox_id: str, ports: Sequence[int]) -> str:
+        """Nothing listens there."""
+        await self._arrive("port_forward_url", sandbox_id)
+        return f"http://fake.invalid/portforward/{self._known_sandbox(sandbox_id).shown.id}"
+
+    # ---- usage
+
+    async def container_usage(self) -> Sequence[Usage]:
+        """A running container uses the memory its program takes."""
+        await self._arrive("container_usage", "")
+        running = [each for each in self._containers.values() if each.shown.state == "running"]
+        return [self._usage(each.shown.id, each.program.memory) for each in running]
+
+    async def sandbox_usage(self) -> Sequence[Usage]:
+        """The sum over its containers."""
+        await self._arrive("sandbox_usage", "")
+        ready = [each for each in self._sandboxes.values() if each.shown.ready]
+        return [
+            self._usage(each.shown.id, sum(inside.program.memory for inside in self._inside(each.shown.id)))
+            for each in ready
+        ]
+
+    # ---- images
+
+    async def pull(self, image: str, credentials: Credentials | None, sandbox: SandboxConfig | None = None) -> str:
+        """From the imaginary registry."""
+        await self._arrive("pull", image)
+        found = self.registry.get(image)
+        if found is None:
+            raise ImageRefused(f'failed to pull and unpack image "{image}": not found')
+        await self._clock.sleep(found.takes)
+        if found.refusal:
+            raise ImageRefused(found.refusal)
+        given = (credentials.username, credentials.password) if credentials else ("", "")
+        if found.username and given != (found.username, found.password):
+            raise ImageRefused(f'failed to pull and unpack image "{image}": authorization failed: no basic auth')
+        return self.add_image(image, found)
+
+    async def image(self, name: str) -> Image | None:
+        """By name or id."""
+        await self._arrive("image", name)
+        return self._image(name)
+
+    async def images(self) -> Sequence[Image]:
+        """All that are here."""
+        await self._arrive("images", "")
+        return list(self._images.values())
+
+    async def remove_image(self, name: str) -> None:
+        """By name or id."""
+        await self._arrive("remove_image", name)
+        self._images = {key: each for key, each in self._images.items() if name not in (key, each.id)}
+
+    async def image_space(self) -> tuple[str, int, int]:
+        """The sum of their sizes."""
+        await self._arrive("image_space", "")
+        return "/", sum(each.size for each in self._images.values()), len(self._images)
+
+    # ---- changes
+
+    async def events(self) -> AsyncIterator[Event | None]:
+        """Changes as they come."""
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        queue.put_nowait(None)
+        self._listeners.append(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._listeners.remove(queue)
+
+    # ---- inside
+
+    async def _arrive(self, method: str, about: str) -> None:
+        """Every call comes through here, and meets the trouble that was made for it."""
+        self.calls.append((method, about))
+        if not self._plugged:
+            raise Unreachable("the runtime does not answer")
+        trouble = self._troubles.get(method)
+        if trouble is None or trouble.times == 0:
+            return
+        trouble.times -= 1
+        await self._clock.sleep(trouble.delay)
+        if trouble.fault is not None:
+            raise trouble.fault
+
+    async def _live(self, container: FakeContainer) -> None:
+        await live(container, self._clock)
+        if container.ended.is_set():
+            self._changed(container.sandbox.pod.uid)
+
+    def _changed(self, uid: str) -> None:
+        if self._plugged:
+            for queue in self._listeners:
+                queue.put_nowait(Event(uid))
+
+    def _known_sandbox(self, id: str) -> FakeSandbox:
+        if id not in self._sandboxes:
+            raise NotFound(f'an error occurred when try to find sandbox "{id}": not found')
+        return self._sandboxes[id]
+
+    def _known(self, id: str) -> FakeContainer:
+        if id not in self._containers:
+            raise NotFound(f'an error occurred when try to find container "{id}": not found')
+        return self._containers[id]
+
+    def _running(self, id: str) -> FakeContainer:
+        container = self._known(id)
+        if container.shown.state != "running":
+            raise Refused(f"container is in CONTAINER_{container.shown.state.upper()} state")
+        return container
+
+    def _inside(self, sandbox_id: str) -> list[FakeContainer]:
+        return [each for each in self._containers.values() if each.shown.sandbox_id == sandbox_id]
+
+    def _forget(self, container: FakeContainer) -> None:
+        container.end(KILLED, self._clock.now())
+        if container.life is not None:
+            container.life.cancel()
+        del self._containers[container.shown.id]
+
+    def _image(self, name: str) -> Image | None:
+        return self._images.get(name) or next((each for each in self._images.values() if each.id == name), None)
+
+    def _usage(self, id: str, memory: int) -> Usage:
+        return Usage(id, at=self._clock.now(), cpu=0.0, memory_working_set=memory, memory_usage=memory)

@@ -1,0 +1,159 @@
+"""A real containerd for tests, one for the whole run, with runc, gVisor, the project's images and a network for pods.
+
+Everything that it makes in the machine carries the number of the test process: the folder in /run, the bridge, the
+cgroups. The fixture removes it by those names whatever became of the tests, and first of all removes what a test
+process left that was killed before it could.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac.runtimes.interface import ContainerConfig, LinuxSecurity, PodIdentity, SandboxConfig
+from tarmac.runtimes.parts import PartMissing, Parts, find_parts
+
+BUSYBOX = "registry.local/tarmac/busybox:1"
+WEB = "registry.local/tarmac/web:1"
+_RUN = Path("/run")
+_PREFIX = "tarmac-test-"
+
+
+@pytest.fixture(scope="session")
+def containerd_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerdNode]:
+    """A containerd that runs in the machine's own network namespace, so that its streams can be reached."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: containers cannot be run without it")
+    try:
+        parts = find_parts(path="")
+    except PartMissing as missing:
+        pytest.fail(f"{missing} (python -m tools.node_parts)")
+    sweep(parts)
+    node = ContainerdNode(parts, tmp_path_factory.mktemp("containerd"), os.getpid())
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
+
+
+class ContainerdNode:
+    """One containerd with its folders, network and cgroups, all told apart by `number`."""
+
+    def __init__(self, parts: Parts, folder: Path, number: int) -> None:
+        from tarmac.runtimes.containerd import ContainerdSettings
+
+        self.folder = folder
+        self.cgroup_root = f"/{_PREFIX}{number}"
+        self.bridge = f"tt{number}"
+        self.gateway = f"10.{200 + number // 250 % 50}.{number % 250}.1"
+        self._gateway6 = f"fd5a:{number & 0xFFFF:x}::1"
+        self.settings = ContainerdSettings(
+            root=folder / "root",
+            run=_RUN / f"{_PREFIX}{number}",
+            cni_bin=folder / "cnibin",
+            cni_conf=folder / "cni",
+            certs=folder / "certs",
+            parts=parts,
+        )
+
+    @property
+    def endpoint(self) -> str:
+        """Where CRI is spoken."""
+        return self.settings.endpoint
+
+    def start(self) -> None:
+        """With its network."""
+        from tarmac.runtimes import containerd
+
+        self._make_network()
+        asyncio.run(containerd.start(self.settings))
+
+    def stop(self) -> None:
+        """Leave nothing."""
+        from tarmac.runtimes import containerd
+
+        asyncio.run(containerd.stop(self.settings, remove=True))
+        subprocess.run(["ip", "link", "delete", self.bridge], check=False, capture_output=True)
+        remove_cgroups(self.cgroup_root)
+
+    def sandbox(self, name: str = "", **more: Any) -> SandboxConfig:
+        """A pod of its own each time; what is left out suits most tests."""
+        uid = str(uuid.uuid4())
+        pod = PodIdentity("default", name or f"pod-{uid[:8]}", uid)
+        logs = self.folder / "logs" / uid
+        logs.mkdir(parents=True)
+        settings: dict[str, Any] = {"hostname": pod.name, "log_directory": str(logs)}
+        settings["cgroup_parent"] = f"{self.cgroup_root}/pod{uid}"
+        return SandboxConfig(pod, **{**settings, **more})
+
+    def container(self, name: str = "main", *command: str, **more: Any) -> ContainerConfig:
+        """A busybox that runs a command, by default one that waits and ends on TERM."""
+        waits = ("sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait")
+        settings: dict[str, Any] = {"attempt": 0, "image": BUSYBOX, "image_name": BUSYBOX}
+        settings |= {"command": command or waits, "log_path": f"{name}.log"}
+        return ContainerConfig(name, **{**settings, **more})
+
+    def _make_network(self) -> None:
+        """A bridge with Debian's plugins on it. Ours to make: the plugin would turn on forwarding for the machine."""
+        _ip("link", "add", self.bridge, "type", "bridge")
+        _ip("addr", "add", f"{self.gateway}/24", "dev", self.bridge)
+        _ip("addr", "add", f"{self._gateway6}/64", "dev", self.bridge, "nodad")
+        _ip("link", "set", self.bridge, "up")
+        self.settings.cni_bin.mkdir(parents=True)
+        self.settings.cni_conf.mkdir(parents=True)
+        for plugin in ("bridge", "host-local"):
+            (self.settings.cni_bin / plugin).symlink_to(self.settings.parts.cni / plugin)
+        document = {"cniVersion": "0.4.0", "name": self.bridge, "plugins": [self._plugin()]}
+        (self.settings.cni_conf / "10-test.conflist").write_text(json.dumps(document))
+
+    def _plugin(self) -> dict[str, Any]:
+        four = {"subnet": f"{self.gateway[:-2]}.0/24", "gateway": self.gateway}
+        six = {"subnet": f"{self._gateway6[:-1]}/64", "gateway": self._gateway6}
+        addresses = {
+            "type": "host-local",
+            "dataDir": str(self.folder / "addresses"),
+            "ranges": [[four], [six]],
+            "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
+        }
+        return {"type": "bridge", "bridge": self.bridge, "ipam": addresses}
+
+
+def no_network() -> LinuxSecurity:
+    """For sandboxes whose network does not matter: the host's, which costs nothing to set up."""
+    return LinuxSecurity(host_network=True)
+
+
+def sweep(parts: Parts) -> None:
+    """Remove what test processes left that are no more."""
+    for run in _RUN.glob(f"{_PREFIX}*"):
+        number = run.name.removeprefix(_PREFIX)
+        if number.isdigit() and not Path(f"/proc/{number}").exists():
+            ContainerdNode(parts, Path("/nonexistent"), int(number)).stop()
+
+
+def remove_cgroups(name: str) -> None:
+    """A cgroup and all below it, in every hierarchy of either version. Their processes must be gone."""
+    controllers = [path for path in Path("/sys/fs/cgroup").glob("*") if path.is_dir()]
+    for top in (Path("/sys/fs/cgroup"), *controllers):
+        group = top / name.lstrip("/")
+        folders = [path for path in group.rglob("*") if path.is_dir()] if group.is_dir() else []
+        for folder in (*sorted(folders, reverse=True), group):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _ip(*arguments: str) -> None:
+    if shutil.which("ip") is None:
+        pytest.fail("no `ip` on the PATH: install iproute2")
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
