@@ -56,8 +56,8 @@ def test_pods_of_the_host_and_of_declining_namespaces_have_none() -> None:
     async def story(cities: Cities) -> None:
         namespaces = cities.user.resource(NAMESPACES)
         declining = {"networking.datumapis.com/default-network": "none"}
-        for name, annotations in (("plain", declining), ("kube-tools", {})):
-            metadata = {"name": name, "annotations": annotations}
+        for name, said in (("plain", declining), ("kube-tools", {})):
+            metadata = {"name": name, "annotations": said}
             await namespaces.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         await cities.wait(1)
         for namespace, name in (("kube-tools", "hosted"), ("kube-tools", "system"), ("plain", "alone")):

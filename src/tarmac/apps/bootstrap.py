@@ -6,11 +6,12 @@ is the exception (it is applied at every start), since Workloads rely on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 
 from tarmac.api.compute.instancetype import built_in
+from tarmac.api.compute.names import LOCAL_DISKS, STORAGE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.client import Client
@@ -18,6 +19,12 @@ from tarmac.client.targets import dynamic
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _RUNTIME_CLASSES = ("gvisor", "runc", "vm")
+_STORAGE_CLASS: JsonObject = {
+    "provisioner": LOCAL_DISKS,
+    "reclaimPolicy": "Delete",
+    "volumeBindingMode": "WaitForFirstConsumer",
+    "allowVolumeExpansion": True,
+}
 _SYSTEM_PRIORITY = 2_000_000_000
 SERVICE_ADDRESS = "10.96.0.1"
 _FIELD_MANAGER = "tarmac-bootstrap"
@@ -50,22 +57,51 @@ async def ensure_initial_objects(client: Client) -> None:
         await client.resource(target).apply(body, manager=_FIELD_MANAGER, force=True)
 
 
-async def ensure_own_service(client: Client, host: str, port: int) -> None:
-    """The Service `default/kubernetes` and, unless only this machine can reach it, the address behind it."""
-    service = _named("v1", "Service", "kubernetes", spec={"clusterIP": SERVICE_ADDRESS, "ports": [_own_port(443)]})
+async def ensure_local_disks(client: Client) -> None:
+    """The class of disks that our own nodes make; other clusters' nodes do not."""
+    body = _named("storage.k8s.io/v1", "StorageClass", STORAGE_CLASS, **_STORAGE_CLASS)
+    target = dynamic("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False)
+    with suppress(AlreadyExists):
+        await client.resource(target).create(body, manager=_FIELD_MANAGER)
+
+
+async def ensure_own_service(client: Client, hosts: Sequence[str], port: int) -> None:
+    """The Service `default/kubernetes`, and the addresses behind it that others than this machine can reach."""
+    service = _own("v1", "Service", spec={"clusterIP": SERVICE_ADDRESS, "ports": [_own_port(443)]})
     service["spec"]["ports"][0]["targetPort"] = port
-    service["metadata"] |= {"namespace": "default", "labels": {"component": "apiserver", "provider": "kubernetes"}}
+    service["metadata"]["labels"] = {"component": "apiserver", "provider": "kubernetes"}
     with suppress(AlreadyExists):
         await client.resource(dynamic("v1", "services", "Service")).create(service, manager=_FIELD_MANAGER)
-    if not _is_routable(host):
+    addresses = [ip_address(host) for host in hosts if _is_routable(host)]
+    if not addresses:
         return
-    family = f"IPv{ip_address(host).version}"
-    endpoint = {"addresses": [host], "conditions": {"ready": True}}
-    slice_ = _named("discovery.k8s.io/v1", "EndpointSlice", "kubernetes", addressType=family, endpoints=[endpoint])
-    slice_["ports"] = [_own_port(port)]
-    slice_["metadata"] |= {"namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}}
-    slices = client.resource(dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"))
-    await slices.apply(slice_, manager=_FIELD_MANAGER, force=True)
+    for family in sorted({address.version for address in addresses}):
+        slice_ = _own_slice(family, [str(each) for each in addresses if each.version == family], port)
+        slices = client.resource(dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"))
+        await slices.apply(slice_, manager=_FIELD_MANAGER, force=True)
+    subsets = [{"addresses": [{"ip": str(address)} for address in addresses], "ports": [_own_port(port)]}]
+    endpoints = _own("v1", "Endpoints", subsets=subsets)
+    await client.resource(dynamic("v1", "endpoints", "Endpoints")).apply(endpoints, manager=_FIELD_MANAGER, force=True)
+
+
+def _own_slice(family: int, addresses: Sequence[str], port: int) -> JsonObject:
+    made = _own(
+        "discovery.k8s.io/v1",
+        "EndpointSlice",
+        addressType=f"IPv{family}",
+        endpoints=[{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
+        ports=[_own_port(port)],
+    )
+    made["metadata"]["labels"] = {"kubernetes.io/service-name": "kubernetes"}
+    if family == 6:
+        made["metadata"]["name"] = "kubernetes-ipv6"
+    return made
+
+
+def _own(api_version: str, kind: str, **content: object) -> JsonObject:
+    made = _named(api_version, kind, "kubernetes", **content)
+    made["metadata"]["namespace"] = "default"
+    return made
 
 
 def _own_port(number: int) -> JsonObject:

@@ -29,6 +29,7 @@ from tarmac.controllers.network.controller import NetworkControllers
 from tarmac.controllers.node.controller import NodeController
 from tarmac.controllers.quota.controller import QuotaController
 from tarmac.controllers.scheduler.controller import Schedulers
+from tarmac.controllers.service.controller import ServiceController
 from tarmac.controllers.serviceaccount.controller import ServiceAccountController
 from tarmac.controllers.volume.protection import VolumeProtection
 from tarmac.controllers.workload.controller import WorkloadController
@@ -59,6 +60,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "serviceaccount": ServiceAccountController,
     "certificates": CertificateController,
     "volume": VolumeProtection,
+    "service": ServiceController,
     "workload": WorkloadController,
     "deployment": DeploymentController,
     "instance": InstanceController,

@@ -168,6 +168,9 @@ RUNTIME_UNAVAILABLE = platform(31, "RuntimeUnavailable", "The node does not offe
 DISK_ELSEWHERE = platform(31, "DiskElsewhere", "The pod's disk is on another node.")
 DISK_ON_LOST_NODE = platform(80, "DiskOnLostNode", "The pod's disk is on a node that is lost.")
 
+# Services.
+SERVICE_TYPE_NOT_OFFERED = user(2, "ServiceTypeNotOffered", "The Service asks for a way in that is not offered here.")
+
 # The instance itself.
 SOURCE_NOT_FOUND = user(52, "SourceNotFound", "A ConfigMap or Secret that the instance needs does not exist.")
 IMAGE_UNAVAILABLE = user(53, "ImageUnavailable", "The image cannot be pulled.")

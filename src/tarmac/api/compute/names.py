@@ -41,6 +41,18 @@ ANNOTATION_RUNTIME_CLASS = f"{GROUP}/runtime-class"
 FINALIZER = f"{GROUP}/workload-controller"
 INSTANCE_FINALIZER = f"{GROUP}/instance-controller"
 
+STORAGE_CLASS = "tarmac-local"
+"""Class of the disks of Instances: image files on the node where they are first used."""
+
+LOCAL_DISKS = f"{GROUP}/local-disks"
+"""Who provisions that class."""
+
+DISK_FINALIZER = f"{GROUP}/local-disk"
+"""Keeps a PersistentVolume until its node has removed what is behind it."""
+
+LABEL_DISK_NODE = f"{GROUP}/disk-node"
+"""Label of a PersistentVolume: the node that its disk is on."""
+
 GATE_NETWORK = "Network"
 GATE_QUOTA = "Quota"
 

@@ -10,14 +10,13 @@ import itertools
 from collections.abc import Iterable
 
 from tarmac.api.compute.instance import Instance, InstanceSpec
-from tarmac.api.compute.names import claim_name, identity_of
+from tarmac.api.compute.names import STORAGE_CLASS, claim_name, identity_of
 from tarmac.api.compute.validation.volumes import IMAGES
 from tarmac.api.compute.volumes import DiskSource, Volume, VolumeAttachment
 from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import OwnerReference
 
-STORAGE_CLASS = "tarmac-local"
 _DEVICES = "/dev/disk/by-id/datumcloud-"
 
 

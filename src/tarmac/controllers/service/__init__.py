@@ -1,0 +1,1 @@
+"""Service → EndpointSlices, and what a Service asks for that is not offered."""

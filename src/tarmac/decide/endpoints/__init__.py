@@ -1,0 +1,9 @@
+"""The addresses behind a Service: which pods answer for it, at which ports, on which network."""
+
+from __future__ import annotations
+
+from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
+from tarmac.decide.endpoints.groups import Endpoint, Group, Port, grouped
+from tarmac.decide.endpoints.shares import shared_out
+
+__all__ = ["Endpoint", "Group", "PodFacts", "Port", "ServiceFacts", "grouped", "shared_out"]

@@ -1,0 +1,139 @@
+"""A Service and a Pod as endpoints see them: a few fields, read without the rest."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tarmac.api.networking.interfaces import decode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.shared import IPFamily
+
+
+class _Struct(msgspec.Struct, rename="camel"):
+    pass
+
+
+class Metadata(_Struct):
+    """Whose they are."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class ServicePort(_Struct):
+    """A port of the Service. `target_port` is a number, or the name of a container's port."""
+
+    port: int
+    name: str = ""
+    protocol: str = "TCP"
+    target_port: int | str = 0
+    app_protocol: str | None = None
+
+
+class ServiceSpec(_Struct):
+    """What the Service asks for."""
+
+    type: str = "ClusterIP"
+    selector: dict[str, str] | None = None
+    ports: list[ServicePort] | None = None
+    cluster_ip: str = msgspec.field(name="clusterIP", default="")
+    ip_families: list[IPFamily] = msgspec.field(name="ipFamilies", default_factory=list[IPFamily])
+    publish_not_ready_addresses: bool = False
+
+
+class ServiceFacts(_Struct):
+    """A Service."""
+
+    metadata: Metadata
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
+
+    @property
+    def headless(self) -> bool:
+        """Whether it has no address of its own."""
+        return self.spec.cluster_ip == "None"
+
+    @property
+    def selects(self) -> bool:
+        """Whether its addresses are found by labels; otherwise they are somebody else's to write."""
+        return bool(self.spec.selector) and self.spec.type != "ExternalName"
+
+
+class _ContainerPort(_Struct):
+    container_port: int
+    name: str = ""
+    protocol: str = "TCP"
+
+
+class _Container(_Struct):
+    ports: list[_ContainerPort] | None = None
+    restart_policy: str = ""
+
+
+class _PodSpec(_Struct):
+    node_name: str = ""
+    hostname: str = ""
+    subdomain: str = ""
+    containers: list[_Container] = []
+    init_containers: list[_Container] | None = None
+
+
+class _Address(_Struct):
+    ip: str
+
+
+class _Condition(_Struct):
+    type: str
+    status: str
+
+
+class _PodStatus(_Struct):
+    phase: str = ""
+    pod_ips: list[_Address] | None = msgspec.field(name="podIPs", default=None)
+    conditions: list[_Condition] | None = None
+
+
+class PodFacts(_Struct):
+    """A Pod."""
+
+    metadata: Metadata
+    spec: _PodSpec
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it says that it can serve."""
+        return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions or ())
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will never serve again."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    def addresses(self, family: IPFamily) -> list[str]:
+        """Its addresses of a family."""
+        return [each.ip for each in self.status.pod_ips or () if (":" in each.ip) == (family == "IPv6")]
+
+    def network_of(self, address: str) -> str:
+        """The Network an address is on; empty when it is outside all of them, as the host's are."""
+        text = (self.metadata.annotations or {}).get(ANNOTATION_INTERFACES)
+        try:
+            interfaces = decode_interfaces(text) if text else []
+        except msgspec.MsgspecError:
+            return ""
+        held = (each for each in interfaces if address in (own.partition("/")[0] for own in each.addresses))
+        return next((each.network for each in held), "")
+
+    def port(self, wanted: ServicePort) -> int | None:
+        """Where it answers a port of a Service; None when it has no port of that name."""
+        if isinstance(wanted.target_port, int):
+            return wanted.target_port or wanted.port
+        sidecars = [each for each in self.spec.init_containers or () if each.restart_policy == "Always"]
+        for container in (*self.spec.containers, *sidecars):
+            for port in container.ports or ():
+                if (port.name, port.protocol) == (wanted.target_port, wanted.protocol):
+                    return port.container_port
+        return None

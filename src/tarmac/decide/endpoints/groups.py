@@ -1,0 +1,89 @@
+"""Endpoints in groups that can share an EndpointSlice: same family, same ports, same network.
+
+As in Kubernetes: a pod counts once it has an address and until it has ended; it is ready when it says so and is not on
+its way out, or always when the Service publishes addresses that are not ready. Pods that resolve a named port to
+different numbers are in different groups. Slices say which network their addresses are on, because the same address
+may exist on several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.shared import IPFamily
+from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
+
+
+class Port(NamedTuple):
+    """A port where endpoints answer."""
+
+    name: str
+    number: int
+    protocol: str
+    app_protocol: str | None
+
+    def document(self) -> JsonObject:
+        """As a slice says it."""
+        said: JsonObject = {"name": self.name, "port": self.number, "protocol": self.protocol}
+        return said if self.app_protocol is None else {**said, "appProtocol": self.app_protocol}
+
+
+class Group(NamedTuple):
+    """What the endpoints of a slice have in common."""
+
+    family: IPFamily
+    network: str
+    ports: tuple[Port, ...]
+
+
+class Endpoint(NamedTuple):
+    """One pod behind a Service. `uid` is what tells it apart."""
+
+    uid: str
+    document: JsonObject
+
+
+def grouped(service: ServiceFacts, pods: Iterable[PodFacts]) -> dict[Group, list[Endpoint]]:
+    """The endpoints of a Service, given the pods it selects. Each family has at least a group without any."""
+    found: dict[Group, list[Endpoint]] = {}
+    for pod in pods:
+        if pod.ended:
+            continue
+        ports = _ports(service, pod)
+        for family in service.spec.ip_families:
+            addresses = pod.addresses(family)
+            if addresses:
+                group = Group(family, pod.network_of(addresses[0]), ports)
+                found.setdefault(group, []).append(_endpoint(service, pod, addresses))
+    present = {group.family for group in found}
+    return found | {Group(family, "", ()): [] for family in service.spec.ip_families if family not in present}
+
+
+def _ports(service: ServiceFacts, pod: PodFacts) -> tuple[Port, ...]:
+    resolved = ((wanted, pod.port(wanted)) for wanted in service.spec.ports or ())
+    return tuple(
+        Port(wanted.name, number, wanted.protocol, wanted.app_protocol)
+        for wanted, number in resolved
+        if number is not None
+    )
+
+
+def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str]) -> Endpoint:
+    own, spec = pod.metadata, pod.spec
+    terminating = own.deletion_timestamp is not None
+    document: JsonObject = {
+        "addresses": addresses[:1],
+        "conditions": {
+            "ready": service.spec.publish_not_ready_addresses or (pod.ready and not terminating),
+            "serving": pod.ready,
+            "terminating": terminating,
+        },
+        "targetRef": {"kind": "Pod", "namespace": own.namespace, "name": own.name, "uid": own.uid},
+    }
+    if spec.node_name:
+        document["nodeName"] = spec.node_name
+    if spec.hostname and spec.subdomain == service.metadata.name:
+        document["hostname"] = spec.hostname
+    return Endpoint(own.uid, document)
