@@ -70,6 +70,9 @@ class NetworkState:
     name: str  # namespace/name
     vni: int
     mtu: int
+    ranges: tuple[
+        str, ...
+    ] = ()  # what is the network's own: an address of these that nobody has is not looked for elsewhere
     remotes: tuple[Remote, ...] = ()
     rules: Mapping[str, Rules] = field(default_factory=dict[str, Rules])
     services: tuple[ServicePort, ...] = ()

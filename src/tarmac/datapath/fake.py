@@ -1,0 +1,189 @@
+"""A datapath without a kernel: it remembers what it was told, and can say whom a packet would reach.
+
+Nodes of one `Underlay` know each other by address, as nodes on a wire do. `reaches` follows a packet the way the real
+thing would: out of the pod by its routes, through services and policies, over the tunnel, to whoever has the address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_interface, ip_network
+from typing import Literal
+
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Rules
+from tarmac.datapath.permitting import permits
+
+
+@dataclass(slots=True)
+class Underlay:
+    """Nodes by the address of their tunnel ends."""
+
+    nodes: dict[str, FakeDatapath] = field(default_factory=dict[str, "FakeDatapath"])
+
+
+class FakeDatapath:
+    """One node. `doors` leads `connect` from an address and port of a network to a server that is really there."""
+
+    def __init__(self, underlay: Underlay | None = None) -> None:
+        self.doors: dict[tuple[str, str, int], tuple[str, int]] = {}
+        self.sandboxes: dict[str, tuple[AttachedInterface, ...]] = {}
+        self.state = NodeNetworks(())
+        self._underlay = underlay or Underlay()
+        self._indexes: dict[tuple[str, int], str] = {}
+
+    async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
+        """Remember the pod's interfaces."""
+        if sandbox_id not in self.sandboxes:
+            for interface in interfaces:
+                self._indexes[interface.network, len(self._indexes) + 2] = sandbox_id
+        self.sandboxes[sandbox_id] = tuple(interfaces)
+        return Attached(tuple(interfaces))
+
+    async def detach(self, sandbox_id: str) -> None:
+        """Forget them."""
+        self.sandboxes.pop(sandbox_id, None)
+        self._indexes = {key: of for key, of in self._indexes.items() if of != sandbox_id}
+
+    async def apply(self, state: NodeNetworks) -> None:
+        """Remember the networks."""
+        self.state = state
+        for address in state.node_addresses:
+            self._underlay.nodes[address] = self
+
+    async def sweep(self, live: Set[str]) -> Sequence[str]:
+        """Forget sandboxes that are not alive."""
+        dead = sorted(self.sandboxes.keys() - live)
+        for sandbox_id in dead:
+            await self.detach(sandbox_id)
+        return dead
+
+    async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
+        """A socket connected through a door, if there is one."""
+        self._require(network)
+        door = self.doors.get((network, address, port))
+        if door is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens at {address} port {port}")
+        made = socket.socket()
+        made.setblocking(False)
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.get_running_loop().sock_connect(made, door)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    async def bind(self, network: str, address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
+        """A listening socket on the loopback, with a door that leads to it."""
+        self._require(network)
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+        made.setblocking(False)
+        made.bind(("127.0.0.1", 0))
+        if kind == "tcp":
+            made.listen()
+        self.doors[network, address, port] = made.getsockname()
+        return made
+
+    def sandbox_of(self, network: str, interface_index: int) -> str | None:
+        """The sandbox behind a link."""
+        return self._indexes.get((network, interface_index))
+
+    def links(self, network: str) -> dict[int, str]:
+        """The links of a network's router: sandbox by index."""
+        return {index: of for (name, index), of in self._indexes.items() if name == network}
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def remove_all(self) -> None:
+        """Forget everything."""
+        self.sandboxes.clear()
+        self._indexes.clear()
+        self.doors.clear()
+        self.state = NodeNetworks(())
+        self._underlay.nodes = {address: node for address, node in self._underlay.nodes.items() if node is not self}
+
+    def reaches(self, sandbox_id: str, address: str, port: int, protocol: str = "TCP") -> str | None:
+        """The sandbox that a connection from this one would come to, if any."""
+        for interface in self.sandboxes.get(sandbox_id, ()):
+            if _leads_to(interface, address):
+                return self._from(sandbox_id, interface, address, port, protocol)
+        return None
+
+    def _from(
+        self, sandbox_id: str, interface: AttachedInterface, address: str, port: int, protocol: str
+    ) -> str | None:
+        network = self._network(interface.network)
+        source = _own_address(interface, address)
+        target = _translated(network, address, port, protocol)
+        if network is None or source is None or target is None:
+            return None
+        address, port = target
+        if address in _addresses(interface):
+            return sandbox_id
+        sender = network.rules.get(source, Rules())
+        if not permits(sender.egress, address, protocol, port):
+            return None
+        holder = self._holder(network.name, address)
+        if holder is not None:
+            return holder if self._lets_in(network, source, address, port, protocol) else None
+        return self._over_the_tunnel(network, source, address, port, protocol)
+
+    def _over_the_tunnel(
+        self, network: NetworkState, source: str, address: str, port: int, protocol: str
+    ) -> str | None:
+        for remote in network.remotes:
+            node = self._underlay.nodes.get(remote.node_address)
+            if node is None or not any(_within(address, prefix) for prefix in remote.prefixes):
+                continue
+            there = next((each for each in node.state.networks if each.vni == network.vni), None)
+            if there is not None and node._lets_in(there, source, address, port, protocol):
+                return node._holder(there.name, address)
+        return None
+
+    def _lets_in(self, network: NetworkState, source: str, address: str, port: int, protocol: str) -> bool:
+        return permits(network.rules.get(address, Rules()).ingress, source, protocol, port)
+
+    def _holder(self, network: str, address: str) -> str | None:
+        for sandbox_id, interfaces in self.sandboxes.items():
+            if any(each.network == network and address in _addresses(each) for each in interfaces):
+                return sandbox_id
+        return None
+
+    def _network(self, name: str) -> NetworkState | None:
+        return next((each for each in self.state.networks if each.name == name), None)
+
+    def _require(self, network: str) -> None:
+        if self._network(network) is None:
+            raise OSError(errno.ENETUNREACH, f"network {network} is not on this node")
+
+
+def _addresses(interface: AttachedInterface) -> set[str]:
+    return {str(ip_interface(each).ip) for each in interface.addresses}
+
+
+def _own_address(interface: AttachedInterface, towards: str) -> str | None:
+    version = ip_address(towards).version
+    return next((each for each in sorted(_addresses(interface)) if ip_address(each).version == version), None)
+
+
+def _leads_to(interface: AttachedInterface, address: str) -> bool:
+    subnets = [str(ip_interface(each).network) for each in interface.addresses]
+    return any(_within(address, prefix) for prefix in (*subnets, *interface.routes))
+
+
+def _within(address: str, prefix: str) -> bool:
+    return ip_address(address) in ip_network(prefix)
+
+
+def _translated(network: NetworkState | None, address: str, port: int, protocol: str) -> tuple[str, int] | None:
+    """Where a packet goes after services; None when it is refused."""
+    for service in network.services if network else ():
+        if (service.address, service.port, service.protocol) == (address, port, protocol):
+            return service.backends[0] if service.backends else None
+    return address, port

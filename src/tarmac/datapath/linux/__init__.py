@@ -1,0 +1,1 @@
+"""Networks of a Linux node, made with netlink, network namespaces and nftables."""

@@ -1,0 +1,187 @@
+"""The datapath of a Linux node.
+
+Everything that touches the kernel runs in one thread of its own: it may enter other network namespaces, and calls
+never meet each other halfway. What there is, the kernel and the mounted namespaces under the run directory say; a new
+process takes it up from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.datapath.interface import Attached, NodeNetworks
+from tarmac.datapath.linux import namespaces
+from tarmac.datapath.linux.host import Host
+from tarmac.datapath.linux.naming import router_name, sandbox_mark
+from tarmac.datapath.linux.pod import configure_pod, prepare_pod
+from tarmac.datapath.linux.router import PodEnd, Router
+
+T = TypeVar("T")
+
+
+class LinuxDatapath:
+    """Networks of the node whose own namespace is `host`. What is under `run_dir` must end with the boot."""
+
+    def __init__(self, run_dir: Path, host: str = "/proc/self/ns/net") -> None:
+        self._run_dir = run_dir
+        self._folder = run_dir / "netns"
+        self._thread = ThreadPoolExecutor(1, "datapath", initializer=namespaces.enter, initargs=(host,))
+        self._host: Host | None = None
+        self._routers: dict[str, Router] = {}  # by the name of their files
+
+    async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
+        """Make the pod's links in the network namespace at the path `namespace`. Doing it again changes nothing."""
+        return await self._run(lambda: self._attach(sandbox_id, namespace, interfaces))
+
+    async def detach(self, sandbox_id: str) -> None:
+        """Remove the pod's links."""
+        await self._run(lambda: self._detach(sandbox_id))
+
+    async def apply(self, state: NodeNetworks) -> None:
+        """Make the node's networks as they should be. Every one is tried before a failure is raised."""
+        await self._run(lambda: self._apply(state))
+
+    async def sweep(self, live: Set[str]) -> Sequence[str]:
+        """Remove what belongs to none of the sandboxes in `live`; the ids of those it removed."""
+        return await self._run(lambda: self._sweep(live))
+
+    async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
+        """A connected, non-blocking TCP socket made inside the network's router namespace."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        made = await self._run(lambda: self._socket(network, family, socket.SOCK_STREAM))
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.get_running_loop().sock_connect(made, (address, port))
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    async def bind(self, network: str, address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
+        """A listening socket inside the network's router namespace (DNS, metadata)."""
+        return await self._run(lambda: self._bind(network, address, port, kind))
+
+    def sandbox_of(self, network: str, interface_index: int) -> str | None:
+        """The sandbox behind a link of a router namespace: how the metadata service knows its caller."""
+        router = self._routers.get(router_name(network))
+        ends = router.ends if router else ()
+        return next((each.sandbox_id for each in ends if each.index == interface_index), None)
+
+    async def close(self) -> None:
+        """Close what is open; networks stay as they are."""
+        await self._run(self._close)
+        self._thread.shutdown()
+
+    async def remove_all(self) -> None:
+        """Leave nothing behind."""
+        await self._run(self._remove_all)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._ready, work)
+
+    def _ready(self, work: Callable[[], T]) -> T:
+        """Run in the thread, once what earlier processes made is known."""
+        if self._host is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._host = Host(self._run_dir)
+            for path in self._folder.iterdir():
+                self._router(path.name)
+        return work()
+
+    def _router(self, name: str) -> Router:
+        if name not in self._routers:
+            assert self._host is not None, "the host is known before its routers"
+            self._routers[name] = Router(self._folder / name, self._host)
+        return self._routers[name]
+
+    def _attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
+        prepare_pod(namespace)
+        there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for position, interface in enumerate(interfaces):
+                self._router(router_name(interface.network)).attach(sandbox_id, position, interface, there)
+        finally:
+            os.close(there)
+        configure_pod(namespace, interfaces)
+        return Attached(tuple(interfaces))
+
+    def _detach(self, sandbox_id: str) -> None:
+        for router in self._routers.values():
+            router.detach(sandbox_id)
+
+    def _apply(self, state: NodeNetworks) -> None:
+        assert self._host is not None, "the host is known before it is changed"
+        wanted = {router_name(network.name): network for network in state.networks}
+        for name in [name for name, router in self._routers.items() if name not in wanted and not router.ends]:
+            self._routers.pop(name).remove()
+        self._host.keep_only(tuple(self._routers))
+        self._host.prepare()
+        failures: list[Exception] = []
+        for name, network in wanted.items():
+            try:
+                self._router(name).configure(network, state.node_addresses[0])
+            except Exception as failure:
+                failure.add_note(f"network {network.name}")
+                failures.append(failure)
+        if failures:
+            raise ExceptionGroup("some networks could not be made", failures)
+
+    def _sweep(self, live: Set[str]) -> Sequence[str]:
+        marks = {sandbox_mark(each) for each in live}
+        swept: set[str] = set()
+        for router in self._routers.values():
+            dead = [each for each in router.ends if not any(each.end.link.startswith(mark) for mark in marks)]
+            swept |= {_identity(each) for each in dead}
+            router.remove_ends(dead)
+        return sorted(swept)
+
+    def _socket(self, network: str, family: int, kind: int) -> socket.socket:
+        name = router_name(network)
+        if name not in self._routers:
+            raise OSError(errno.ENETUNREACH, f"network {network} is not on this node")
+        with namespaces.inside(self._folder / name):
+            made = socket.socket(family, kind)
+        made.setblocking(False)
+        return made
+
+    def _bind(self, network: str, address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        made = self._socket(network, family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+        try:
+            self._routers[router_name(network)].add_address(address)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((address, port))
+            if kind == "tcp":
+                made.listen(128)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _close(self) -> None:
+        for router in self._routers.values():
+            router.close()
+        self._routers.clear()
+        if self._host is not None:
+            self._host.close()
+            self._host = None
+
+    def _remove_all(self) -> None:
+        assert self._host is not None, "the host is known before it is changed"
+        for name in list(self._routers):
+            self._routers.pop(name).remove()
+        self._host.remove()
+        self._folder.rmdir()
+        self._close()
+
+
+def _identity(end: PodEnd) -> str:
+    return end.sandbox_id or end.end.link

@@ -1,0 +1,152 @@
+"""The node's own namespace, as far as the networks use it: forwarding, the node's ends of uplinks, the underlay.
+
+Each router namespace has an uplink here, with an address of its own out of a range that means nothing elsewhere; what
+comes from there is masked once more behind the node. The kernel's links are the only record of which are taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Final
+
+from tarmac.datapath.linux import links, namespaces, routing
+from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, host_table, uplinks_prefix
+from tarmac.datapath.linux.netlink import Netlink
+from tarmac.datapath.linux.nftables import Nftables
+from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.tables.egress import host_egress
+
+_RANGE: Final = ip_network("169.254.64.0/18")
+_RANGE_SIX: Final = ip_network("fd74:6172:6d63:ffff::/64")
+_GATEWAY: Final = str(_RANGE[1])
+_GATEWAY_SIX: Final = "fe80::1"
+_HOST_MAC: Final = "02:74:61:72:6d:68"
+_DEFAULT_MTU: Final = 1500
+_OVERHEAD: Final = {4: 50, 6: 70}
+_FORWARDING: Final = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"}
+
+
+class Host:
+    """The node's namespace: the one that the thread is in when this is made."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._netlink = Netlink()
+        self._nftables = Nftables()
+        self._prefix = uplinks_prefix(str(run_dir))
+        self._table = host_table(str(run_dir))
+        self._before = run_dir / "controls.json"
+
+    def prepare(self) -> None:
+        """Forward packets, and keep the networks apart."""
+        self._remember_controls()
+        # A node that learns its own routes from router advertisements must go on doing so when it forwards.
+        for name in ("all", "default", *(link.name for link in links.links(self._netlink))):
+            if namespaces.control(f"ipv6/conf/{name}/accept_ra") == "1":
+                namespaces.set_controls({f"ipv6/conf/{name}/accept_ra": "2"})
+        namespaces.set_controls({name: on for name, on in _FORWARDING.items() if namespaces.control(name) != on})
+        self._nftables.ensure([host_egress(self._table, self._prefix, (str(_RANGE), str(_RANGE_SIX)))])
+
+    def mtu(self, wanted: int, node_address: str) -> int:
+        """The largest packet of a network that fits, tunnelled, between nodes."""
+        index = routing.holder(self._netlink, node_address)
+        underlay = next((link.mtu for link in links.links(self._netlink) if link.index == index), _DEFAULT_MTU)
+        fits = underlay - _OVERHEAD[ip_address(node_address).version]
+        return min(wanted, fits) if wanted else fits
+
+    def add_tunnel(self, mac: str, mtu: int, vni: int, node_address: str, name: str, namespace: Path) -> None:
+        """Make a tunnel end in a router namespace; its own packets are the node's."""
+        there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._netlink.request([links.vxlan(name, mac, mtu, vni, node_address, there)])
+        finally:
+            os.close(there)
+
+    def uplink(self, router: str, namespace: Path, inside: Netlink) -> None:
+        """Connect a router namespace with the node."""
+        name = f"{self._prefix}{router[:8]}"
+        end = links.link(self._netlink, name) or self._connect(name, namespace)
+        other = links.link(inside, UPLINK)
+        assert other is not None, "the other end of an uplink is in its router namespace"
+        number = self._number(end)
+        four, six = str(_RANGE[number]), str(_RANGE_SIX[number])
+        self._netlink.request(
+            [
+                links.setting(end.index, alias=f"{namespace.name} {number}"),
+                routing.address(end.index, _GATEWAY),
+                routing.address(end.index, _GATEWAY_SIX),
+                routing.route(Route(f"{four}/32", end.index)),
+                routing.route(Route(f"{six}/128", end.index)),
+                routing.neighbour(end.index, four, ROUTER_MAC),
+                routing.neighbour(end.index, six, ROUTER_MAC),
+            ]
+        )
+        inside.request(
+            [
+                links.setting(other.index),
+                routing.address(other.index, four),
+                routing.address(other.index, six),
+                routing.neighbour(other.index, _GATEWAY, _HOST_MAC),
+                routing.neighbour(other.index, _GATEWAY_SIX, _HOST_MAC),
+                routing.route(Route("0.0.0.0/0", other.index, _GATEWAY)),
+                routing.route(Route("::/0", other.index, _GATEWAY_SIX)),
+            ]
+        )
+
+    def disconnect(self, router: str) -> None:
+        """Remove the uplink of a router namespace."""
+        end = links.link(self._netlink, f"{self._prefix}{router[:8]}")
+        if end is not None:
+            self._netlink.request([links.deletion(end.index)])
+
+    def keep_only(self, routers: Sequence[str]) -> None:
+        """Remove uplinks of router namespaces that are gone."""
+        wanted = {f"{self._prefix}{router[:8]}" for router in routers}
+        stale = [link for link in self._uplinks() if link.name not in wanted]
+        self._netlink.request([links.deletion(link.index) for link in stale])
+
+    def remove(self) -> None:
+        """Leave the namespace as it was found."""
+        self.keep_only(())
+        self._nftables.remove("inet", self._table)
+        with suppress(FileNotFoundError):
+            namespaces.set_controls(json.loads(self._before.read_text()))
+            self._before.unlink()
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._netlink.close()
+        self._nftables.close()
+
+    def _connect(self, name: str, namespace: Path) -> links.Link:
+        there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pair = links.veth(name, _HOST_MAC, _DEFAULT_MTU, UPLINK, ROUTER_MAC, there)
+            self._netlink.request([pair])
+        finally:
+            os.close(there)
+        found = links.link(self._netlink, name)
+        assert found is not None, "a link that was made is there"
+        return found
+
+    def _number(self, end: links.Link) -> int:
+        """The number an uplink has, or the first that none has."""
+        taken = {link.name: int(link.alias.rpartition(" ")[2]) for link in self._uplinks() if link.alias}
+        return taken.get(end.name) or next(n for n in range(2, _RANGE.num_addresses) if n not in taken.values())
+
+    def _uplinks(self) -> list[links.Link]:
+        return [link for link in links.links(self._netlink) if link.name.startswith(self._prefix)]
+
+    def _remember_controls(self) -> None:
+        if not self._before.exists():
+            names = list(_FORWARDING) + [
+                f"ipv6/conf/{name}/accept_ra"
+                for name in ("all", "default", *(link.name for link in links.links(self._netlink)))
+            ]
+            aside = self._before.with_suffix(".new")
+            aside.write_text(json.dumps({name: namespaces.control(name) for name in names}))
+            aside.replace(self._before)

@@ -1,0 +1,132 @@
+"""Links by netlink: pairs of virtual Ethernet, tunnels, and what there is."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tarmac.datapath.linux.netlink import (
+    CREATE,
+    EXCLUSIVE,
+    EXISTS,
+    GONE,
+    Message,
+    Netlink,
+    attribute,
+    attributes,
+    nested,
+    number,
+    text,
+)
+
+_NEWLINK: Final = 16
+_DELLINK: Final = 17
+_GETLINK: Final = 18
+_INFO: Final = struct.Struct("=BxHiII")  # family, type, index, flags, changed flags
+_UP: Final = 0x1
+
+_ADDRESS, _NAME, _MTU, _INFO_LINK, _NET_NS_FD, _ALIAS = 1, 3, 4, 18, 28, 20
+_KIND, _DATA = 1, 2
+_VETH_PEER: Final = 1
+_VXLAN_ID, _VXLAN_LOCAL, _VXLAN_LEARNING, _VXLAN_PORT, _VXLAN_LOCAL6 = 1, 4, 7, 15, 17
+
+VXLAN_PORT: Final = 4789
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link as it is. `alias` is free text that the kernel keeps with it."""
+
+    index: int
+    name: str
+    mtu: int
+    up: bool
+    alias: str = ""
+    kind: str = ""
+    data: bytes = b""
+
+
+def veth(name: str, mac: str, mtu: int, peer: str, peer_mac: str, peer_namespace: int) -> Message:
+    """A pair: one end here, the other in the namespace of an open file."""
+    other = _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, peer) + number(_MTU, mtu) + number(_NET_NS_FD, peer_namespace)
+    other += attribute(_ADDRESS, _hardware(peer_mac)) if peer_mac else b""
+    info = nested(_INFO_LINK, text(_KIND, "veth"), nested(_DATA, attribute(_VETH_PEER, other)))
+    own = text(_NAME, name) + number(_MTU, mtu) + attribute(_ADDRESS, _hardware(mac))
+    return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + own + info, EXISTS)
+
+
+def vxlan(name: str, mac: str, mtu: int, vni: int, local: str, namespace: int) -> Message:
+    """A tunnel end in the namespace of an open file, whose own packets stay in this socket's namespace."""
+    info = nested(_INFO_LINK, text(_KIND, "vxlan"), nested(_DATA, _vxlan_data(vni, local)))
+    own = text(_NAME, name) + number(_MTU, mtu) + attribute(_ADDRESS, _hardware(mac)) + number(_NET_NS_FD, namespace)
+    return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + own + info, EXISTS)
+
+
+def is_vxlan(link: Link, vni: int, local: str) -> bool:
+    """Whether a link is this tunnel end."""
+    wanted, found = attributes(_vxlan_data(vni, local)), attributes(link.data)
+    return link.kind == "vxlan" and all(found.get(kind) == value for kind, value in wanted.items())
+
+
+def setting(index: int, *, up: bool = True, mtu: int = 0, alias: str = "") -> Message:
+    """Change a link."""
+    flag = _UP if up else 0
+    body = _INFO.pack(0, 0, index, flag, _UP)
+    body += number(_MTU, mtu) if mtu else b""
+    body += attribute(_ALIAS, alias.encode()) if alias else b""
+    return Message(_NEWLINK, 0, body)
+
+
+def deletion(index: int) -> Message:
+    """Remove a link, and the other end of a pair."""
+    return Message(_DELLINK, 0, _INFO.pack(0, 0, index, 0, 0), GONE)
+
+
+def link(netlink: Netlink, name: str) -> Link | None:
+    """The link of this name."""
+    found = netlink.get(_GETLINK, _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name))
+    return None if found is None else _read(found)
+
+
+def links(netlink: Netlink) -> Iterator[Link]:
+    """Every link of the socket's namespace."""
+    for _, body in netlink.dump(_GETLINK, _INFO.pack(0, 0, 0, 0, 0)):
+        yield _read(body)
+
+
+def _vxlan_data(vni: int, local: str) -> bytes:
+    six = ":" in local
+    packed = socket.inet_pton(socket.AF_INET6 if six else socket.AF_INET, local)
+    return (
+        number(_VXLAN_ID, vni)
+        + attribute(_VXLAN_LOCAL6 if six else _VXLAN_LOCAL, packed)
+        + attribute(_VXLAN_LEARNING, b"\0")
+        + attribute(_VXLAN_PORT, struct.pack(">H", VXLAN_PORT))
+    )
+
+
+def _read(body: bytes) -> Link:
+    _, _, index, flags, _ = _INFO.unpack_from(body)
+    found = attributes(body, _INFO.size)
+    info = attributes(found.get(_INFO_LINK, b""))
+    return Link(
+        index=index,
+        name=_string(found.get(_NAME, b"")),
+        mtu=int.from_bytes(found.get(_MTU, b""), "little"),
+        up=bool(flags & _UP),
+        alias=_string(found.get(_ALIAS, b"")),
+        kind=_string(info.get(_KIND, b"")),
+        data=info.get(_DATA, b""),
+    )
+
+
+def _string(value: bytes) -> str:
+    return os.fsdecode(value.rstrip(b"\0"))
+
+
+def _hardware(mac: str) -> bytes:
+    return bytes.fromhex(mac.replace(":", ""))

@@ -1,0 +1,61 @@
+"""Names of what the datapath makes: short, unique, and telling whose a thing is when nothing else is known."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from ipaddress import IPv6Address
+from typing import Final
+
+END_PREFIX: Final = "p"
+UPLINK: Final = "uplink"
+TUNNEL: Final = "tunnel"
+ROUTER_MAC: Final = "02:74:61:72:6d:63"
+"""The router's hardware address on every pod's link, each of which is a world of its own."""
+
+
+def router_name(network: str) -> str:
+    """The file name of a Network's router namespace."""
+    return _digest(network, 12)
+
+
+def sandbox_mark(sandbox_id: str) -> str:
+    """What the names of all links of a sandbox begin with."""
+    return END_PREFIX + _digest(sandbox_id, 12)
+
+
+def end_name(sandbox_id: str, position: int) -> str:
+    """The router's end of a pod's interface."""
+    return f"{sandbox_mark(sandbox_id)}{position:02x}"
+
+
+def uplinks_prefix(run_dir: str) -> str:
+    """What the names of the node's ends of all uplinks begin with."""
+    return f"tu{_digest(run_dir, 4)}"
+
+
+def host_table(run_dir: str) -> str:
+    """The nftables table in the node's own namespace."""
+    return f"tarmac-{_digest(run_dir, 4)}"
+
+
+def interface_mac(sandbox_id: str, position: int) -> str:
+    """A hardware address for an interface that was given none."""
+    return _mac(f"{sandbox_id}\0{position}")
+
+
+def tunnel_mac(vni: int, node_address: str) -> str:
+    """The hardware address of a node's tunnel end: every node can work out those of the others."""
+    return _mac(f"{vni}\0{node_address}")
+
+
+def tunnel_gateway(mac: str) -> str:
+    """The next hop that stands for a tunnel end, for routes of both families."""
+    return str(IPv6Address((0xFE80 << 112) | int(mac.replace(":", ""), 16)))
+
+
+def _mac(seed: str) -> str:
+    return f"02:{sha256(seed.encode()).digest()[:5].hex(':')}"
+
+
+def _digest(value: str, length: int) -> str:
+    return sha256(value.encode()).hexdigest()[:length]

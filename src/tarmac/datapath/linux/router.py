@@ -1,0 +1,200 @@
+"""One Network on this node: its router namespace with the pods' links, the tunnel to other nodes, and all rules.
+
+The kernel is the only record. A link's name says whose it is from the moment it exists, its alias says it in full, and
+its fixed neighbours are the addresses of the pod behind it; so a router can be taken up again after a crash at any
+point, and every step may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_interface
+from pathlib import Path
+from typing import Final
+
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.datapath.interface import NetworkState, ServicePort
+from tarmac.datapath.linux import conntrack, links, namespaces, routing
+from tarmac.datapath.linux.host import Host
+from tarmac.datapath.linux.naming import END_PREFIX, ROUTER_MAC, TUNNEL, UPLINK, end_name, interface_mac, sandbox_mark
+from tarmac.datapath.linux.netlink import NETFILTER, Netlink
+from tarmac.datapath.linux.nftables import Nftables, Table
+from tarmac.datapath.linux.pod import gateway_of
+from tarmac.datapath.linux.revoking import concerns, is_revoked
+from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.tables.antispoof import End, antispoof
+from tarmac.datapath.linux.tables.egress import egress
+from tarmac.datapath.linux.tables.policy import policy
+from tarmac.datapath.linux.tables.services import NAME as SERVICES
+from tarmac.datapath.linux.tables.services import Client, client_sets, services
+from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel, tunnel_routes
+
+_LOOPBACK: Final = 1
+_NOT_THE_WORLDS: Final = "169.254.0.0/16"  # services on such addresses are the platform's or nobody's
+_IPV4: Final = {"rp_filter": "0", "arp_ignore": "1", "send_redirects": "0", "forwarding": "1"}
+_IPV6: Final = {"accept_ra": "0", "accept_dad": "0", "forwarding": "1"}
+_CONTROLS: Final = {
+    f"{family}/conf/{name}/{control}": value
+    for name in ("all", "default")
+    for family, controls in (("ipv4", _IPV4), ("ipv6", _IPV6))
+    for control, value in controls.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PodEnd:
+    """The router's end of a pod's link. The sandbox is unknown when its maker was killed right after making it."""
+
+    index: int
+    sandbox_id: str
+    end: End
+
+
+class Router:
+    """A Network's router namespace, made when there is none. Used from the datapath's thread only."""
+
+    def __init__(self, path: Path, host: Host) -> None:
+        self.path = path
+        self._host = host
+        fresh = namespaces.create(path)
+        with namespaces.inside(path):
+            if fresh or namespaces.control("ipv4/conf/all/arp_ignore") != "1":
+                namespaces.set_controls(_CONTROLS)
+            self._netlink = Netlink()
+            self._conntrack = Netlink(NETFILTER)
+            self._nftables = Nftables()
+        self._netlink.request([links.setting(_LOOPBACK)])
+        self.ends = self._found_ends()
+        self._nftables.ensure(self._antispoof())
+        self._rules: object = None
+
+    def configure(self, state: NetworkState, node_address: str) -> None:
+        """Make everything but the pods' ends as it should be."""
+        mtu = self._host.mtu(state.mtu, node_address)
+        self._host.uplink(self.path.name, self.path, self._netlink)
+        tunnel = ensure_tunnel(self._host, self.path, self._netlink, state.vni, mtu, node_address)
+        if tunnel is not None:
+            ensure_ends(self._netlink, tunnel, state.vni, state.remotes)
+        self._ensure_routes(state, tunnel)
+        remembered = self._remembered(state.services)
+        self._nftables.ensure(
+            [
+                policy(state.rules),
+                services(state.services, remembered),
+                egress(UPLINK, state.internet),
+                *self._antispoof(),
+            ]
+        )
+        self._revoke(state)
+
+    def attach(self, sandbox_id: str, position: int, interface: AttachedInterface, namespace: int) -> None:
+        """Make one link of a pod, into the namespace of an open file."""
+        name = end_name(sandbox_id, position)
+        mac = interface.mac or interface_mac(sandbox_id, position)
+        tunnel = links.link(self._netlink, TUNNEL)
+        limits = [limit for limit in (interface.mtu, tunnel.mtu if tunnel else 0) if limit]
+        mtu = min(limits, default=1500)
+        self._netlink.request([links.veth(name, ROUTER_MAC, mtu, interface.name, mac, namespace)])
+        link = links.link(self._netlink, name)
+        if link is None:
+            raise OSError(f"link {name} has vanished")
+        addresses = tuple(str(ip_interface(each).ip) for each in interface.addresses)
+        end = End(name, mac, addresses)
+        # The check of its source comes before the link can carry anything.
+        self.ends = [each for each in self.ends if each.end.link != name] + [PodEnd(link.index, sandbox_id, end)]
+        self._nftables.ensure(self._antispoof())
+        self._netlink.request(
+            [
+                links.setting(link.index, alias=sandbox_id),
+                *(routing.address(link.index, gateway) for gateway in _gateways(interface)),
+                *(routing.neighbour(link.index, address, mac) for address in addresses),
+                *(routing.route(Route(_host_prefix(address), link.index)) for address in addresses),
+            ]
+        )
+
+    def detach(self, sandbox_id: str) -> bool:
+        """Remove the links of a sandbox; whether it had any."""
+        mark = sandbox_mark(sandbox_id)
+        gone = [each for each in self.ends if each.end.link.startswith(mark)]
+        self.remove_ends(gone)
+        return bool(gone)
+
+    def remove_ends(self, gone: Sequence[PodEnd]) -> None:
+        """Remove links of pods, and forget the connections that went through them."""
+        if gone:
+            self._netlink.request([links.deletion(each.index) for each in gone])
+            self.ends = [each for each in self.ends if each not in gone]
+            self._nftables.ensure(self._antispoof())
+            conntrack.forget(self._conntrack, concerns({address for each in gone for address in each.end.addresses}))
+
+    def add_address(self, address: str) -> None:
+        """Give the router an address of its own, for a service of the platform."""
+        self._netlink.request([routing.address(_LOOPBACK, address)])
+
+    def close(self) -> None:
+        """Close what is open; the namespace stays."""
+        self._netlink.close()
+        self._conntrack.close()
+        self._nftables.close()
+
+    def remove(self) -> None:
+        """Leave nothing of it."""
+        tunnel = links.link(self._netlink, TUNNEL)
+        doomed = [each.index for each in self.ends] + ([tunnel.index] if tunnel else [])
+        self._netlink.request([links.deletion(index) for index in doomed])
+        self._host.disconnect(self.path.name)
+        self.close()
+        namespaces.remove(self.path)
+
+    def _found_ends(self) -> list[PodEnd]:
+        known = routing.neighbours(self._netlink)
+        found: list[PodEnd] = []
+        for link in links.links(self._netlink):
+            if link.kind == "veth" and link.name.startswith(END_PREFIX):
+                addresses = known.get(link.index, {})
+                end = End(link.name, next(iter(addresses.values()), ""), tuple(addresses))
+                found.append(PodEnd(link.index, link.alias, end))
+        return found
+
+    def _antispoof(self) -> tuple[Table, Table]:
+        return antispoof(END_PREFIX, [each.end for each in self.ends if each.end.mac])
+
+    def _ensure_routes(self, state: NetworkState, tunnel: links.Link | None) -> None:
+        local = {_host_prefix(address) for each in self.ends for address in each.end.addresses}
+        wanted = {Route(prefix) for prefix in (*state.ranges, _NOT_THE_WORLDS)}
+        if tunnel is not None:
+            wanted |= tunnel_routes(tunnel, state.vni, state.remotes, local)
+        ours = {0, tunnel.index if tunnel else 0}
+        present = {route for route in routing.routes(self._netlink) if route.link in ours}
+        replaced = {route.prefix for route in wanted}
+        self._netlink.request([routing.route(each) for each in sorted(wanted - present)])
+        stale = [each for each in present - wanted if each.prefix not in replaced | local]
+        self._netlink.request([routing.no_route(each) for each in stale])
+
+    def _remembered(self, ports: Iterable[ServicePort]) -> dict[str, list[Client]]:
+        """Clients that services with affinity know, which a replaced table must not forget."""
+        names = set(client_sets(tuple(ports)))
+        if not names:
+            return {}
+        shown = self._nftables.listing("inet", SERVICES, stateless=False)
+        sets = [each["set"] for each in shown if "set" in each and each["set"]["name"] in names]
+        return {
+            each["name"]: [(entry["elem"]["val"], entry["elem"]["expires"]) for entry in each.get("elem", ())]
+            for each in sets
+        }
+
+    def _revoke(self, state: NetworkState) -> None:
+        """Ask of every connection whether it may still be, whenever the answer could have changed."""
+        answer = (dict(state.rules), state.services)
+        if answer != self._rules:
+            conntrack.forget(self._conntrack, is_revoked(state.rules, state.services))
+            self._rules = answer
+
+
+def _gateways(interface: AttachedInterface) -> list[str]:
+    return [gateway for version in (4, 6) if (gateway := gateway_of(interface, version))]
+
+
+def _host_prefix(address: str) -> str:
+    return f"{address}/{128 if ':' in address else 32}"

@@ -1,0 +1,178 @@
+"""Addresses, routes and neighbours by netlink, of both families alike."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import Final
+
+from tarmac.datapath.linux.netlink import (
+    CREATE,
+    EXISTS,
+    GONE,
+    REPLACE,
+    Message,
+    Netlink,
+    attribute,
+    attributes,
+    number,
+)
+
+_NEWADDR, _GETADDR, _NEWROUTE, _DELROUTE, _GETROUTE = 20, 22, 24, 25, 26
+_NEWNEIGH, _DELNEIGH, _GETNEIGH = 28, 29, 30
+
+_ADDRESS_INFO: Final = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
+_ROUTE_INFO: Final = struct.Struct("=BBBBBBBBI")  # family, to, from, tos, table, protocol, scope, type, flags
+_NEIGHBOUR_INFO: Final = struct.Struct("=B3xiHBB")  # family, index, state, flags, type
+
+_MAIN: Final = 254
+_UNIVERSE, _LINK = 0, 253
+_UNICAST, _UNREACHABLE = 1, 7
+_ONLINK: Final = 0x4
+_NO_DAD: Final = 0x02
+_PERMANENT: Final = 0x80
+_SELF: Final = 0x02
+_BRIDGE_FAMILY: Final = 7
+OURS: Final = 116
+"""The protocol number that marks routes as the datapath's."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Route:
+    """A route as wanted or found. Without a gateway it is on the link; without a link it leads nowhere."""
+
+    prefix: str
+    link: int = 0
+    gateway: str = ""
+
+
+def address(index: int, value: str, prefix_length: int | None = None) -> Message:
+    """Give a link an address, by default of a single host."""
+    family, packed = _packed(value)
+    length = len(packed) * 8 if prefix_length is None else prefix_length
+    body = _ADDRESS_INFO.pack(family, length, _NO_DAD if family == socket.AF_INET6 else 0, 0, index)
+    body += attribute(2, packed) + attribute(1, packed)
+    return Message(_NEWADDR, CREATE | REPLACE, body, EXISTS)
+
+
+def holder(netlink: Netlink, value: str) -> int | None:
+    """The index of the link that has an address."""
+    family, packed = _packed(value)
+    for _, body in netlink.dump(_GETADDR, _ADDRESS_INFO.pack(family, 0, 0, 0, 0)):
+        of, _, _, _, index = _ADDRESS_INFO.unpack_from(body)
+        found = attributes(body, _ADDRESS_INFO.size)
+        if of == family and packed in (found.get(1), found.get(2)):
+            return index
+    return None
+
+
+def route(wanted: Route) -> Message:
+    """Make a route, in place of another one to the same destination."""
+    return Message(_NEWROUTE, CREATE | REPLACE, _route_body(wanted))
+
+
+def no_route(unwanted: Route) -> Message:
+    """Remove a route."""
+    return Message(_DELROUTE, 0, _route_body(unwanted), GONE)
+
+
+def routes(netlink: Netlink) -> Iterator[Route]:
+    """The datapath's own routes, of both families."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for _, body in netlink.dump(_GETROUTE, _ROUTE_INFO.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
+            _, length, _, _, table, protocol, _, _, _ = _ROUTE_INFO.unpack_from(body)
+            if protocol == OURS and table == _MAIN:
+                yield _read_route(family, length, attributes(body, _ROUTE_INFO.size))
+
+
+def neighbour(index: int, value: str, mac: str) -> Message:
+    """Say for good which hardware address answers for an address."""
+    family, packed = _packed(value)
+    body = _NEIGHBOUR_INFO.pack(family, index, _PERMANENT, 0, 0)
+    return Message(_NEWNEIGH, CREATE | REPLACE, body + attribute(1, packed) + attribute(2, _hardware(mac)))
+
+
+def no_neighbour(index: int, value: str) -> Message:
+    """Forget a neighbour."""
+    family, packed = _packed(value)
+    return Message(_DELNEIGH, 0, _NEIGHBOUR_INFO.pack(family, index, 0, 0, 0) + attribute(1, packed), GONE)
+
+
+def neighbours(netlink: Netlink) -> dict[int, dict[str, str]]:
+    """Permanent neighbours by link: hardware address by address."""
+    found: dict[int, dict[str, str]] = {}
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for _, body in netlink.dump(_GETNEIGH, _NEIGHBOUR_INFO.pack(family, 0, 0, 0, 0)):
+            of, index, state, _, _ = _NEIGHBOUR_INFO.unpack_from(body)
+            entry = attributes(body, _NEIGHBOUR_INFO.size)
+            if of == family and state & _PERMANENT and 1 in entry and 2 in entry:
+                found.setdefault(index, {})[socket.inet_ntop(family, entry[1])] = entry[2].hex(":")
+    return found
+
+
+def forwarding(index: int, mac: str, node: str) -> Message:
+    """Say behind which node a hardware address of a tunnel is."""
+    body = _NEIGHBOUR_INFO.pack(_BRIDGE_FAMILY, index, _PERMANENT, _SELF, 0)
+    body += attribute(2, _hardware(mac)) + attribute(1, _packed(node)[1])
+    return Message(_NEWNEIGH, CREATE | REPLACE, body)
+
+
+def no_forwarding(index: int, mac: str) -> Message:
+    """Forget a hardware address of a tunnel."""
+    body = _NEIGHBOUR_INFO.pack(_BRIDGE_FAMILY, index, _PERMANENT, _SELF, 0) + attribute(2, _hardware(mac))
+    return Message(_DELNEIGH, 0, body, GONE)
+
+
+def forwardings(netlink: Netlink, index: int) -> dict[str, str]:
+    """The tunnel's forwarding table: node by hardware address."""
+    found: dict[str, str] = {}
+    for _, body in netlink.dump(_GETNEIGH, _NEIGHBOUR_INFO.pack(_BRIDGE_FAMILY, 0, 0, 0, 0)):
+        of, link, _, _, _ = _NEIGHBOUR_INFO.unpack_from(body)
+        entry = attributes(body, _NEIGHBOUR_INFO.size)
+        if of == _BRIDGE_FAMILY and link == index and 1 in entry and any(entry[2]):
+            family = socket.AF_INET if len(entry[1]) == 4 else socket.AF_INET6
+            found[entry[2].hex(":")] = socket.inet_ntop(family, entry[1])
+    return found
+
+
+def _route_body(wanted: Route) -> bytes:
+    network = ip_network(wanted.prefix)
+    family = socket.AF_INET if network.version == 4 else socket.AF_INET6
+    kind = _UNICAST if wanted.link else _UNREACHABLE
+    scope = _LINK if wanted.link and not wanted.gateway else _UNIVERSE
+    flags = _ONLINK if wanted.gateway else 0
+    body = _ROUTE_INFO.pack(family, network.prefixlen, 0, 0, _MAIN, OURS, scope, kind, flags)
+    body += attribute(1, network.network_address.packed) if network.prefixlen else b""
+    body += number(4, wanted.link) if wanted.link else b""
+    if not wanted.gateway:
+        return body
+    through, packed = _packed(wanted.gateway)
+    if through == family:
+        return body + attribute(5, packed)
+    return body + attribute(18, struct.pack("=H", through) + packed)  # by a neighbour of the other family
+
+
+def _read_route(family: int, length: int, found: dict[int, bytes]) -> Route:
+    to = found.get(1, bytes(4 if family == socket.AF_INET else 16))
+    gateway = ""
+    if 5 in found:
+        gateway = socket.inet_ntop(family, found[5])
+    elif 18 in found:
+        (through,) = struct.unpack_from("=H", found[18])
+        gateway = socket.inet_ntop(through, found[18][2:])
+    # the kernel shows routes of IPv6 that lead nowhere as being on the loopback link
+    nowhere = family == socket.AF_INET6 and found.get(4) == struct.pack("=I", 1)
+    link = 0 if nowhere else int.from_bytes(found.get(4, b""), "little")
+    return Route(f"{socket.inet_ntop(family, to)}/{length}", link, gateway)
+
+
+def _packed(value: str) -> tuple[socket.AddressFamily, bytes]:
+    family = socket.AF_INET6 if ":" in value else socket.AF_INET
+    return family, socket.inet_pton(family, value)
+
+
+def _hardware(mac: str) -> bytes:
+    return bytes.fromhex(mac.replace(":", ""))

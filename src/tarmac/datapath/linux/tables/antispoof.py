@@ -1,0 +1,52 @@
+"""Nobody is anybody else: hardware and source addresses are checked where a pod's packets come out of its link.
+
+A source address must be one that the router would reach through the same link. Together with neighbours that are
+fixed on both ends, nothing a pod says by ARP or neighbour discovery changes where packets of others go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tarmac.datapath.linux.nftables import Table
+from tarmac.datapath.linux.tables.text import chain, declaration, version
+
+NAME: Final = "tarmac-antispoof"
+
+
+class End(NamedTuple):
+    """The router's end of a pod's link, and who is at the other end."""
+
+    link: str
+    mac: str
+    addresses: tuple[str, ...]
+
+
+def antispoof(prefix: str, ends: Sequence[End]) -> tuple[Table, Table]:
+    """The tables for these ends, all of whose links, and no others, have names that start with `prefix`."""
+    return _packets(prefix, ends), _resolution(prefix, ends)
+
+
+def _packets(prefix: str, ends: Sequence[End]) -> Table:
+    known = [f'"{end.link}" . {end.mac}' for end in sorted(ends)]
+    rules = [
+        f'iifname "{prefix}*" iifname . ether saddr != @ends drop',
+        f'iifname "{prefix}*" icmpv6 type {{ nd-router-advert, nd-redirect }} drop',
+        f'iifname "{prefix}*" ip6 saddr :: icmpv6 type nd-neighbor-solicit accept',
+        "fib saddr . iif oif missing drop",
+    ]
+    declared = declaration("set", "ends", "ifname . ether_addr", known)
+    return Table("inet", NAME, declared + chain("check", rules, "filter hook prerouting priority -300"))
+
+
+def _resolution(prefix: str, ends: Sequence[End]) -> Table:
+    known = [
+        f'"{end.link}" . {end.mac} . {address}'
+        for end in sorted(ends)
+        for address in end.addresses
+        if version(address) == 4
+    ]
+    declared = declaration("set", "ends", "ifname . ether_addr . ipv4_addr", known)
+    rules = [f'iifname "{prefix}*" iifname . arp saddr ether . arp saddr ip != @ends drop']
+    return Table("arp", NAME, declared + chain("check", rules, "filter hook input priority 0"))

@@ -1,0 +1,109 @@
+"""Cluster addresses: connections to them are sent to one of the backends, by chance or where the client was before.
+
+A service without a backend refuses at once. A pod that reaches itself would get an answer from its own address, which
+it would not take: such connections are given the gateway's address as their source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tarmac.datapath.interface import ServicePort
+from tarmac.datapath.linux.nftables import Table
+from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, digest, in_order, version
+
+NAME: Final = "tarmac-services"
+Client = tuple[str, int]
+"""A client's address, and for how many seconds it is still remembered."""
+
+
+def services(ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Client]]) -> Table:
+    """The table for these services. `remembered` are the clients in the sets of the table it replaces, by set."""
+    parts = [_declarations(family, [port for port in ports if version(port.address) == family]) for family in FAMILIES]
+    parts += [_backends(port) for port in ports if port.backends]
+    parts += [_refuse(), _translate(), _hairpin()]
+    return Table("inet", NAME, "".join(parts), _restored(ports, remembered))
+
+
+def client_sets(ports: Sequence[ServicePort]) -> list[str]:
+    """The names of the sets that remember clients."""
+    return [_clients(port, backend) for port in ports if port.affinity for backend in port.backends]
+
+
+def _declarations(family: int, ports: Sequence[ServicePort]) -> str:
+    key = f"{TYPES[family]} . inet_proto . inet_service"
+    served = [f"{_key(port)} : goto {_name(port)}" for port in ports if port.backends]
+    refused = [_key(port) for port in ports if not port.backends]
+    backends = in_order({address for port in ports for address, _ in port.backends})
+    pairs = [f"{address} . {address}" for address in backends]
+    return (
+        declaration("map", f"ports{family}", f"{key} : verdict", served)
+        + declaration("set", f"refused{family}", key, refused)
+        + declaration("set", f"self{family}", f"{TYPES[family]} . {TYPES[family]}", pairs)
+    )
+
+
+def _restored(ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Client]]) -> str:
+    lines: list[str] = []
+    for port in ports:
+        for name in (_clients(port, backend) for backend in port.backends if port.affinity):
+            kept = [f"{who} timeout {port.affinity}s expires {left}s" for who, left in remembered.get(name, ())]
+            lines += [f"add element inet {NAME} {name} {{ {', '.join(kept)} }}\n"] if kept else []
+    return "".join(lines)
+
+
+def _backends(port: ServicePort) -> str:
+    family = version(port.address)
+    word, protocol = WORDS[family], port.protocol.lower()
+    if not port.affinity:
+        choices = ", ".join(f"{n} : {address} . {at}" for n, (address, at) in enumerate(port.backends))
+        choice = f"numgen random mod {len(port.backends)} map {{ {choices} }}"
+        return chain(_name(port), [f"meta l4proto {protocol} dnat {word} to {choice}"])
+    made = ""
+    for backend in port.backends:
+        address, at = backend
+        known = _clients(port, backend)
+        made += declaration("set", known, TYPES[family], flags="dynamic,timeout")
+        target = f"[{address}]:{at}" if family == 6 else f"{address}:{at}"
+        update = f"update @{known} {{ {word} saddr timeout {port.affinity}s }}"
+        made += chain(_to(port, backend), [update, f"meta l4proto {protocol} dnat {word} to {target}"])
+    known_ones = [f"{word} saddr @{_clients(port, each)} goto {_to(port, each)}" for each in port.backends]
+    choices = ", ".join(f"{n} : goto {_to(port, each)}" for n, each in enumerate(port.backends))
+    return made + chain(_name(port), [*known_ones, f"numgen random mod {len(port.backends)} vmap {{ {choices} }}"])
+
+
+def _refuse() -> str:
+    rules: list[str] = []
+    for family in FAMILIES:
+        match = f"{WORDS[family]} daddr . meta l4proto . th dport @refused{family}"
+        rules += [f"{match} meta l4proto tcp reject with tcp reset", f"{match} reject with icmpx type port-unreachable"]
+    return chain("refuse", rules, "filter hook prerouting priority -150")
+
+
+def _translate() -> str:
+    rules = [f"{WORDS[family]} daddr . meta l4proto . th dport vmap @ports{family}" for family in FAMILIES]
+    return chain("translate", rules, "nat hook prerouting priority -100")
+
+
+def _hairpin() -> str:
+    rules = [
+        f"ct status dnat {WORDS[family]} saddr . {WORDS[family]} daddr @self{family} masquerade" for family in FAMILIES
+    ]
+    return chain("hairpin", rules, "nat hook postrouting priority 100")
+
+
+def _key(port: ServicePort) -> str:
+    return f"{port.address} . {port.protocol.lower()} . {port.port}"
+
+
+def _name(port: ServicePort) -> str:
+    return f"to-{digest(port.address, port.protocol, port.port)}"
+
+
+def _to(port: ServicePort, backend: tuple[str, int]) -> str:
+    return f"{_name(port)}-{digest(backend)}"
+
+
+def _clients(port: ServicePort, backend: tuple[str, int]) -> str:
+    return f"clients-{digest(port.address, port.protocol, port.port, backend)}"

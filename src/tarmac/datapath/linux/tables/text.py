@@ -1,0 +1,42 @@
+"""Words of nft's language that every table uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from ipaddress import ip_address
+from typing import Final
+
+FAMILIES: Final = (4, 6)
+TYPES: Final = {4: "ipv4_addr", 6: "ipv6_addr"}
+WORDS: Final = {4: "ip", 6: "ip6"}
+
+
+def version(address: str) -> int:
+    """4 or 6."""
+    return 6 if ":" in address else 4
+
+
+def digest(*parts: object) -> str:
+    """A short name that follows from content."""
+    return sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def declaration(sort: str, name: str, type: str, elements: Iterable[str] = (), flags: str = "") -> str:
+    """A set or map with its elements."""
+    listed = ", ".join(elements)
+    lines = [f"type {type}"]
+    lines += [f"flags {flags}"] if flags else []
+    lines += [f"elements = {{ {listed} }}"] if listed else []
+    return f"\t{sort} {name} {{\n" + "".join(f"\t\t{line}\n" for line in lines) + "\t}\n"
+
+
+def chain(name: str, rules: Sequence[str], hook: str = "") -> str:
+    """A chain; with a hook, such as `filter hook forward priority 0`, packets come there by themselves."""
+    head = f"\t\ttype {hook}; policy accept;\n" if hook else ""
+    return f"\tchain {name} {{\n{head}" + "".join(f"\t\t{rule}\n" for rule in rules) + "\t}\n"
+
+
+def in_order(addresses: Iterable[str]) -> list[str]:
+    """Addresses of one family in numerical order."""
+    return sorted(addresses, key=lambda each: int(ip_address(each)))
