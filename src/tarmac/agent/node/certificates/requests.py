@@ -1,0 +1,81 @@
+"""Asking the cluster for a certificate: a CertificateSigningRequest, and patience until somebody decides.
+
+A request that nobody has decided is waited for, not repeated, however long that takes; only when it is gone (the
+cluster forgets them after a day) is another one made.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+from tarmac.agent.node.certificates.craft import Order, craft
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, NotFound
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.targets import CERTIFICATE_REQUESTS
+
+CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
+SERVING_SIGNER = "kubernetes.io/kubelet-serving"
+_FIRST_LOOK, _LONGEST_PAUSE = 0.2, 30.0
+_log = log("certificates")
+
+
+class Refused(Exception):
+    """The cluster says no. The message is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a certificate is for: a node, under these names when it serves."""
+
+    node: str
+    names: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def common_name(self) -> str:
+        """The user a node is."""
+        return f"system:node:{self.node}"
+
+
+async def obtain(client: Client, signer: str, subject: Subject) -> tuple[str, str]:
+    """A certificate and its key. Raises Refused, ApiError, ClientError, CraftError."""
+    order = Order("request", subject.common_name, "system:nodes", subject.names, subject.addresses)
+    crafted = await craft(order)
+    purpose = "client auth" if signer == CLIENT_SIGNER else "server auth"
+    body: JsonObject = {
+        "apiVersion": CERTIFICATE_REQUESTS.api_version,
+        "kind": CERTIFICATE_REQUESTS.kind,
+        "metadata": {"generateName": "csr-"},
+        "spec": {
+            "request": base64.b64encode(crafted.request.encode()).decode(),
+            "signerName": signer,
+            "usages": ["digital signature", purpose],
+        },
+    }
+    name = (await client.resource(CERTIFICATE_REQUESTS).create(body))["metadata"]["name"]
+    _log.info("a certificate is asked for", request=name, signer=signer)
+    return await _decided(client, name), crafted.key
+
+
+async def _decided(client: Client, name: str) -> str:
+    pause = _FIRST_LOOK
+    while True:
+        await client.clock.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+        try:
+            found = await client.resource(CERTIFICATE_REQUESTS).get(name)
+        except NotFound as error:
+            raise Refused(f"the request {name} was deleted before anybody decided") from error
+        except (ApiError, ClientError) as error:
+            _log.debug("the request cannot be read", request=name, why=str(error))
+            continue
+        status = found.get("status") or {}
+        for condition in status.get("conditions") or ():
+            if condition["type"] in ("Denied", "Failed"):
+                raise Refused(f"{condition['type']}: {condition.get('reason')}: {condition.get('message')}")
+        if status.get("certificate"):
+            return base64.b64decode(status["certificate"]).decode()

@@ -1,0 +1,83 @@
+"""Renewing a certificate between 70 and 90 percent of its life, and again after a while when that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Set
+
+from tarmac.agent.node.certificates.craft import CraftError, Order, craft
+from tarmac.agent.node.certificates.files import PairFile, split_pair
+from tarmac.agent.node.certificates.requests import Refused
+from tarmac.api.status import ApiError
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.base.randomness import Randomness
+from tarmac.client.backoff import Backoff
+from tarmac.client.errors import ClientError
+
+_FIRST_RETRY, _LONGEST_RETRY = 5.0, 600.0
+_LONGEST_SLEEP = 3600.0  # clocks are set and machines sleep: look again now and then
+_log = log("certificates")
+
+Obtain = Callable[[], Awaitable[tuple[str, str]]]
+"""A new certificate and its key."""
+
+
+class Rotation:
+    """Keeps the pair in `file` young. `changed` hears of every new one: certificate and key."""
+
+    def __init__(
+        self,
+        file: PairFile,
+        obtain: Obtain,
+        changed: Callable[[str, str], None],
+        clock: Clock,
+        randomness: Randomness,
+    ) -> None:
+        self._file = file
+        self._obtain = obtain
+        self._changed = changed
+        self._clock = clock
+        self._portion = randomness.uniform(0.7, 0.9)
+        self._backoff = Backoff(randomness, _FIRST_RETRY, _LONGEST_RETRY)
+
+    async def run(self, current: str) -> None:
+        """Renew until cancelled, starting from the certificate `current`; without one, at once."""
+        while True:
+            due = await self._due(current)
+            while (left := due - self._clock.now()) > 0:
+                await self._clock.sleep(min(left, _LONGEST_SLEEP))
+            current = await self._renew(current)
+
+    async def _due(self, certificate: str) -> float:
+        if not certificate:
+            return 0.0
+        try:
+            seen = await craft(Order("inspect", pem=certificate))
+        except CraftError as error:
+            _log.warning("the current certificate cannot be read", why=str(error))
+            return 0.0
+        return seen.starts + (seen.ends - seen.starts) * self._portion
+
+    async def _renew(self, current: str) -> str:
+        try:
+            certificate, key = await self._obtain()
+        except (Refused, CraftError, ApiError, ClientError) as error:
+            _log.warning("no new certificate", why=str(error))
+            await self._clock.sleep(self._backoff.next())
+            return current
+        self._backoff.reset()
+        self._file.write(certificate, key)
+        self._changed(certificate, key)
+        return certificate
+
+
+async def usable_until(pem: str, common_name: str, names: Set[str] = frozenset()) -> float:
+    """When a pair ends, if it is this user's and has these names; 0 when there is none that can be read."""
+    certificate, key = split_pair(pem)
+    if not certificate or not key:
+        return 0.0
+    try:
+        seen = await craft(Order("inspect", pem=certificate))
+    except CraftError:
+        return 0.0
+    return seen.ends if seen.common_name == common_name and names <= {*seen.names} else 0.0

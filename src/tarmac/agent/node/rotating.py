@@ -1,0 +1,70 @@
+"""A transport whose credentials can be changed under way.
+
+New requests go out under the new credentials at once. Connections under the old ones are closed, so that watches come
+back as who the node is now; the reflectors take such a break for what it is and resume.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+
+from tarmac.base.clock import Clock
+from tarmac.client.http import HttpConfig, HttpTransport
+from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
+
+_LAST_REQUESTS = 35.0  # longer than any request may take
+
+
+class RotatingTransport:
+    """One transport after the other. Make it inside a running loop; `close` it when done."""
+
+    def __init__(self, config: HttpConfig, clock: Clock) -> None:
+        self.config = config
+        self._clock = clock
+        self._current = HttpTransport(config, clock)
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def replace(self, config: HttpConfig) -> None:
+        """Use other credentials from now on."""
+        old, self._current = self._current, HttpTransport(config, self._clock)
+        self.config = config
+        task = asyncio.get_running_loop().create_task(self._end(old))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> Reply:
+        """One exchange."""
+        return await self._current.request(method, path, query, headers, body, timeout)
+
+    def stream(
+        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
+    ) -> AbstractAsyncContextManager[StreamReply]:
+        """One exchange whose answer is read piece by piece."""
+        return self._current.stream(method, path, query, headers)
+
+    def shared(self, group: str, plural: str, key: str, raw: bytes, /) -> bytes:
+        """Another process's memory cannot be shared."""
+        return raw
+
+    async def close(self) -> None:
+        """Close every connection, old and new."""
+        for task in list(self._closing):
+            task.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._current.close()
+
+    async def _end(self, old: HttpTransport) -> None:
+        try:
+            await self._clock.sleep(_LAST_REQUESTS)
+        finally:
+            await old.close()

@@ -1,0 +1,125 @@
+"""The certificate of the node's own HTTP API: the cluster's if somebody signs one, else one that nobody vouches for.
+
+A self-signed pair is there from the start, so the API never waits. When `serverTLSBootstrap` is on, a signed one is
+asked for under the addresses that the Node object shows, and replaces it; it is asked for anew when these change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.node.certificates.craft import Order, craft
+from tarmac.agent.node.certificates.files import PairFile, split_pair
+from tarmac.agent.node.certificates.requests import SERVING_SIGNER, Subject, obtain
+from tarmac.agent.node.certificates.rotation import Rotation, usable_until
+from tarmac.api.schema import JsonObject
+from tarmac.base.log import log
+from tarmac.client.client import Client
+
+_YEAR = 365 * 24 * 3600.0
+_LOOK = 30.0
+_log = log("agent")
+
+
+class ServingCertificate:
+    """`certificate` and `key` name the files to serve with now; `on_change` hooks hear of new ones."""
+
+    def __init__(self, client: Client, config: AgentConfig, node: Callable[[], JsonObject | None]) -> None:
+        self._client = client
+        self._clock = client.clock
+        self._config = config
+        self._node = node
+        self._signed = PairFile(config.root_dir / "pki", "kubelet-server", self._clock)
+        self._own = PairFile(config.root_dir / "pki", "kubelet-self-signed", self._clock)
+        self._hooks: list[Callable[[], None]] = []
+        self._files = (Path(config.kubelet.tls_cert_file), Path(config.kubelet.tls_private_key_file))
+
+    @property
+    def certificate(self) -> Path:
+        """The chain to show."""
+        return self._files[0]
+
+    @property
+    def key(self) -> Path:
+        """Its key."""
+        return self._files[1]
+
+    def on_change(self, hook: Callable[[], None]) -> None:
+        """Call when there is another pair to serve with."""
+        self._hooks.append(hook)
+
+    async def prepare(self, addresses: list[JsonObject]) -> None:
+        """Have something to serve with: what is configured, what was signed earlier, or a pair of our own."""
+        if self._config.kubelet.tls_cert_file:
+            return
+        subject = _subject(self._config.node_name, addresses)
+        now, names = self._clock.now(), {*subject.names, *subject.addresses}
+        if await usable_until(self._signed.read(), subject.common_name, names) > now:
+            self._use(self._signed)
+            return
+        if await usable_until(self._own.read(), subject.common_name, names) <= now:
+            order = Order(
+                "self-signed", subject.common_name, "", subject.names, subject.addresses, now - 3600, now + _YEAR
+            )
+            crafted = await craft(order)
+            self._own.write(crafted.certificate, crafted.key)
+        self._use(self._own)
+
+    async def run(self) -> None:
+        """Ask for a signed certificate and renew it, until cancelled."""
+        if self._config.kubelet.tls_cert_file or not self._config.kubelet.server_tls_bootstrap:
+            return
+        current = split_pair(self._signed.read())[0] if self._files[0] == self._signed.path else ""
+        while True:
+            subject = await self._known_subject()
+            work = asyncio.ensure_future(self._rotation(subject).run(current))
+            try:
+                await self._until_moved(subject, work)
+            finally:
+                work.cancel()
+                with suppress(asyncio.CancelledError):
+                    await work
+            current = ""
+
+    def _rotation(self, subject: Subject) -> Rotation:
+        return Rotation(
+            self._signed,
+            lambda: obtain(self._client, SERVING_SIGNER, subject),
+            lambda _certificate, _key: self._changed(),
+            self._clock,
+            self._client.randomness,
+        )
+
+    async def _known_subject(self) -> Subject:
+        while True:
+            node = self._node()
+            if node is not None and (addresses := (node.get("status") or {}).get("addresses")):
+                return _subject(self._config.node_name, addresses)
+            await self._clock.sleep(1.0)
+
+    async def _until_moved(self, subject: Subject, work: asyncio.Future[None]) -> None:
+        while not work.done() and await self._known_subject() == subject:
+            await self._clock.sleep(_LOOK)
+
+    def _changed(self) -> None:
+        _log.info("the serving certificate is signed by the cluster")
+        self._use(self._signed)
+        for hook in self._hooks:
+            hook()
+
+    def _use(self, file: PairFile) -> None:
+        self._files = (file.path, file.path)
+
+
+def _subject(node: str, addresses: list[JsonObject]) -> Subject:
+    by_type = [(each["type"], each["address"]) for each in addresses]
+    names = sorted({address for kind, address in by_type if kind in ("Hostname", "InternalDNS", "ExternalDNS")})
+    return Subject(
+        node,
+        tuple(names),
+        tuple(sorted({address for kind, address in by_type if kind in ("InternalIP", "ExternalIP")})),
+    )

@@ -1,0 +1,216 @@
+"""A node gets its certificates by itself, keeps them to itself, and renews them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.node.certificates.craft import CraftError, Order, craft
+from tarmac.agent.node.certificates.files import PairFile, split_pair
+from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, Refused, Subject, obtain
+from tarmac.agent.node.certificates.rotation import Rotation
+from tarmac.agent.node.identity import Identity
+from tarmac.agent.node.serving import ServingCertificate
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import Forbidden
+from tarmac.base.clock import ManualClock, SystemClock
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.http import HttpConfig, HttpTransport
+from tarmac.client.kubeconfig import load
+from tarmac.client.targets import CERTIFICATE_REQUESTS, NODES, PODS, SECRETS
+from tests.agent.node.settings import agent_config
+from tests.client import backends
+
+TOKEN_ID, TOKEN_SECRET = "abcdef", "0123456789abcdef"
+
+
+@dataclass
+class Cluster:
+    """A server whose controllers approve and sign, its administrator, and a token to join by."""
+
+    admin: Client
+    http: HttpConfig
+
+    def bootstrap_kubeconfig(self, file: Path) -> Path:
+        cluster = {
+            "server": self.http.url,
+            "certificate-authority-data": base64.b64encode((self.http.ca or "").encode()).decode(),
+        }
+        document = {
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": f"{TOKEN_ID}.{TOKEN_SECRET}"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        file.write_text(json.dumps(document))
+        return file
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncGenerator[Cluster]:
+    async with AsyncExitStack() as stack:
+        directory = tmp_path / "server"
+        await stack.enter_async_context(backends.our_server(directory))
+        http = load(str(directory / "kubeconfig")).http
+        admin = Client(HttpTransport(http))
+        stack.push_async_callback(admin.close)
+        data = {
+            "token-id": TOKEN_ID,
+            "token-secret": TOKEN_SECRET,
+            "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+        }
+        secret: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"bootstrap-token-{TOKEN_ID}", "namespace": "kube-system"},
+            "type": "bootstrap.kubernetes.io/token",
+            "stringData": data,
+        }
+        await admin.resource(SECRETS).create(secret)
+        yield Cluster(admin, http)
+
+
+async def joined(cluster: Cluster, root: Path) -> tuple[Identity, Client]:
+    file = cluster.bootstrap_kubeconfig(root / "bootstrap")
+    config = agent_config(root, bootstrap_kubeconfig=file)
+    identity = Identity(config, SystemClock(), Randomness())
+    return identity, await identity.client()
+
+
+async def test_a_token_is_traded_for_a_certificate(cluster: Cluster, tmp_path: Path) -> None:
+    _, client = await joined(cluster, tmp_path)
+    try:
+        node: JsonObject = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "dfw-0"}}
+        await client.resource(NODES).create(node)
+        with pytest.raises(Forbidden):
+            await client.resource(SECRETS).list("kube-system")
+        with pytest.raises(Forbidden):
+            await client.resource(PODS).delete_collection("default")
+    finally:
+        await client.close()
+    pair = tmp_path / "pki/kubelet-client-current.pem"
+    assert pair.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "kubeconfig").stat().st_mode & 0o777 == 0o600
+    assert (load(str(tmp_path / "kubeconfig")).http.certificate or "none") in pair.read_text()
+
+
+async def test_with_a_kubeconfig_there_is_no_second_bootstrap(cluster: Cluster, tmp_path: Path) -> None:
+    for _ in range(2):
+        _, client = await joined(cluster, tmp_path)
+        await client.close()
+    assert len((await cluster.admin.resource(CERTIFICATE_REQUESTS).list()).items) == 1
+
+
+async def test_no_kubeconfig_and_no_way_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="give --bootstrap-kubeconfig"):
+        await Identity(agent_config(tmp_path), SystemClock(), Randomness()).client()
+
+
+async def test_a_renewed_certificate_is_used_at_once_and_after_a_restart(cluster: Cluster, tmp_path: Path) -> None:
+    identity, client = await joined(cluster, tmp_path)
+    try:
+        certificate, key = await obtain(client, CLIENT_SIGNER, Subject("dfw-0"))
+        PairFile(tmp_path / "pki", "kubelet-client", SystemClock()).write(certificate, key)
+        identity._changed(certificate, key)
+        assert (await client.get_json("/version"))["major"] == "1"
+    finally:
+        await client.close()
+    # what the kubeconfig embeds is older now: the renewed one counts
+    old = load(str(tmp_path / "kubeconfig")).http
+    assert old.certificate is not None
+    again = Identity(agent_config(tmp_path), SystemClock(), Randomness())
+    shorter = await craft(Order("self-signed", "system:node:dfw-0", starts=0.0, ends=1.0))
+    found = await again._newest(replace(old, certificate=shorter.certificate, key=shorter.key))
+    assert found.certificate is not None
+    assert found.certificate.strip() == certificate.strip()
+
+
+async def test_a_denied_request_is_told_in_the_words_of_who_denied_it(cluster: Cluster) -> None:
+    requests = cluster.admin.resource(CERTIFICATE_REQUESTS)
+    asking = asyncio.ensure_future(obtain(cluster.admin, "example.com/nobody", Subject("dfw-0")))
+    while not (found := (await requests.list()).items):
+        await asyncio.sleep(0.02)
+    condition = {"type": "Denied", "status": "True", "reason": "No", "message": "not today"}
+    await requests.update({**found[0], "status": {"conditions": [condition]}}, subresource="approval")
+    with pytest.raises(Refused, match="Denied: No: not today"):
+        await asking
+
+
+async def test_a_certificate_is_renewed_between_seven_and_nine_tenths_of_its_life(tmp_path: Path) -> None:
+    clock = ManualClock(1_800_000_000.0)
+    first = await craft(Order("self-signed", "n", starts=clock.now(), ends=clock.now() + 1000))
+    obtained = asyncio.Event()
+    at: list[float] = []
+
+    async def obtain() -> tuple[str, str]:
+        at.append(clock.now())
+        obtained.set()
+        second = await craft(Order("self-signed", "n", starts=clock.now(), ends=clock.now() + 10_000))
+        return second.certificate, second.key
+
+    heard: list[str] = []
+    file = PairFile(tmp_path, "pair", clock)
+    rotation = Rotation(file, obtain, lambda certificate, _: heard.append(certificate), clock, Randomness(1))
+    work = asyncio.ensure_future(rotation.run(first.certificate))
+    while not obtained.is_set():
+        clock.advance(10)
+        await asyncio.sleep(0.01)
+    while not heard:
+        await asyncio.sleep(0.01)
+    work.cancel()
+    assert at[0] - 1_800_000_000.0 >= 700
+    assert split_pair(file.read())[0].strip() == heard[0].strip()
+
+
+async def test_only_the_last_two_pairs_are_kept(tmp_path: Path) -> None:
+    clock = ManualClock()
+    file = PairFile(tmp_path, "pair", clock)
+    for number in range(4):
+        file.write(f"certificate {number}", "-----BEGIN PRIVATE KEY-----")
+        clock.advance(5)
+    assert len(list(tmp_path.glob("pair-2*.pem"))) == 2
+    assert file.read().startswith("certificate 3")
+
+
+async def test_serving_starts_with_a_certificate_of_its_own_and_gets_the_clusters(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    _, client = await joined(cluster, tmp_path)
+    addresses = [{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": "host"}]
+    node: JsonObject = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "dfw-0"}, "status": {}}
+    node["status"]["addresses"] = addresses
+    try:
+        created = await client.resource(NODES).create(node)
+        serving = ServingCertificate(client, agent_config(tmp_path), lambda: created)
+        await serving.prepare(addresses)
+        assert serving.certificate.name == "kubelet-self-signed-current.pem"
+        changed = asyncio.Event()
+        serving.on_change(changed.set)
+        work = asyncio.ensure_future(serving.run())
+        async with asyncio.timeout(20):
+            await changed.wait()
+        work.cancel()
+        seen = await craft(Order("inspect", pem=serving.certificate.read_text()))
+        assert set(seen.names) == {"10.0.0.7", "host"}
+        again = ServingCertificate(client, agent_config(tmp_path), lambda: created)
+        await again.prepare(addresses)
+        assert again.certificate.name == "kubelet-server-current.pem"
+        await again.prepare([*addresses, {"type": "InternalIP", "address": "10.0.0.8"}])
+        assert again.certificate.name == "kubelet-self-signed-current.pem"
+    finally:
+        await client.close()
+
+
+async def test_what_is_no_certificate_is_an_error_of_ours() -> None:
+    with pytest.raises(CraftError):
+        await craft(Order("inspect", pem="nonsense"))
