@@ -65,7 +65,7 @@ def bind(nodes: int, pods: int) -> Bound:
 async def _run(directory: Path, nodes: int, pods: int) -> Bound:
     layout = make_layout(argparse.Namespace(data_dir=directory, store=""))
     async with control_plane(layout, Address("127.0.0.1", 0), Chosen("serviceaccount")) as running:
-        client = Client(local_transport(running.server, running.store, STARTING))
+        client = Client(local_transport(running.server, STARTING))
         await _until(lambda: running.store.get("core/serviceaccounts", "default/default") is not None)
         await _allow(client)
         await _in_batches(lambda number: _join(client, number), nodes)
@@ -73,7 +73,7 @@ async def _run(directory: Path, nodes: int, pods: int) -> Bound:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
-        manager = Manager(Client(local_transport(running.server, running.store, SCHEDULER)), "scheduler")
+        manager = Manager(Client(local_transport(running.server, SCHEDULER)), "scheduler")
         task = asyncio.create_task(manager.run())
         try:
             return await _measure(running, nodes, pods)

@@ -60,9 +60,6 @@ class WithoutSubresources:
     ) -> AbstractAsyncContextManager[StreamReply]:
         return self._inner.stream(method, path, query, headers)
 
-    def shared(self, group: str, plural: str, key: str, raw: bytes, /) -> bytes:
-        return raw
-
     async def close(self) -> None:
         await self._inner.close()
 

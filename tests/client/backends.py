@@ -37,7 +37,7 @@ async def our_server(directory: Path) -> AsyncGenerator[Running]:
 @asynccontextmanager
 async def in_process(directory: Path) -> AsyncGenerator[Client]:
     async with our_server(directory) as running:
-        yield Client(local_transport(running.server, running.store, ADMIN))
+        yield Client(local_transport(running.server, ADMIN))
 
 
 @asynccontextmanager

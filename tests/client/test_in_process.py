@@ -18,7 +18,7 @@ INSTANCE_TYPES = declared(InstanceType, API_VERSION, "instancetypes", namespaced
 
 async def test_an_informers_copy_is_the_stores_own_memory(tmp_path: Path) -> None:
     async with our_server(tmp_path) as running:
-        client = Client(local_transport(running.server, running.store, ADMIN))
+        client = Client(local_transport(running.server, ADMIN))
         informers = Informers(client)
         maps, secrets = informers.informer(CONFIG_MAPS), informers.informer(SECRETS)
         resource = client.resource(CONFIG_MAPS)
@@ -40,7 +40,7 @@ async def test_an_informers_copy_is_the_stores_own_memory(tmp_path: Path) -> Non
 
 async def test_declared_kinds_are_read_and_written_typed(tmp_path: Path) -> None:
     async with our_server(tmp_path) as running:
-        client = Client(local_transport(running.server, running.store, ADMIN))
+        client = Client(local_transport(running.server, ADMIN))
         types = client.resource(INSTANCE_TYPES)
         first = next(each for each in (await types.list()).items if each.spec.resources)
         copied = InstanceType(metadata=type(first.metadata)(name="copy-of-it"), spec=first.spec)

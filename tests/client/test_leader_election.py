@@ -44,7 +44,6 @@ class Link:
     def __init__(self, server: ModelServer) -> None:
         self._inner = server.transport()
         self.up = True
-        self.shared = self._inner.shared
         self.stream = self._inner.stream
         self.close = self._inner.close
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,16 @@ from tarmac.base.clock import ManualClock
 from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.local import STREAM_BOUND, LocalSink, LocalTransport
-from tarmac.client.transport import Transport, lines
+from tarmac.client.transport import Chunks, Lines, Transport
 from tests.client.model_server import Answer, StreamAnswer
+
+
+async def lines(chunks: Chunks) -> AsyncIterator[bytes]:
+    cut = Lines()
+    async for chunk in chunks:
+        assert isinstance(chunk, bytes)
+        for line in cut.of(chunk):
+            yield line
 
 
 def local(answer: Any) -> LocalTransport:

@@ -123,7 +123,7 @@ async def test_a_deployment_follows_a_prometheus(tmp_path: Path) -> None:
     ):
         clock, query = ManualClock(), 'http:requests:rate5m{city="DFW",app="web"}'
         everybodys.values, own.values = {query: ["80", "65"]}, {query: ["200"]}
-        client = Client(local_transport(running.server, running.store, CONTROLLING), clock)
+        client = Client(local_transport(running.server, CONTROLLING), clock)
         deployments = client.resource(DEPLOYMENTS)
 
         async def wanted(count: int) -> bool:

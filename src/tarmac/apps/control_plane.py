@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from tarmac.api.catalog import build_catalog
-from tarmac.apps.bootstrap import ensure_initial_objects, ensure_own_service
+from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, ensure_own_service
 from tarmac.apps.layout import Layout
 from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import SystemClock
@@ -58,11 +58,12 @@ CONTROLLING = User("system:kube-controller-manager", groups=("system:masters", "
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen, and under which further names clients come."""
+    """Where to listen, under which further names clients come, and which further addresses are listened on."""
 
     host: str
     port: int
     names: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,19 +107,21 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         server = _server(layout, pki, store, metrics, metering, stack)
         await server.start()
         stack.push_async_callback(server.stop)
-        starting = Client(local_transport(server, store, STARTING), clock, randomness)
+        starting = Client(local_transport(server, STARTING), clock, randomness)
         await ensure_initial_objects(starting)
-        names = [address.host, *address.names]
+        await ensure_local_disks(starting)
+        hosts = _distinct(address.host, *address.also)
+        names = [address.host, *address.also, *address.names]
         context = server_context(*pki.server_files(names), pki.ca_file)
         renewing = asyncio.create_task(keep_renewed(pki, names, context, clock))
         stack.callback(renewing.cancel)
-        listener = await serve(server.handle, context, address.host, address.port)
+        listener = await serve(server.handle, context, hosts, address.port)
         stack.push_async_callback(listener.stop)
         url = f"https://{_bracketed(address.host)}:{listener.port}"
         ca = pki.ca_file.read_bytes()
         write_kubeconfig(layout.kubeconfig, url, ca, pki.admin())
         write_kubeconfig(layout.controllers_kubeconfig, url, ca, pki.controllers(), "controllers")
-        await ensure_own_service(starting, address.host, listener.port)
+        await ensure_own_service(starting, hosts, listener.port)
         await stack.enter_async_context(_controllers(controllers, server, store, pki, metrics))
         yield Running(server, store, listener, url, metering)
 
@@ -157,7 +160,7 @@ async def _controllers(
         return pki.sign_request(request.encode(), usages, expiration or _YEAR).decode()
 
     manager = Manager(
-        Client(local_transport(server, store, CONTROLLING), SystemClock(), Randomness()),
+        Client(local_transport(server, CONTROLLING), SystemClock(), Randomness()),
         chosen.names,
         root_ca=pki.ca_file.read_text(),
         sign=sign,
@@ -168,7 +171,7 @@ async def _controllers(
         yield
 
 
-def local_transport(server: ApiServer, store: Store, user: User) -> LocalTransport:
+def local_transport(server: ApiServer, user: User) -> LocalTransport:
     """A way into the server from its own process, under a fixed identity. Caches hold the store's own bytes."""
 
     def handle(
@@ -177,11 +180,12 @@ def local_transport(server: ApiServer, store: Store, user: User) -> LocalTranspo
         answer = server.handle(Request(method, path, query, headers, body, user=user))
         return cast("LocalAnswer | Awaitable[LocalAnswer]", answer)
 
-    def share(group: str, plural: str, key: str, raw: bytes) -> bytes:
-        entry = store.get(f"{group or 'core'}/{plural}", key)
-        return entry.raw if entry is not None and entry.raw == raw else raw
+    return LocalTransport(handle)
 
-    return LocalTransport(handle, share)
+
+def _distinct(first: str, *others: str) -> list[str]:
+    """Addresses to listen on: one that means all of the machine's leaves nothing for the others to add."""
+    return [first] if first in ("0.0.0.0", "::", "") else list(dict.fromkeys([first, *others]))
 
 
 def _bracketed(host: str) -> str:

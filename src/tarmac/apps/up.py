@@ -1,7 +1,8 @@
-"""`tarmac up`: everything on one machine: server, controllers, and the nodes of every city, simulated.
+"""`tarmac up`: everything on one machine: server, controllers, and the nodes of every city, real or simulated.
 
-Simulated nodes live in the same process and need no rights at all. Their Locations and nodes are ordinary objects, so
-what is there after a restart is adopted: pods that ran go on running.
+Real cities are hosts of their own, each with a containerd and an agent process (`cities`). Simulated nodes live in this
+process and need no rights at all. Either way Locations and Nodes are ordinary objects, and what runs outlives the
+process: the next start adopts it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from tarmac.apps import server
+from tarmac.apps.cities.choosing import Impossible, choose
 from tarmac.apps.control_plane import Running, local_transport
+from tarmac.apps.layout import Layout, make_layout
+from tarmac.apps.lock import held
 from tarmac.apps.tasks import ended
 from tarmac.client.client import Client
+from tarmac.runtimes.parts import Parts
 from tarmac.server.security.users import User
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
@@ -25,21 +30,40 @@ from tarmac.sim.nodes.settings import Heartbeat, Place
 
 NODES = User("system:tarmac:simulated-nodes", groups=("system:masters", "system:authenticated"))
 _FIELD_MANAGER = "tarmac-up"
-_WHY_SIMULATED = "runtime sim: this version has no node agent, so instances are simulated (chosen by --runtime auto)"
 
 
 def main(options: argparse.Namespace) -> int:
     """Serve until a signal; exit codes as those of `tarmac server`."""
-    if options.runtime == "auto":
-        print(_WHY_SIMULATED, file=sys.stderr)
-    places = [Place(city.lower(), city, options.sim_nodes) for city in options.cities]
-    return server.main(options, partial(simulated, places, options.node_monitor_grace_period))
+    try:
+        choice = choose(options.runtime)
+        print(f"runtime {choice.runtime}: {choice.why}", file=sys.stderr)
+        with held(make_layout(options).lock):
+            if choice.parts is not None:
+                return server.main(options, partial(_real, options.cities, choice.parts))
+            places = [Place(city.lower(), city, options.sim_nodes) for city in options.cities]
+            beside = partial(simulated, places, options.node_monitor_grace_period)
+            return server.main(options, lambda _layout: server.Surroundings(beside))
+    except (Impossible, OSError) as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return 1
+
+
+def _real(codes: Sequence[str], parts: Parts, layout: Layout) -> server.Surroundings:
+    """Hosts for the cities, before the server can listen on the bridge between them."""
+    from tarmac.apps.cities.places import city_of
+    from tarmac.apps.cities.running import real
+    from tarmac.datapath import hosts
+
+    underlay = hosts.plan(layout.data_dir, [code.lower() for code in codes], hosts.free_subnet(layout.data_dir))
+    hosts.build(underlay)
+    cities = [city_of(code, underlay, layout.data_dir) for code in codes]
+    return server.Surroundings(partial(real, cities, parts, layout, underlay.gateways[0]), underlay.gateways)
 
 
 @asynccontextmanager
 async def simulated(places: Sequence[Place], grace: float, running: Running) -> AsyncGenerator[None]:
     """Cities full of simulated nodes, beside a control plane. They are registered when the block begins."""
-    client = Client(local_transport(running.server, running.store, NODES))
+    client = Client(local_transport(running.server, NODES))
     for place in places:
         await client.resource(LOCATIONS).apply(location(place), manager=_FIELD_MANAGER)
     fleet = Fleet(client, places, heartbeat=Heartbeat.for_fleet(sum(place.nodes for place in places), grace))

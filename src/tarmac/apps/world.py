@@ -14,7 +14,7 @@ from typing import NoReturn
 from tarmac.api.catalog import build_catalog
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Unauthorized
-from tarmac.apps.bootstrap import ensure_initial_objects
+from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks
 from tarmac.apps.control_plane import CONTROLLING, STARTING, local_transport
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
@@ -72,7 +72,7 @@ class World:
 
     def link(self, user: User) -> Link:
         """A new connection for a process that acts as `user`."""
-        return Link(local_transport(self.server, self.store, user), self.luck)
+        return Link(local_transport(self.server, user), self.luck)
 
     def client(self, name: str, link: Link, run: int = 1) -> Client:
         """A client for the process of this name; its machine's clock outlives it."""
@@ -90,7 +90,7 @@ class World:
 
     def reliable(self, user: User = USER) -> Client:
         """A client whose connection never fails."""
-        return Client(local_transport(self.server, self.store, user), self.clock, Randomness(self.seed))
+        return Client(local_transport(self.server, user), self.clock, Randomness(self.seed))
 
 
 @asynccontextmanager
@@ -109,7 +109,9 @@ async def world(loop: VirtualLoop, seed: int, luck: Luck) -> AsyncGenerator[Worl
         server = _server(store, authorizer, clock, randomness)
         await server.start()
         stack.push_async_callback(server.stop)
-        await ensure_initial_objects(Client(local_transport(server, store, STARTING), clock, randomness))
+        starting = Client(local_transport(server, STARTING), clock, randomness)
+        await ensure_initial_objects(starting)
+        await ensure_local_disks(starting)
         yield World(loop, seed, luck, store, server, clock, {"server": clock})
 
 

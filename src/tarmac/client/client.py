@@ -117,5 +117,5 @@ def decode_json(body: bytes) -> Json:
 
 async def refuse(reply: StreamReply) -> ApiError:
     """The error behind a stream that did not start."""
-    body = b"".join([chunk async for chunk in reply.chunks])
+    body = b"".join([chunk async for chunk in reply.chunks if isinstance(chunk, bytes)])
     return api_error(reply.status, body, reply.headers)

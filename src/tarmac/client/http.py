@@ -117,10 +117,6 @@ class HttpTransport:
             # Not released to the pool: an unfinished answer would have to be read to its end first.
             answer.close()
 
-    def shared(self, group: str, plural: str, key: str, raw: bytes, /) -> bytes:
-        """Another process's memory cannot be shared."""
-        return raw
-
     async def close(self) -> None:
         """Close every connection.
 

@@ -27,7 +27,6 @@ class Informer(Generic[T]):
     ) -> None:
         self.target = target
         self.cache: Cache[T] = Cache(target)
-        shared = client.transport.shared
         self._reflector = Reflector(
             client,
             target,
@@ -35,7 +34,6 @@ class Informer(Generic[T]):
             namespace=namespace,
             labels=labels,
             fields=fields,
-            keep=lambda metadata, raw: shared(target.group, target.plural, metadata.key, raw),
         )
 
     @property

@@ -73,7 +73,6 @@ class FencedTransport:
     def __init__(self, inner: Transport, leadership: Leadership) -> None:
         self._inner = inner
         self._leadership = leadership
-        self.shared = inner.shared
 
     async def request(
         self,

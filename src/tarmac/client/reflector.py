@@ -28,7 +28,7 @@ from tarmac.client.envelope import envelope_of, is_newer
 from tarmac.client.errors import ClientError, Disconnected, GarbledReply
 from tarmac.client.resources import PAGE, ResourceClient
 from tarmac.client.targets import Target
-from tarmac.client.watch import Change, Keep, Watch, keep_all, watch
+from tarmac.client.watch import Change, Watch, watch
 
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 30.0
@@ -83,7 +83,6 @@ class Reflector:
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
-        keep: Keep = keep_all,
     ) -> None:
         self.target = target
         self.stats = Stats()
@@ -92,7 +91,6 @@ class Reflector:
         self._resource = ResourceClient(client, target)
         self._sink = sink
         self._path = target.path(namespace)
-        self._keep = keep
         self._namespace = namespace
         self._selection: dict[str, str] = {"labelSelector": labels, "fieldSelector": fields}
         self._accept = {"accept": METADATA_FORM if metadata_only else "application/json"}
@@ -137,7 +135,7 @@ class Reflector:
 
     async def _resume(self, version: str) -> None:
         query: Query = {**self._watch_query(), "resourceVersion": version}
-        async with watch(self._client, self._path, query, self._accept, self._keep) as changes:
+        async with watch(self._client, self._path, query, self._accept) as changes:
             self.stats.resumes += 1
             await self._follow(changes)
 
@@ -149,7 +147,7 @@ class Reflector:
             "resourceVersionMatch": "NotOlderThan",
         }
         try:
-            async with watch(self._client, self._path, query, self._accept, self._keep) as changes:
+            async with watch(self._client, self._path, query, self._accept) as changes:
                 state, version = await _initial_state(changes)
                 self._take(state, version)
                 await self._follow(changes)
@@ -218,7 +216,7 @@ class Reflector:
         body = bytes(raw)
         if not envelope.kind:
             body = self.target.stamped(body)
-        return Change("ADDED", envelope.metadata, self._keep(envelope.metadata, body))
+        return Change("ADDED", envelope.metadata, body)
 
 
 async def _initial_state(changes: Watch) -> tuple[list[Change], str]:

@@ -10,9 +10,9 @@ answers with is a reply, never an exception.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 NO_HEADERS: Mapping[str, str] = {}
 
@@ -25,12 +25,31 @@ class Reply(NamedTuple):
     body: bytes
 
 
+class Notice(Protocol):
+    """An event of a watch, from a server in the same process: not text, but the object as it is stored."""
+
+    @property
+    def type(self) -> str:
+        """ADDED, MODIFIED, DELETED or BOOKMARK."""
+        ...
+
+    @property
+    def raw(self) -> bytes:
+        """The whole object, even if only its metadata was asked for."""
+        ...
+
+    memo: Any  # what the first reader of the notice has made of it, for the others
+
+
+Chunks = AsyncIterator[bytes | Sequence[Notice]]
+
+
 class StreamReply(NamedTuple):
-    """An answer under way. `chunks` are cut anywhere; the iteration ends when the server ends it."""
+    """An answer under way. `chunks` are bytes, cut anywhere, or notices; they end when the server ends the answer."""
 
     status: int
     headers: Mapping[str, str]
-    chunks: AsyncIterator[bytes]
+    chunks: Chunks
 
 
 class Transport(Protocol):
@@ -54,29 +73,23 @@ class Transport(Protocol):
         """Send and hand over the answer as it comes. Leaving the context ends the request."""
         ...
 
-    def shared(self, group: str, plural: str, key: str, raw: bytes, /) -> bytes:
-        """Bytes equal to `raw` that live elsewhere in this process anyway, else `raw` itself:
-
-        caches then cost no second copy.
-        """
-        ...
-
     async def close(self) -> None:
         """Release connections."""
         ...
 
 
-async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Complete lines of a stream, without their ends.
+class Lines:
+    """Cuts bytes into lines. A last line that never ends is never given out: it was cut off."""
 
-    A last line that was cut off is dropped: it was never finished.
-    """
-    rest = b""
-    async for chunk in chunks:
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def of(self, chunk: bytes) -> Iterator[bytes]:
+        """The lines that end in this chunk, without their ends."""
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
-            line, rest = rest + chunk[start:end], b""
+            line, self._rest = self._rest + chunk[start:end], b""
             start = end + 1
             if line:
                 yield line
-        rest += chunk[start:]
+        self._rest += chunk[start:]

@@ -1,4 +1,4 @@
-"""One watch connection: lines of JSON turned into changes, bookmarks and errors.
+"""One watch connection: lines of JSON, or notices from the same process, turned into changes, bookmarks and errors.
 
 A watch ends in one of four ways, and the caller must tell them apart: the server closes it after its time (iteration
 ends), the history is gone (`Gone`, as the first answer or as an ERROR event), the connection breaks (`Disconnected`),
@@ -9,26 +9,29 @@ seen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import msgspec
 
 from tarmac.client.client import JSON_ONLY, Client, Query, decode_json, refuse
 from tarmac.client.envelope import Metadata, decode_event, metadata_of
 from tarmac.client.errors import Disconnected, GarbledReply, from_status
-from tarmac.client.transport import lines
+from tarmac.client.transport import Chunks, Lines, Notice
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 GRACE = 30.0
 TURN = 64
 
 
-class Change(NamedTuple):
-    """One event. `raw` is what was kept of the object; for a bookmark it is empty."""
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
-    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+
+class Change(NamedTuple):
+    """One event. `raw` is the object, for a bookmark of no use."""
+
+    type: EventType
     metadata: Metadata
     raw: bytes
 
@@ -39,18 +42,11 @@ class Change(NamedTuple):
 
 
 Watch = AsyncIterator[Change]
-Keep = Callable[[Metadata, bytes], bytes]
-"""What to keep of an object: its bytes, equal bytes that are in memory anyway, or nothing."""
-
-
-def keep_all(_metadata: Metadata, raw: bytes) -> bytes:
-    """Keep the bytes."""
-    return raw
 
 
 @asynccontextmanager
 async def watch(
-    client: Client, path: str, query: Query, headers: Mapping[str, str] = JSON_ONLY, keep: Keep = keep_all
+    client: Client, path: str, query: Query, headers: Mapping[str, str] = JSON_ONLY
 ) -> AsyncGenerator[Watch]:
     """Open a watch. Raises ApiError when the server refuses it.
 
@@ -65,30 +61,41 @@ async def watch(
         ):
             if reply.status != 200:
                 raise await refuse(reply)
-            yield _changes(reply.chunks, keep)
+            yield _changes(reply.chunks)
     except TimeoutError as error:
         if not deadline.expired():
             raise
         raise Disconnected("the watch outlived its time; the connection must be dead") from error
 
 
-async def _changes(chunks: AsyncIterator[bytes], keep: Keep) -> Watch:
-    count = 0
-    async for line in lines(chunks):
-        count += 1
-        if count % TURN == 0:
-            # A large initial state may all be in memory already: let others have their turn.
-            await asyncio.sleep(0)
+async def _changes(chunks: Chunks) -> Watch:
+    count, lines = 0, Lines()
+    async for chunk in chunks:
+        for change in _read(lines.of(chunk)) if isinstance(chunk, bytes) else map(_noticed, chunk):
+            count += 1
+            if count % TURN == 0:
+                # A large initial state may all be in memory already: let others have their turn.
+                await asyncio.sleep(0)
+            yield change
+
+
+def _read(lines: Iterator[bytes]) -> Iterator[Change]:
+    for line in lines:
         try:
             event = decode_event(line)
         except msgspec.MsgspecError as error:
             raise GarbledReply(f"not a watch event: {error}") from error
-        if event.type in ("ADDED", "MODIFIED", "DELETED"):
-            metadata = metadata_of(event.object)
-            yield Change(event.type, metadata, keep(metadata, bytes(event.object)))
-        elif event.type == "BOOKMARK":
-            yield Change("BOOKMARK", metadata_of(event.object), b"")
+        if event.type in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+            yield Change(event.type, metadata_of(event.object), bytes(event.object))
         elif event.type == "ERROR":
             raise from_status(decode_json(bytes(event.object)))
         else:
             raise GarbledReply(f'unknown event type "{event.type}"')
+
+
+def _noticed(notice: Notice) -> Change:
+    """Made by the first reader of the notice, and shared by all."""
+    change: Change | None = notice.memo
+    if change is None:
+        change = notice.memo = Change(cast("EventType", notice.type), metadata_of(notice.raw), notice.raw)
+    return change

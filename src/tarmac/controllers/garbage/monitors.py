@@ -15,7 +15,6 @@ from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.discovery import Discovery, discover
-from tarmac.client.envelope import Metadata
 from tarmac.client.errors import ClientError
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets import Target
@@ -26,10 +25,6 @@ REFRESH_SECONDS = 30.0
 IGNORED = frozenset((("", "events"), ("events.k8s.io", "events")))
 
 _log = log("garbage")
-
-
-def _nothing(_metadata: Metadata, _raw: bytes) -> bytes:
-    return b""
 
 
 class _Monitor:
@@ -104,9 +99,7 @@ class Monitors:
         }
         for identity in sorted(wanted.keys() - self._reflectors.keys() - IGNORED):
             target = wanted[identity]
-            reflector = Reflector(
-                self._client, target, _Monitor(target, self._graph, self._look), metadata_only=True, keep=_nothing
-            )
+            reflector = Reflector(self._client, target, _Monitor(target, self._graph, self._look), metadata_only=True)
             self._targets[target.group, target.kind] = target
             self._reflectors[identity] = (reflector, group.create_task(reflector.run()))
         # A group that cannot be asked right now is not gone.

@@ -1,4 +1,6 @@
-"""Watch events as bytes: one line of JSON each, made once and shared by every watcher that sees the same thing.
+"""Watch events as watchers get them, made once and shared by every watcher that sees the same thing.
+
+Over a connection an event is a line of JSON; for a reader in this process it is a notice with the stored bytes.
 
 A `Change` wraps one event of the store for one resource. What a watcher with selectors sees may differ from what
 happened: an object that begins to match appears, one that stops matching is deleted, with its last matching state.
@@ -6,11 +8,12 @@ happened: an object that begins to match appears, one that stops matching is del
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from tarmac.api.decode import check_object
 from tarmac.api.schema import JsonObject
+from tarmac.http.messages import Chunk, Notice
 from tarmac.server.printing.metadata import partial_metadata
 from tarmac.server.printing.negotiation import Shape
 from tarmac.server.storage.encoding import encode_json
@@ -21,36 +24,41 @@ from tarmac.store.interface import Entry, Event, splice, unsplice
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
+class Seen(NamedTuple):
+    """What a watcher sees of a change."""
+
+    type: EventType
+    entry: Entry
+
+
 class Change:
     """One event of the store, with everything that watchers share about it."""
 
-    __slots__ = ("_after", "_before", "_lines", "event", "served")
+    __slots__ = ("_after", "_before", "_lines", "_notices", "event", "seen", "served")
 
     def __init__(self, served: Served, event: Event) -> None:
         self.served = served
         self.event = event
+        self.seen = Seen(event.type, event.entry)  # by a watcher of everything
         self._before: Selected | None = None
         self._after: Selected | None = None
         self._lines: dict[tuple[EventType, Shape], bytes] = {}
+        self._notices: dict[EventType, Notice] = {}
 
-    def line(self, shape: Shape) -> bytes:
-        """What a watcher of everything sees."""
-        return self._line(self.event.type, self.event.entry, shape)
-
-    def selected_line(self, selection: Selection, shape: Shape) -> bytes:
-        """What a watcher with selectors sees; empty when it sees nothing."""
+    def selected(self, selection: Selection) -> Seen | None:
+        """What a watcher with selectors sees, if anything."""
         event = self.event
         before = event.previous is not None and selection.accepts(event.previous, self._seen_before)
         after = event.type != "DELETED" and selection.accepts(event.entry, self._seen_after)
         if after:
-            return self._line("MODIFIED" if before else "ADDED", event.entry, shape)
+            return Seen("MODIFIED" if before else "ADDED", event.entry)
         if not before or event.previous is None:
-            return b""
+            return None
         if event.type == "DELETED":
-            return self._line("DELETED", event.entry, shape)
+            return Seen("DELETED", event.entry)
         last = event.previous
         revision = event.entry.revision
-        return self._line("DELETED", Entry(last.name, revision, last.created, splice(unsplice(last), revision)), shape)
+        return Seen("DELETED", Entry(last.name, revision, last.created, splice(unsplice(last), revision)))
 
     def _seen_before(self) -> Selected:
         if self._before is None:
@@ -64,12 +72,29 @@ class Change:
             self._after = self.served.index.look(self.event.entry)
         return self._after
 
-    def _line(self, type: EventType, entry: Entry, shape: Shape) -> bytes:
-        key = (type, shape)
+    def line(self, seen: Seen, shape: Shape) -> bytes:
+        """What is seen, as text."""
+        key = (seen.type, shape)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = event_line(self.served, type, entry, shape)
+            line = self._lines[key] = event_line(self.served, seen.type, seen.entry, shape)
         return line
+
+    def notice(self, seen: Seen) -> Notice:
+        """What is seen, for a reader in this process."""
+        notice = self._notices.get(seen.type)
+        if notice is None:
+            notice = self._notices[seen.type] = Notice(seen.type, self.served.raw(seen.entry))
+        return notice
+
+
+def as_chunk(seen: Sequence[tuple[Change, Seen]], shape: Shape) -> Chunk:
+    """Several events for all watchers that see them. Nobody in this process wants tables."""
+
+    def render() -> bytes:
+        return b"".join([change.line(each, shape) for change, each in seen])
+
+    return Chunk(render, () if shape.form == "table" else [change.notice(each) for change, each in seen])
 
 
 def event_line(served: Served, type: str, entry: Entry, shape: Shape, *, definitions: bool = False) -> bytes:
@@ -84,14 +109,38 @@ def event_line(served: Served, type: str, entry: Entry, shape: Shape, *, definit
     return b'{"type":"%b","object":%b}\n' % (type.encode(), raw)
 
 
-def initial_lines(served: Served, entries: Iterable[Entry], shape: Shape) -> list[bytes]:
-    """The present as additions."""
-    if shape.form == "object" and served.view is None:
-        return [b'{"type":"ADDED","object":%b}\n' % entry.raw for entry in entries]
-    return [event_line(served, "ADDED", entry, shape, definitions=index == 0) for index, entry in enumerate(entries)]
+def initial_state(served: Served, entries: Sequence[Entry], shape: Shape, bookmark: bytes | None) -> Chunk:
+    """The present as additions, and the bookmark that ends it if one is wanted."""
+
+    def render() -> bytes:
+        if shape.form == "object" and served.view is None:
+            lines = [b'{"type":"ADDED","object":%b}\n' % entry.raw for entry in entries]
+        else:
+            lines = [
+                event_line(served, "ADDED", entry, shape, definitions=index == 0) for index, entry in enumerate(entries)
+            ]
+        if bookmark is not None:
+            lines.append(_bookmark_line(bookmark))
+        return b"".join(lines)
+
+    if shape.form == "table":
+        return Chunk(render())
+    notices = [Notice("ADDED", served.raw(entry)) for entry in entries]
+    if bookmark is not None:
+        notices.append(Notice("BOOKMARK", bookmark))
+    return Chunk(render, notices)
 
 
-def bookmark_line(
+def as_bookmark(bookmark: bytes) -> Chunk:
+    """A bookmark for many watchers."""
+    return Chunk(_bookmark_line(bookmark))
+
+
+def _bookmark_line(bookmark: bytes) -> bytes:
+    return b'{"type":"BOOKMARK","object":%b}\n' % bookmark
+
+
+def bookmark_object(
     served: Served, revision: int, shape: Shape, *, initial_end: bool = False, definitions: bool = False
 ) -> bytes:
     """Nothing older than `revision` is still to come. In a table it is a row without texts."""
@@ -109,7 +158,7 @@ def bookmark_line(
         printer = served.printer
         rows = [printer.empty_row(line)]
         line = printer.table(b'{"resourceVersion":"%d"}' % revision, rows, definitions=definitions)
-    return b'{"type":"BOOKMARK","object":%b}\n' % line
+    return line
 
 
 def error_line(status: bytes) -> bytes:

@@ -21,7 +21,15 @@ from tarmac.http.messages import Chunk, Stream
 from tarmac.server.printing.negotiation import Shape
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served
-from tarmac.server.storage.watchevents import Change, bookmark_line, error_line, event_line
+from tarmac.server.storage.watchevents import (
+    Change,
+    Seen,
+    as_bookmark,
+    as_chunk,
+    bookmark_object,
+    error_line,
+    event_line,
+)
 from tarmac.store.interface import Event, Store
 
 _BEAT = 0.25
@@ -61,18 +69,18 @@ class Watcher:
         self.backlog: list[Chunk] | None = None
         self.backlog_size = 0
 
-    def begin(self, data: bytes) -> bool:
+    def begin(self, chunk: Chunk) -> bool:
         """Send the initial state; events wait while the client takes a large one."""
-        if len(data) > _LARGE:
+        if chunk.size > _LARGE:
             self.backlog = []
-        return self.stream.write(data)
+        return self.stream.write_chunk(chunk)
 
     def send(self, chunk: Chunk) -> bool:
         """Send, or put behind what is still on its way."""
         if self.backlog is None:
             return self.stream.write_chunk(chunk)
         self.backlog.append(chunk)
-        self.backlog_size += len(chunk.data)
+        self.backlog_size += chunk.size
         return self.backlog_size <= _BACKLOG
 
     def catch_up(self) -> bool:
@@ -106,13 +114,11 @@ class Group:
         anywhere = self.served.resource.namespaced and not self.prefix
         return f"{'/' if anywhere else self.prefix}{self.selection.name}"
 
-    def line(self, change: Change) -> bytes:
-        """What its watchers see of a change; empty for nothing."""
+    def sees(self, change: Change) -> Seen | None:
+        """What its watchers see of a change, if anything."""
         if self.prefix and not change.event.entry.name.startswith(self.prefix):
-            return b""
-        if self.selection.everything:
-            return change.line(self.shape)
-        return change.selected_line(self.selection, self.shape)
+            return None
+        return change.seen if self.selection.everything else change.selected(self.selection)
 
     def titled_line(self, change: Change) -> bytes:
         """A table's event with the column definitions, which every watcher gets once."""
@@ -233,10 +239,10 @@ class Hub:
                     self._write(bucket, group, [Change(group.served, event)])
 
     def _write(self, bucket: str, group: Group, changes: Sequence[Change]) -> None:
-        seen = [(change, line) for change in changes if (line := group.line(change))]
+        seen = [(change, each) for change in changes if (each := group.sees(change))]
         if not seen:
             return
-        chunk = Chunk(b"".join([line for _, line in seen]))
+        chunk = as_chunk(seen, group.shape)
         for watcher in tuple(group.watchers):
             if not watcher.titled or watcher.skip_to >= seen[0][0].event.entry.revision:
                 self._write_own(group, watcher, seen)
@@ -244,16 +250,17 @@ class Hub:
                 watcher.stream.close()
         self.sent[bucket] = self.sent.get(bucket, 0) + len(seen) * len(group.watchers)
 
-    def _write_own(self, group: Group, watcher: Watcher, seen: Sequence[tuple[Change, bytes]]) -> None:
+    def _write_own(self, group: Group, watcher: Watcher, seen: Sequence[tuple[Change, Seen]]) -> None:
         """For the few who may not see all of a batch, or need the titles of their table first."""
-        own = [(change, line) for change, line in seen if change.event.entry.revision > watcher.skip_to]
+        own = [(change, each) for change, each in seen if change.event.entry.revision > watcher.skip_to]
         if not own:
             return
-        lines = [line for _, line in own]
+        chunk = as_chunk(own, group.shape)
         if not watcher.titled:
-            lines[0] = group.titled_line(own[0][0])
+            rest = as_chunk(own[1:], group.shape)
+            chunk = Chunk(group.titled_line(own[0][0]) + rest.data)
             watcher.titled = True
-        if not watcher.send(Chunk(b"".join(lines))):
+        if not watcher.send(chunk):
             watcher.stream.close()
 
     def _lost(self, scope: _Scope) -> None:
@@ -284,7 +291,7 @@ class Hub:
         for watcher in tuple(group.watchers):
             if watcher.bookmarks and now >= watcher.next_bookmark:
                 if bookmark is None:
-                    bookmark = Chunk(bookmark_line(group.served, self._store.revision, group.shape))
+                    bookmark = as_bookmark(bookmark_object(group.served, self._store.revision, group.shape))
                 watcher.next_bookmark = _next_bookmark(watcher, now)
                 watcher.send(bookmark)
             if now >= watcher.deadline:

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from tarmac.api.status import ApiError, Gone, NotAcceptable
 from tarmac.base.randomness import Randomness
-from tarmac.http.messages import Request, Stream, StreamResponse
+from tarmac.http.messages import Chunk, Request, Stream, StreamResponse
 from tarmac.server.printing.negotiation import Shape, shape_of
 from tarmac.server.storage.listing import find, too_large
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served
-from tarmac.server.storage.watchevents import Change, bookmark_line, error_line, event_line, initial_lines
+from tarmac.server.storage.watchevents import Change, as_chunk, bookmark_object, error_line, event_line, initial_state
 from tarmac.server.storage.watchgroups import Group, Hub, Watcher
 from tarmac.store.interface import Compacted, Event, FutureRevision
 
@@ -117,7 +117,7 @@ def _answer(query: Query, hub: Hub, events: Sequence[Event] = ()) -> StreamRespo
 
 def _start(query: Query, hub: Hub, events: Sequence[Event], stream: Stream) -> Callable[[], None]:
     try:
-        lines = _first_lines(query, events)
+        first = _first(query, events)
     except ApiError as error:
         return _refuse(error, stream)
     group = Group(query.served, query.prefix, query.selection, query.shape)
@@ -127,9 +127,9 @@ def _start(query: Query, hub: Hub, events: Sequence[Event], stream: Stream) -> C
         skip_to=max(query.revision, query.served.store.revision),
         lifetime=_lifetime(options, query.served.services.randomness),
         bookmarks=options.allow_bookmarks,
-        titled=query.shape.form != "table" or bool(lines),
+        titled=query.shape.form != "table" or first is not None,
     )
-    if lines and not watcher.begin(b"".join(lines)):
+    if first is not None and not watcher.begin(first):
         return lambda: None
     return hub.join(group, watcher)
 
@@ -140,33 +140,41 @@ def _lifetime(options: ListOptions, randomness: Randomness) -> float:
     return randomness.uniform(_SHORTEST, _LONGEST)
 
 
-def _first_lines(query: Query, events: Sequence[Event]) -> list[bytes]:
+def _first(query: Query, events: Sequence[Event]) -> Chunk | None:
     """What the client gets before anything new happens."""
     served, store = query.served, query.served.store
     if query.starts_with_state:
         if query.revision > store.revision:
             raise too_large(query.revision, store.revision)
         found = find(served, query.prefix, query.selection, _EVERYTHING_NOW)
-        lines = initial_lines(served, found.entries, query.shape)
+        bookmark: bytes | None = None
         if query.options.send_initial_events and query.options.allow_bookmarks:
-            bookmark = bookmark_line(served, store.revision, query.shape, initial_end=True, definitions=not lines)
-            lines.append(bookmark)
-        return lines
+            titled = not found.entries
+            bookmark = bookmark_object(served, store.revision, query.shape, initial_end=True, definitions=titled)
+        if not found.entries and bookmark is None:
+            return None
+        return initial_state(served, found.entries, query.shape, bookmark)
     if query.starts_now:
-        return []
+        return None
     try:
         events = [*events, *store.since(served.bucket, query.revision, query.prefix)]
     except FutureRevision:
-        return []
+        return None
     except Compacted as error:
         raise Gone(f"too old resource version: {query.revision} ({error.oldest - 1})") from None
-    return _event_lines(query, events)
+    return _repeated(query, events)
 
 
-def _event_lines(query: Query, events: Sequence[Event]) -> list[bytes]:
-    group = Group(query.served, query.prefix, query.selection, query.shape)
-    lines = [line for event in events if (line := group.line(Change(query.served, event)))]
-    if lines and query.shape.form == "table":
-        first = next(event for event in events if group.line(Change(query.served, event)))
-        lines[0] = event_line(query.served, first.type, first.entry, query.shape, definitions=True)
-    return lines
+def _repeated(query: Query, events: Sequence[Event]) -> Chunk | None:
+    """What the watchers of a group have seen meanwhile."""
+    served, shape = query.served, query.shape
+    group = Group(served, query.prefix, query.selection, shape)
+    changes = [Change(served, event) for event in events]
+    seen = [(change, each) for change in changes if (each := group.sees(change))]
+    if not seen:
+        return None
+    if shape.form != "table":
+        return as_chunk(seen, shape)
+    first = seen[0][0].event
+    titled = event_line(served, first.type, first.entry, shape, definitions=True)
+    return Chunk(titled + as_chunk(seen[1:], shape).data)

@@ -9,13 +9,13 @@ it still tries has any effect, which is how a crash differs from a cancelled tas
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from math import inf, log
 
 from tarmac.api.status import conflict
 from tarmac.client.errors import Disconnected, RequestTimeout
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
+from tarmac.client.transport import NO_HEADERS, Chunks, Reply, StreamReply, Transport
 from tarmac.sim.faults.luck import CONFLICT, LOST_ANSWER, LOST_REQUEST, SLOW_WRITE, WATCH_DROP, Luck
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -26,7 +26,6 @@ class Link:
     """One process's way to the server."""
 
     def __init__(self, inner: Transport, luck: Luck) -> None:
-        self.shared = inner.shared
         self.requests = 0
         self._inner = inner
         self._luck = luck
@@ -116,7 +115,7 @@ class Link:
     async def close(self) -> None:
         """Nothing is held open."""
 
-    async def _until_it_breaks(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _until_it_breaks(self, chunks: Chunks) -> Chunks:
         self._streams += 1
         number, end = self._streams, self._lifetime()
         while True:
