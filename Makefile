@@ -10,12 +10,20 @@ PYTEST := $(PY) -m pytest
 BUILT = `$(PY) -m tools.gobuild $(1)`
 PEER_PATHS = $(if $(filter 1,$(PEERS)),PEERS=1 TARMAC_PEER_APISERVER=$(call BUILT,kube-apiserver) TARMAC_PEER_ETCD=$(call BUILT,etcd) TARMAC_PEER_KUBECTL=$(call BUILT,kubectl),)
 
-.PHONY: setup run test test-tools check bench soak lock format
+# Real containers need root; without it everything else works, and `run` simulates.
+AS_ROOT := $(filter 0,$(shell id -u))
+
+.PHONY: setup node-parts run test test-tools check bench soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
 
-run: setup ## the control plane in the foreground; flags go into ARGS
+node-parts: setup ## what real nodes are made of: containerd, runc, gVisor (built once), images
+ifneq ($(AS_ROOT),)
+	@$(PY) -m tools.node_parts >/dev/null
+endif
+
+run: setup node-parts ## everything in the foreground; flags go into ARGS
 	@.venv/bin/tarmac up $(ARGS)
 
 check: setup ## formatting, lint, strict types, import direction, house rules
@@ -25,7 +33,7 @@ check: setup ## formatting, lint, strict types, import direction, house rules
 	.venv/bin/lint-imports
 	$(PY) -m tools.house_rules
 
-test-tools: setup
+test-tools: setup node-parts
 	@$(PY) -m tools.fetch_etcd >/dev/null
 	@$(PY) -m tools.fetch_prometheus >/dev/null
 	@$(PY) -m tools.kubectl >/dev/null

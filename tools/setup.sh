@@ -17,6 +17,11 @@ need_packages() {
     $python -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
     [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
     command -v dpkg-deb >/dev/null || missing="$missing dpkg"
+    if [ "$(id -u)" = 0 ]; then # what real nodes need: rules for networks, disks for instances
+        command -v nft >/dev/null || missing="$missing nftables"
+        command -v mkfs.ext4 >/dev/null || missing="$missing e2fsprogs"
+        command -v nsenter >/dev/null || missing="$missing util-linux"
+    fi
     [ -z "$missing" ] && return 0
     if [ "$(id -u)" != 0 ]; then
         echo "tarmac: these packages are missing:$missing. Install them (as root: apt-get install$missing) and run this again." >&2
