@@ -37,9 +37,9 @@ class Bench:
     real: bool
     sources: FakeSources = field(default_factory=FakeSources)
     clock: QuickClock = field(default_factory=QuickClock)
-    facts: NodeFacts = NodeFacts("here", {"kubernetes.io/hostname": "here"}, {"memory": "1Gi", "cpu": "2"})
 
     def __post_init__(self) -> None:
+        self.facts = NodeFacts("here", {"kubernetes.io/hostname": "here"}, {"memory": "1Gi", "cpu": "2"})
         self.layout = Layout(self.root)
         self.restart()
 

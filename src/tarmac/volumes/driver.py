@@ -99,8 +99,7 @@ class PodVolumes:
         async with self._disks.hold(name), self._disks.hold(ATTACHING):
             if await in_thread(self._medium.disk_in_use, name):
                 raise Waiting(name, f"disk {name} is in use", "VolumeInUse")
-            with suppress(FileNotFoundError):
-                await in_thread(os.unlink, self._layout.disk(name))
+            await in_thread(self._medium.remove_disk, name)
 
     async def purge(self) -> None:
         """Every mount and device."""

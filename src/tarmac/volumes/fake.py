@@ -121,6 +121,10 @@ class FolderMedium:
         links = (*paths, *self._layout.device_links())
         return any(os.path.islink(path) and os.readlink(path).startswith(disk) for path in links)
 
+    def remove_disk(self, name: str) -> None:
+        """The folder."""
+        shutil.rmtree(self._layout.disk(name), ignore_errors=True)
+
     def detach_unused(self, linked: Collection[str]) -> None:
         """There is nothing to let go of."""
 

@@ -56,6 +56,10 @@ class Medium(Protocol):
         """Whether a disk is mounted or attached."""
         ...
 
+    def remove_disk(self, name: str) -> None:
+        """Remove a disk that is not in use; nothing when it is not there."""
+        ...
+
     def detach_unused(self, linked: Collection[str]) -> None:
         """Let go of devices that have neither a mount nor one of these links."""
         ...

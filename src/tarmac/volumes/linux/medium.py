@@ -72,6 +72,11 @@ class LinuxMedium:
         """Whether a disk has a loop device."""
         return self._disks.in_use(name)
 
+    def remove_disk(self, name: str) -> None:
+        """The image file."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._layout.disk(name))
+
     def detach_unused(self, linked: Collection[str]) -> None:
         """Clear loop devices."""
         self._disks.detach_unused(set(linked))

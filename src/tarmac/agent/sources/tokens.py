@@ -1,0 +1,80 @@
+"""Service-account tokens of pods: asked for once, kept in memory, and renewed well before they end.
+
+A token is renewed after four fifths of its life or a day, whichever is first, a little earlier or later so that a
+node's pods do not all ask at once. While the server is away, the old one is given out until its end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError
+from tarmac.base.clock import parse_rfc3339
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.targets import SERVICE_ACCOUNTS
+from tarmac.volumes.interface import SourceUnavailable
+
+LONGEST_USE = 24 * 3600.0
+PART_OF_LIFE = 0.8
+MOST_JITTER = 10.0
+
+_log = log("tokens")
+
+
+class _Key(NamedTuple):
+    pod_uid: str
+    account: str
+    audience: str
+    seconds: int
+
+
+class _Token(NamedTuple):
+    text: str
+    ends: float
+    renew_at: float
+
+
+class Tokens:
+    """Tokens by pod and audience."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._tokens: dict[_Key, _Token] = {}
+
+    async def get(self, pod: JsonObject, audience: str, seconds: int) -> tuple[str, float]:
+        """A token that is good for a while, and its end. Raises SourceUnavailable."""
+        account = pod["spec"].get("serviceAccountName") or "default"
+        key = _Key(pod["metadata"]["uid"], account, audience, seconds)
+        kept, now = self._tokens.get(key), self._client.clock.now()
+        if kept is None or now >= kept.renew_at:
+            try:
+                kept = self._tokens[key] = await self._request(pod, key)
+            except (ApiError, ClientError) as error:
+                if kept is None or now >= kept.ends:
+                    raise SourceUnavailable(f"failed to fetch token: {error}") from error
+                _log.warning("a token could not be renewed yet", pod=pod["metadata"]["name"], error=str(error))
+        return kept.text, kept.ends
+
+    def forget(self, pod_uid: str) -> None:
+        """The pod is gone."""
+        for key in [key for key in self._tokens if key.pod_uid == pod_uid]:
+            del self._tokens[key]
+
+    async def _request(self, pod: JsonObject, key: _Key) -> _Token:
+        metadata = pod["metadata"]
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+        spec: JsonObject = {"expirationSeconds": key.seconds, "boundObjectRef": bound}
+        if key.audience:
+            spec["audiences"] = [key.audience]
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        accounts = self._client.resource(SERVICE_ACCOUNTS)
+        answer = await accounts.create(request, namespace=metadata["namespace"], name=key.account, subresource="token")
+        ends = parse_rfc3339(answer["status"]["expirationTimestamp"])
+        # The server may grant another life than was asked for.
+        life = float((answer.get("spec") or {}).get("expirationSeconds") or key.seconds)
+        jitter = self._client.randomness.uniform(0, min(MOST_JITTER, life / 20))
+        renew_at = ends - life + min(life * PART_OF_LIFE, LONGEST_USE) - jitter
+        return _Token(answer["status"]["token"], ends, renew_at)

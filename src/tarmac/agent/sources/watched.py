@@ -1,0 +1,141 @@
+"""ConfigMaps and Secrets, each watched by name while a pod of this node refers to it.
+
+A node may not list what it does not use, so there is one watch per object and not one per resource. An object outlives
+its last pod by a little, as the next pod is often of the same sort. One that says it is immutable is not watched any
+more once it is known. Values live in memory only, and stay when the server goes away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from tarmac.agent.sources.references import Reference, references
+from tarmac.api.schema import JsonObject
+from tarmac.client.client import Client
+from tarmac.client.reflector import Reflector
+from tarmac.client.watch import Change
+
+LINGER = 60.0
+
+
+class _Immutable(msgspec.Struct):
+    immutable: bool = False
+
+
+_flags = msgspec.json.Decoder(_Immutable).decode
+
+
+class Watched:
+    """One object, and the pods that refer to it."""
+
+    def __init__(self, client: Client, reference: Reference, tell: Callable[[Watched], None]) -> None:
+        self.users: set[str] = set()
+        self.unused_since: float | None = None
+        self.raw: bytes | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._tell = tell
+        self._name = reference.name
+        selector = f"metadata.name={reference.name}"
+        self._reflector = Reflector(client, reference.target, self, namespace=reference.namespace, fields=selector)
+
+    @property
+    def known(self) -> asyncio.Event:
+        """Set once it is known whether there is such an object."""
+        return self._reflector.synced
+
+    def replaced(self, state: Iterable[Change]) -> None:
+        """What a listing shows, which is this object or none."""
+        self._take(next((change.raw for change in state if change.metadata.name == self._name), None))
+
+    def changed(self, change: Change) -> None:
+        """What a watch shows."""
+        self._take(None if change.type == "DELETED" else change.raw)
+
+    def _take(self, raw: bytes | None) -> None:
+        changed, self.raw = raw != self.raw, raw
+        if changed:
+            self._tell(self)
+        if raw is not None and _flags(raw).immutable and self.task is not None:
+            asyncio.get_running_loop().call_soon(self.task.cancel)
+
+    async def run(self) -> None:
+        """Follow it until cancelled."""
+        await self._reflector.run()
+
+
+class WatchedObjects:
+    """All objects that the node's pods refer to. `changed` is called with the uid of a pod whose objects changed."""
+
+    def __init__(self, client: Client, changed: Callable[[str], None]) -> None:
+        self._client = client
+        self._changed = changed
+        self._objects: dict[Reference, Watched] = {}
+        self._pods: dict[str, set[Reference]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def follow(self, pod: JsonObject) -> None:
+        """Watch what a pod refers to now, and no longer what it referred to before."""
+        uid, wanted = pod["metadata"]["uid"], references(pod)
+        before = self._pods.get(uid, set())
+        if wanted == before:
+            return
+        self._pods[uid] = wanted
+        for reference in wanted - before:
+            self._use(reference, uid)
+        for reference in before - wanted:
+            self._leave(reference, uid)
+
+    def unfollow(self, uid: str) -> None:
+        """The pod is gone."""
+        for reference in self._pods.pop(uid, ()):
+            self._leave(reference, uid)
+
+    def get(self, reference: Reference) -> Watched | None:
+        """The object as it is watched, if it is."""
+        return self._objects.get(reference)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for watched in self._objects.values():
+                watched.task = group.create_task(watched.run())
+            try:
+                while True:
+                    await self._client.clock.sleep(LINGER)
+                    self._drop_unused()
+            finally:
+                self._group = None
+
+    def _use(self, reference: Reference, uid: str) -> None:
+        watched = self._objects.get(reference)
+        if watched is None:
+            watched = self._objects[reference] = Watched(self._client, reference, self._tell)
+            if self._group is not None:
+                watched.task = self._group.create_task(watched.run())
+        watched.users.add(uid)
+        watched.unused_since = None
+
+    def _leave(self, reference: Reference, uid: str) -> None:
+        watched = self._objects[reference]
+        watched.users.discard(uid)
+        if not watched.users:
+            watched.unused_since = self._client.clock.monotonic()
+
+    def _drop_unused(self) -> None:
+        now = self._client.clock.monotonic()
+        for reference, watched in list(self._objects.items()):
+            if watched.unused_since is not None and now - watched.unused_since >= LINGER:
+                del self._objects[reference]
+                if watched.task is not None:
+                    watched.task.cancel()
+
+    def _tell(self, watched: Watched) -> None:
+        for uid in watched.users:
+            self._changed(uid)
