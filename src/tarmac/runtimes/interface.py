@@ -11,7 +11,7 @@ lost connection it starts with `None`, which means "look at everything".
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -333,7 +333,7 @@ class Runtime(Protocol):
         """The mount point images are under, the bytes and the inodes they take."""
         ...
 
-    def events(self) -> AsyncIterator[Event | None]:
+    def events(self) -> AsyncGenerator[Event | None]:
         """Changes as they come, for ever; None: look at everything."""
         ...
 

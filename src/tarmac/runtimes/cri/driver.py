@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TypeVar
 
 from tarmac.base.clock import Clock, SystemClock
@@ -238,7 +238,7 @@ class CriRuntime:
 
     # ---- changes
 
-    def events(self) -> AsyncIterator[Event | None]:
+    def events(self) -> AsyncGenerator[Event | None]:
         """Changes as they come, for ever; None: look at everything. One listener at a time (containerd 1.7)."""
         return ChangeFeed(self._channel, self._states, self._clock).changes()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from tarmac.base.clock import Clock
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
@@ -35,7 +35,7 @@ class ChangeFeed:
         self._pending: dict[str | None, None] = {None: None}  # at first: look at everything
         self._wake = asyncio.Event()
 
-    async def changes(self) -> AsyncIterator[Event | None]:
+    async def changes(self) -> AsyncGenerator[Event | None]:
         """For ever."""
         tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look_now_and_then())]
         for task in tasks:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
 from tarmac.base.clock import Clock, SystemClock
@@ -328,7 +328,7 @@ class FakeRuntime:
 
     # ---- changes
 
-    async def events(self) -> AsyncIterator[Event | None]:
+    async def events(self) -> AsyncGenerator[Event | None]:
         """Changes as they come."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         queue.put_nowait(None)

@@ -1,0 +1,1 @@
+"""The contract that every runtime keeps, and what only real ones can show."""

@@ -1,0 +1,157 @@
+"""What the contract suite runs on: a runtime, and ways to say what a container should do that each of them understands.
+
+The imaginary runtime is told by a script, a real one by a shell command. Sandboxes that a test made are removed after
+it, by their ids.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tarmac.runtimes.fake import FakeRuntime, Program
+from tarmac.runtimes.interface import Container, ContainerConfig, ExecResult, PodIdentity, Runtime, SandboxConfig
+from tests.support.containerd import BUSYBOX, ContainerdNode, no_network
+
+_WAITS = "trap 'exit 7' TERM; sleep 3600 & wait"
+
+
+class Machine:
+    """A runtime under test."""
+
+    runtime: Runtime
+    handler: str
+    real: bool
+
+    def __init__(self) -> None:
+        self._sandboxes: list[str] = []
+
+    def sandbox(self, **more: Any) -> SandboxConfig:
+        """A pod of its own, without a network unless asked for."""
+        raise NotImplementedError
+
+    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+        """A container that behaves as the program says; the shell command does the same."""
+        raise NotImplementedError
+
+    def waits(self, name: str = "main") -> ContainerConfig:
+        """Until it is asked to end; then it ends with 7."""
+        return self.behaves(name, Program(code_on_term=7, exec=_echo, output=("hello",)), f"echo hello; {_WAITS}")
+
+    def deaf(self) -> ContainerConfig:
+        """Does not listen to TERM."""
+        return self.behaves("deaf", Program(code_on_term=None), "trap '' TERM; while :; do sleep 1; done")
+
+    def exits(self, code: int) -> ContainerConfig:
+        """At once."""
+        return self.behaves("short", Program(runs_for=0, exit_code=code), f"exit {code}")
+
+    def cannot_start(self) -> ContainerConfig:
+        """There is no such program in the image."""
+        return replace(
+            self.behaves("absent", Program(refusal="exec: no such file or directory"), ""),
+            command=("/no/such/program",),
+        )
+
+    def slow_exec(self) -> ContainerConfig:
+        """Commands run in it take ten seconds."""
+        return self.behaves("slow", Program(exec_takes=10), _WAITS)
+
+    async def make(self, config: SandboxConfig) -> str:
+        """A sandbox that is removed after the test."""
+        sandbox_id = await self.runtime.run_sandbox(config, self.handler)
+        self._sandboxes.append(sandbox_id)
+        return sandbox_id
+
+    async def run(self, config: ContainerConfig, **sandbox: Any) -> Running:
+        """A container in a sandbox of its own, started."""
+        pod = self.sandbox(**sandbox)
+        sandbox_id = await self.make(pod)
+        container_id = await self.runtime.create_container(sandbox_id, config, pod)
+        await self.runtime.start_container(container_id)
+        return Running(self.runtime, pod, sandbox_id, container_id)
+
+    async def clean(self) -> None:
+        """Remove what the test made."""
+        for sandbox_id in self._sandboxes:
+            await self.runtime.stop_sandbox(sandbox_id)
+            await self.runtime.remove_sandbox(sandbox_id)
+        await self.runtime.close()
+
+
+@dataclass
+class Running:
+    """A container that was started, and the sandbox around it."""
+
+    runtime: Runtime
+    pod: SandboxConfig
+    sandbox_id: str
+    id: str
+
+    async def now(self) -> Container:
+        """As it is now."""
+        return await self.runtime.container(self.id)
+
+    async def says(self, *command: str) -> str:
+        """What a command run inside prints; it must succeed."""
+        result = await self.runtime.exec(self.id, command, 20)
+        assert result.exit_code == 0, result
+        return result.stdout.decode().strip()
+
+
+class FakeMachine(Machine):
+    """In memory."""
+
+    handler = "runc"
+    real = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self.fake = FakeRuntime()
+        self.fake.add_image(BUSYBOX)
+        self.runtime = self.fake
+
+    def sandbox(self, **more: Any) -> SandboxConfig:
+        uid = str(uuid.uuid4())
+        (self._folder / uid).mkdir()
+        pod = PodIdentity("default", f"pod-{uid[:8]}", uid)
+        settings: dict[str, Any] = {"hostname": pod.name, "cgroup_parent": f"/{uid}"}
+        settings["log_directory"] = str(self._folder / uid)
+        return SandboxConfig(pod, **{**settings, **more})
+
+    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+        self.fake.programs[name] = program
+        return ContainerConfig(name, 0, BUSYBOX, BUSYBOX, command=("sh", "-c", command), log_path=f"{name}.log")
+
+
+class RealMachine(Machine):
+    """containerd with one of its handlers."""
+
+    real = True
+
+    def __init__(self, node: ContainerdNode, handler: str) -> None:
+        from tarmac.runtimes.cri import CriRuntime
+
+        super().__init__()
+        self.node = node
+        self.handler = handler
+        self.runtime = CriRuntime(node.endpoint)
+
+    def sandbox(self, **more: Any) -> SandboxConfig:
+        settings: dict[str, Any] = {"security": no_network(), **more}
+        return self.node.sandbox(**settings)
+
+    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+        return self.node.container(name, "sh", "-c", command, security=no_network())
+
+
+def _echo(command: Any) -> ExecResult:
+    """The imaginary shell: `sh -c 'echo WORD; echo WORD >&2; exit CODE'` is all that it knows."""
+    words = " ".join(command).replace(";", " ").split()
+    said = [word for before, word in itertools.pairwise(words) if before == "echo"]
+    code = int(words[-1]) if "exit" in words else 0
+    return ExecResult(f"{said[0]}\n".encode(), f"{said[1]}\n".encode() if len(said) > 1 else b"", code)
