@@ -109,6 +109,8 @@ class TarmacProcess:
     def __exit__(self, *_: object) -> None:
         if self.running():
             self.kill()
+        elif self._process is not None:
+            self._reap()
 
 
 def temporary_server(*flags: str) -> TarmacProcess:

@@ -27,6 +27,11 @@ class Layout:
         return self.data_dir / "controllers.kubeconfig"
 
     @property
+    def lock(self) -> Path:
+        """Held by `tarmac up`."""
+        return self.data_dir / "up.lock"
+
+    @property
     def audit_log(self) -> Path:
         """Who did what."""
         return self.data_dir / "audit.log"
@@ -34,13 +39,19 @@ class Layout:
 
 def make_layout(options: argparse.Namespace) -> Layout:
     """The layout that the flags ask for; the directory exists afterwards. Raises OSError."""
+    layout = layout_of(options)
+    layout.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return layout
+
+
+def layout_of(options: argparse.Namespace) -> Layout:
+    """The layout that the flags ask for, whether it is there or not."""
     data_dir: Path = options.data_dir.expanduser().absolute()
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     pki: Path | None = getattr(options, "pki_dir", None)
     key: Path | None = getattr(options, "encryption_key_file", None)
     return Layout(
         data_dir,
         (pki or data_dir / "pki").absolute(),
         (key or data_dir / "secrets.key").absolute(),
-        options.store or f"sqlite://{data_dir / 'store.db'}",
+        getattr(options, "store", "") or f"sqlite://{data_dir / 'store.db'}",
     )

@@ -14,6 +14,7 @@ from tarmac.cli.options import parser
 # command -> module with `main(options) -> exit code`
 ROOTS = {
     "up": "tarmac.apps.up",
+    "down": "tarmac.apps.down",
     "server": "tarmac.apps.server",
     "controllers": "tarmac.apps.controllers",
     "crds": "tarmac.apps.crds",

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
 
 import uvloop
 
@@ -29,15 +30,32 @@ Beside = Callable[[Running], AbstractAsyncContextManager[None]]
 """What else runs in the process while the control plane does; it is there before the ready line is printed."""
 
 
-def main(options: argparse.Namespace, beside: Beside = nullcontext) -> int:
+def _nothing(_running: Running) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a command adds to the server: something beside it, and further addresses of the machine to listen on."""
+
+    beside: Beside = _nothing
+    hosts: tuple[str, ...] = ()
+
+
+def _alone(_layout: Layout) -> Surroundings:
+    return Surroundings()
+
+
+def main(options: argparse.Namespace, surround: Callable[[Layout], Surroundings] = _alone) -> int:
     """Serve; the exit code is 0 after a signal, 1 when it could not start."""
     sys.setswitchinterval(_SWITCH_INTERVAL)
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     host, port = options.listen
     try:
         layout = make_layout(options)
-        address = Address(host, port, tuple(getattr(options, "tls_san", ())))
-        uvloop.run(run(layout, address, beside, Chosen(options.controllers, settings_of(options))))
+        surroundings = surround(layout)
+        address = Address(host, port, tuple(getattr(options, "tls_san", ())), surroundings.hosts)
+        uvloop.run(run(layout, address, surroundings.beside, Chosen(options.controllers, settings_of(options))))
     except (OSError, ValueError, StoreError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1

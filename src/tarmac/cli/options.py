@@ -36,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     _add_server_flags(up)
     _add_node_flags(up)
 
+    down = commands.add_parser("down", help="end what `up` runs on this machine and remove everything it made")
+    _add_data_dir(down)
+
     server = commands.add_parser("server", help="the API server and the controllers beside it")
     _add_server_flags(server)
     _add_sharing_flags(server)
@@ -50,11 +53,15 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _add_server_flags(command: argparse.ArgumentParser) -> None:
+def _add_data_dir(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--data-dir", type=Path, default=default_data_dir(), metavar="DIR",
         help="where state, keys, certificates and the kubeconfig live (default: %(default)s)",
     )  # fmt: skip
+
+
+def _add_server_flags(command: argparse.ArgumentParser) -> None:
+    _add_data_dir(command)
     command.add_argument(
         "--listen", type=listen_address, default=listen_address(DEFAULT_LISTEN), metavar="HOST:PORT",
         help=f"the address to serve HTTPS on; port 0 picks a free one (default: {DEFAULT_LISTEN})",
@@ -74,7 +81,7 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
         help=f"IATA codes of the cities to have, each with a Location (default: {','.join(DEFAULT_CITIES)})",
     )  # fmt: skip
     command.add_argument(
-        "--runtime", choices=("auto", "sim"), default="auto",
+        "--runtime", choices=("auto", "containerd", "sim"), default="auto",
         help="what runs instances; sim only pretends to, and needs no rights (default: the best there is)",
     )  # fmt: skip
     command.add_argument(

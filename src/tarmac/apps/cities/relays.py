@@ -1,0 +1,155 @@
+"""What the machine serves on its loopback, made reachable from a city at the same address and port.
+
+A resolver at 127.0.0.53 and a registry at 127.0.0.1 exist only in the machine's own namespace. For each of them a
+socket listens inside the city, and whoever calls there is connected with the real one outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from tarmac.apps.cities.places import City
+from tarmac.datapath.linux import namespaces
+
+_RESOLVERS = Path("/etc/resolv.conf")
+_DNS = 53
+_ANSWER_SECONDS = 10.0
+_MOST_QUESTIONS = 512
+_PIECE = 1 << 16
+
+
+class Service(NamedTuple):
+    """Something on the machine's loopback."""
+
+    address: str
+    port: int
+
+
+def local_resolvers(text: str) -> list[Service]:
+    """The nameservers of a resolv.conf that only this machine can reach."""
+    named = re.findall(r"^\s*nameserver\s+(\S+)", text, re.MULTILINE)
+    return [Service(address, _DNS) for address in named if _is_loopback(address)]
+
+
+def local_registries(texts: Iterable[str]) -> list[Service]:
+    """The registries in containerd's hosts.toml files that only this machine can reach."""
+    urls = [urlsplit(url) for text in texts for url in re.findall(r'\[host\."([^"]+)"', text)]
+    default = {"http": 80, "https": 443}
+    found = [Service(url.hostname or "", url.port or default.get(url.scheme, 443)) for url in urls]
+    return [service for service in dict.fromkeys(found) if _is_loopback(service.address)]
+
+
+@asynccontextmanager
+async def relays(city: City, certs: Path) -> AsyncGenerator[None]:
+    """Relay for as long as the block lasts."""
+    resolvers = local_resolvers(_RESOLVERS.read_text()) if _RESOLVERS.exists() else []
+    registries = local_registries(file.read_text() for file in sorted(certs.glob("*/hosts.toml")))
+    async with AsyncExitStack() as stack:
+        for service in [*resolvers, *registries]:
+            listening = await asyncio.to_thread(_inside, city.host.namespace, service, socket.SOCK_STREAM)
+            server = await asyncio.start_server(_Joined(service), sock=listening)
+            stack.push_async_callback(_closed, server)
+        for service in resolvers:
+            asked = await asyncio.to_thread(_inside, city.host.namespace, service, socket.SOCK_DGRAM)
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_datagram_endpoint(lambda to=service: _Questions(to), sock=asked)
+            stack.callback(transport.close)
+        yield
+
+
+class _Joined:
+    """Connects each caller with the service and carries bytes both ways until both are done."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there, back = await asyncio.open_connection(*self._service)
+        except OSError:
+            writer.transport.abort()
+            return
+        try:
+            await asyncio.gather(_carry(reader, back), _carry(there, writer))
+        finally:
+            for end in (writer, back):
+                end.close()
+
+
+class _Questions(asyncio.DatagramProtocol):
+    """Asks the resolver outside with a socket for each question, so that answers find their askers."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._asking: set[asyncio.Task[None]] = set()
+        self._inside: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if isinstance(transport, asyncio.DatagramTransport):
+            self._inside = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for task in self._asking:
+            task.cancel()
+
+    def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
+        if len(self._asking) < _MOST_QUESTIONS:
+            task = asyncio.create_task(self._ask(data, addr))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    async def _ask(self, question: bytes, asker: tuple[str | Any, int]) -> None:
+        loop = asyncio.get_running_loop()
+        family = socket.AF_INET6 if ":" in self._service.address else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as outside, contextlib.suppress(OSError):
+            outside.setblocking(False)
+            outside.connect(self._service)
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await loop.sock_sendall(outside, question)
+                answer = await loop.sock_recv(outside, _PIECE)
+            if self._inside is not None and not self._inside.is_closing():
+                self._inside.sendto(answer, asker)
+
+
+async def _carry(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while piece := await source.read(_PIECE):
+            to.write(piece)
+            await to.drain()
+        if to.can_write_eof():
+            to.write_eof()
+
+
+async def _closed(server: asyncio.Server) -> None:
+    server.close()
+    await server.wait_closed()
+
+
+def _inside(namespace: Path, service: Service, kind: socket.SocketKind) -> socket.socket:
+    family = socket.AF_INET6 if ":" in service.address else socket.AF_INET
+    with namespaces.inside(namespace):
+        made = socket.socket(family, kind)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(tuple(service))
+    except OSError:
+        made.close()
+        raise
+    made.setblocking(False)
+    return made
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"

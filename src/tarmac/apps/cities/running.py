@@ -1,0 +1,77 @@
+"""Real cities beside a control plane: hosts, containerds and agents, brought up together and reported as they come.
+
+Leaving the block ends the agents and nothing else: containerds and what they run stay, for the next start to adopt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from tarmac.api.networking.cities import location_of, node_labels
+from tarmac.api.networking.names import API_VERSION
+from tarmac.api.status import NotFound
+from tarmac.apps.cities import agents
+from tarmac.apps.cities.places import City, oversubscription
+from tarmac.apps.cities.relays import relays
+from tarmac.apps.control_plane import STARTING, Running, local_transport
+from tarmac.apps.layout import Layout
+from tarmac.apps.tasks import ended
+from tarmac.client.client import Client
+from tarmac.client.targets import NODES, dynamic
+from tarmac.runtimes import containerd
+from tarmac.runtimes.parts import Parts
+from tarmac.server.security.pki import Pki, write_kubeconfig
+
+_LOCATIONS = dynamic(API_VERSION, "locations", "Location", namespaced=False)
+_FIELD_MANAGER = "tarmac-up"
+_PATIENCE = 90.0
+
+
+@asynccontextmanager
+async def real(
+    cities: Sequence[City], parts: Parts, layout: Layout, server: str, running: Running
+) -> AsyncGenerator[None]:
+    """The nodes are Ready when the block begins, or it was said why not. `server` is its address, as cities see it."""
+    client = Client(local_transport(running.server, STARTING))
+    pki, url = Pki(layout.pki, client.clock), f"https://{server}:{running.listener.port}"
+    promised = oversubscription()
+    if promised:
+        print(f"each city promises {promised} processors more than this machine has", file=sys.stderr)
+    async with AsyncExitStack() as stack:
+        for city in cities:
+            city.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_kubeconfig(city.kubeconfig, url, pki.ca_file.read_bytes(), pki.node(city.node), city.node)
+            await client.resource(_LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
+            await stack.enter_async_context(relays(city, city.containerd(parts).certs))
+        await asyncio.gather(*(containerd.start(city.containerd(parts)) for city in cities))
+        for city in cities:
+            labels = ",".join(f"{key}={value}" for key, value in node_labels(city.name, city.code).items())
+            arguments = agents.command(city, parts, promised, [f"--node-labels={labels}"])
+            await stack.enter_async_context(ended(asyncio.create_task(agents.keep_running(city, arguments))))
+        await asyncio.gather(*(_reported(client, city) for city in cities))
+        yield
+
+
+async def _reported(client: Client, city: City) -> None:
+    """Wait for the node, and say what became of it."""
+    deadline = client.clock.monotonic() + _PATIENCE
+    while trouble := await _trouble(client, city):
+        if client.clock.monotonic() > deadline:
+            print(f"{city.node} is not ready: {trouble}. Its log is {city.log}", file=sys.stderr)
+            return
+        await client.clock.sleep(0.2)
+    print(f"{city.node} is ready at {city.host.addresses[0]}", file=sys.stderr)
+
+
+async def _trouble(client: Client, city: City) -> str:
+    try:
+        node = await client.resource(NODES).get(city.node)
+    except NotFound:
+        return f"it has not registered (it says: {agents.last_words(city.log)})"
+    for condition in node["status"].get("conditions") or ():
+        if condition["type"] == "Ready":
+            return "" if condition["status"] == "True" else f"{condition['reason']}: {condition.get('message', '')}"
+    return "it has no status yet"

@@ -1,0 +1,78 @@
+"""`tarmac down`: ends what `tarmac up` runs in a data directory and removes everything it ever made, the data included.
+
+Exit code 0 when nothing is left, also when nothing was there; 1 with a list of what stayed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tarmac.apps.layout import Layout, layout_of
+from tarmac.apps.lock import holder
+
+_PATIENCE = 30.0
+_MADE = ("kubeconfig", "controllers.kubeconfig", "pki", "secrets.key", "cities", "up.lock", ".lock")
+_PATTERNS = ("store.db*", "audit.log*")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Stop, remove, look."""
+    layout = layout_of(options)
+    left = _stop(layout.lock)
+    if not left and os.geteuid() == 0:
+        left = asyncio.run(_remove_cities(layout.data_dir))
+    if not left:
+        left = _remove_files(layout)
+    for what in left:
+        print(f"tarmac: still there: {what}", file=sys.stderr)
+    return 1 if left else 0
+
+
+def _stop(lock: Path) -> list[str]:
+    """Ask a running `up` to stop, and insist."""
+    deadline = time.monotonic() + _PATIENCE
+    asked = False
+    while (pid := holder(lock)) is not None:
+        if time.monotonic() > deadline:
+            return [f"process {pid}, which does not end"]
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM if not asked else 0)
+        asked = True
+        time.sleep(0.05)
+    return []
+
+
+async def _remove_cities(data_dir: Path) -> list[str]:
+    from tarmac.apps.cities.removing import remains, remove_cities, underlay_of
+    from tarmac.runtimes.parts import PartMissing, find_parts
+
+    underlay = underlay_of(data_dir)
+    if not underlay.cities:
+        return []
+    try:
+        await remove_cities(data_dir, underlay, find_parts())
+    except (OSError, PartMissing, RuntimeError) as error:
+        return [f"{error}", *remains(data_dir, underlay)]
+    return remains(data_dir, underlay)
+
+
+def _remove_files(layout: Layout) -> list[str]:
+    """Only what `up` made: a directory that holds something else stays."""
+    directory = layout.data_dir
+    made = [directory / name for name in _MADE] + [path for each in _PATTERNS for path in directory.glob(each)]
+    for path in made:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        directory.rmdir()
+    return [str(path) for path in made if path.exists()]

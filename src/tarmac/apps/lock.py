@@ -1,0 +1,42 @@
+"""One `tarmac up` for each data directory: a locked file that names the process, and goes free when it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def held(path: Path) -> Generator[None]:
+    """Hold the lock while the block lasts. Raises OSError that names the holder."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise OSError(f"{path.parent} is in use by process {_named(lock)}; `tarmac down` stops it") from error
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(lock)
+
+
+def holder(path: Path) -> int | None:
+    """The process that holds the lock, if one does."""
+    with suppress(FileNotFoundError):
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return _named(lock)
+        finally:
+            os.close(lock)
+    return None
+
+
+def _named(lock: int) -> int:
+    return int(os.pread(lock, 32, 0) or b"0")
