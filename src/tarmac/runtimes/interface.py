@@ -63,6 +63,7 @@ class RuntimeStatus:
     handlers: tuple[Handler, ...]
     reason: str = ""
     message: str = ""
+    sandbox_image: str = ""  # what every sandbox is made from, if the runtime tells: never to be removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class LinuxSecurity:
     drop_capabilities: tuple[str, ...] = ()
     seccomp: Literal["RuntimeDefault", "Unconfined", "Localhost"] = "Unconfined"
     seccomp_path: str = ""
-    masked_paths: tuple[str, ...] = ()
+    masked_paths: tuple[str, ...] = ()  # exactly these: runtimes add none
     read_only_paths: tuple[str, ...] = ()
     host_network: bool = False
     host_pid: bool = False

@@ -13,7 +13,7 @@ from tarmac.runtimes.cri import decode, encode
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.channel import CriChannel, Message
 from tarmac.runtimes.cri.events import ChangeFeed, States
-from tarmac.runtimes.cri.handlers import handlers
+from tarmac.runtimes.cri.handlers import handlers, sandbox_image
 from tarmac.runtimes.interface import (
     Container,
     ContainerConfig,
@@ -70,6 +70,7 @@ class CriRuntime:
             handlers=handlers(reply),
             reason=failed.reason,
             message=failed.message,
+            sandbox_image=sandbox_image(reply),
         )
 
     # ---- sandboxes

@@ -32,6 +32,15 @@ def handlers(status: pb.StatusResponse) -> tuple[Handler, ...]:
     )
 
 
+def sandbox_image(status: pb.StatusResponse) -> str:
+    """What sandboxes are made from, as far as this runtime's configuration tells."""
+    try:
+        config: Any = msgspec.json.decode(status.info.get("config", ""))
+    except msgspec.DecodeError:
+        return ""
+    return str(config.get("sandboxImage", "")) if isinstance(config, Mapping) else ""
+
+
 def _shims(config: str) -> dict[str, str]:
     """The shim of each handler, as far as this runtime's configuration tells."""
     try:

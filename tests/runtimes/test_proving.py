@@ -1,0 +1,38 @@
+"""A handler with a kernel of its own is offered only after a sandbox ran with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tarmac.runtimes.fake import FakeRuntime
+from tarmac.runtimes.interface import Refused
+from tarmac.runtimes.proving import prove_handlers
+from tests.runtimes.machine import RealMachine
+
+
+@pytest.mark.root
+@pytest.mark.serial
+async def test_a_handler_that_works_is_kept_and_nothing_is_left_of_the_trial(own_kernel: RealMachine) -> None:
+    runtime = own_kernel.runtime
+    proof = await prove_handlers(runtime, str(own_kernel.node.folder), own_kernel.node.cgroup_root)
+    assert {handler.name: handler.own_kernel for handler in proof.status.handlers} == {"gvisor": True, "runc": False}
+    assert proof.failures == {}
+    assert await runtime.sandboxes("trial-gvisor") == []
+
+
+async def test_a_handler_that_fails_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    runtime = FakeRuntime()
+    runtime.trouble("run_sandbox", Refused("the platform is not supported"))
+    proof = await prove_handlers(runtime, str(tmp_path), "/tarmac")
+    assert [handler.name for handler in proof.status.handlers] == ["runc"]
+    assert proof.failures == {"gvisor": "the platform is not supported"}
+
+
+async def test_what_an_interrupted_trial_left_does_not_spoil_the_next(tmp_path: Path) -> None:
+    runtime = FakeRuntime()
+    runtime.trouble("remove_sandbox", Refused("busy"))
+    await prove_handlers(runtime, str(tmp_path), "/tarmac")
+    assert (await prove_handlers(runtime, str(tmp_path), "/tarmac")).failures == {}
+    assert await runtime.sandboxes() == []
