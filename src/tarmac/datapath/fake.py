@@ -10,7 +10,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Literal
 
@@ -50,8 +50,11 @@ class FakeDatapath:
         self._indexes = {key: of for key, of in self._indexes.items() if of != sandbox_id}
 
     async def apply(self, state: NodeNetworks) -> None:
-        """Remember the networks."""
-        self.state = state
+        """Remember the networks, and those that pods still use."""
+        used = {interface.network for interfaces in self.sandboxes.values() for interface in interfaces}
+        named = {network.name for network in state.networks}
+        kept = tuple(each for each in self.state.networks if each.name in used - named)
+        self.state = replace(state, networks=(*state.networks, *kept))
         for address in state.node_addresses:
             self._underlay.nodes[address] = self
 
@@ -110,10 +113,11 @@ class FakeDatapath:
 
     def reaches(self, sandbox_id: str, address: str, port: int, protocol: str = "TCP") -> str | None:
         """The sandbox that a connection from this one would come to, if any."""
-        for interface in self.sandboxes.get(sandbox_id, ()):
-            if _leads_to(interface, address):
-                return self._from(sandbox_id, interface, address, port, protocol)
-        return None
+        interfaces = self.sandboxes.get(sandbox_id, ())
+        best = max(interfaces, key=lambda each: _nearness(each, address), default=None)
+        if best is None or _nearness(best, address) < 0:
+            return None
+        return self._from(sandbox_id, best, address, port, protocol)
 
     def _from(
         self, sandbox_id: str, interface: AttachedInterface, address: str, port: int, protocol: str
@@ -172,9 +176,11 @@ def _own_address(interface: AttachedInterface, towards: str) -> str | None:
     return next((each for each in sorted(_addresses(interface)) if ip_address(each).version == version), None)
 
 
-def _leads_to(interface: AttachedInterface, address: str) -> bool:
+def _nearness(interface: AttachedInterface, address: str) -> int:
+    """The length of the longest prefix by which an interface leads to an address; -1 when it does not."""
     subnets = [str(ip_interface(each).network) for each in interface.addresses]
-    return any(_within(address, prefix) for prefix in (*subnets, *interface.routes))
+    prefixes = [prefix for prefix in (*subnets, *interface.routes) if _within(address, prefix)]
+    return max((ip_network(prefix).prefixlen for prefix in prefixes), default=-1)
 
 
 def _within(address: str, prefix: str) -> bool:

@@ -1,1 +1,7 @@
 """Networks of a Linux node, made with netlink, network namespaces and nftables."""
+
+from __future__ import annotations
+
+from tarmac.datapath.linux.datapath import LinuxDatapath
+
+__all__ = ["LinuxDatapath"]

@@ -111,6 +111,8 @@ class LinuxDatapath:
         finally:
             os.close(there)
         configure_pod(namespace, interfaces)
+        for position, interface in enumerate(interfaces):
+            self._router(router_name(interface.network)).settle(sandbox_id, position)
         return Attached(tuple(interfaces))
 
     def _detach(self, sandbox_id: str) -> None:

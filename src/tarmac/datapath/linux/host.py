@@ -96,6 +96,8 @@ class Host:
                 routing.route(Route("::/0", other.index, _GATEWAY_SIX)),
             ]
         )
+        links.settle(self._netlink, name)
+        links.settle(inside, UPLINK)
 
     def disconnect(self, router: str) -> None:
         """Remove the uplink of a router namespace."""

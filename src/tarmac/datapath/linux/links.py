@@ -92,6 +92,14 @@ def link(netlink: Netlink, name: str) -> Link | None:
     return None if found is None else _read(found)
 
 
+def settle(netlink: Netlink, name: str) -> None:
+    """Have the kernel see at once that both ends of a pair are up: by itself it may take a second before it sends.
+
+    Asking for a single link is what makes it look.
+    """
+    link(netlink, name)
+
+
 def links(netlink: Netlink) -> Iterator[Link]:
     """Every link of the socket's namespace."""
     for _, body in netlink.dump(_GETLINK, _INFO.pack(0, 0, 0, 0, 0)):

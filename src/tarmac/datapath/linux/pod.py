@@ -43,6 +43,7 @@ def configure_pod(namespace: str, interfaces: Sequence[AttachedInterface]) -> No
             if link is None:
                 raise OSError(f"interface {interface.name} has vanished from {namespace}")
             netlink.request(list(_settings(link.index, interface)))
+            links.settle(netlink, interface.name)
 
 
 def gateway_of(interface: AttachedInterface, version: int) -> str:

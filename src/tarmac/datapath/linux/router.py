@@ -113,12 +113,14 @@ class Router:
             ]
         )
 
-    def detach(self, sandbox_id: str) -> bool:
-        """Remove the links of a sandbox; whether it had any."""
+    def settle(self, sandbox_id: str, position: int) -> None:
+        """Begin to send on a link, once its other end is up."""
+        links.settle(self._netlink, end_name(sandbox_id, position))
+
+    def detach(self, sandbox_id: str) -> None:
+        """Remove the links of a sandbox."""
         mark = sandbox_mark(sandbox_id)
-        gone = [each for each in self.ends if each.end.link.startswith(mark)]
-        self.remove_ends(gone)
-        return bool(gone)
+        self.remove_ends([each for each in self.ends if each.end.link.startswith(mark)])
 
     def remove_ends(self, gone: Sequence[PodEnd]) -> None:
         """Remove links of pods, and forget the connections that went through them."""

@@ -34,7 +34,7 @@ def _packets(prefix: str, ends: Sequence[End]) -> Table:
         f'iifname "{prefix}*" iifname . ether saddr != @ends drop',
         f'iifname "{prefix}*" icmpv6 type {{ nd-router-advert, nd-redirect }} drop',
         f'iifname "{prefix}*" ip6 saddr :: icmpv6 type nd-neighbor-solicit accept',
-        "fib saddr . iif oif missing drop",
+        'iifname != "lo" fib saddr . iif oif missing drop',
     ]
     declared = declaration("set", "ends", "ifname . ether_addr", known)
     return Table("inet", NAME, declared + chain("check", rules, "filter hook prerouting priority -300"))

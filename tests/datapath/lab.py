@@ -1,0 +1,87 @@
+"""Machines and pods made of network namespaces, and sockets inside them. Everything has one random prefix and goes."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from tarmac.datapath.linux import namespaces
+
+T = TypeVar("T")
+
+PREFIX = "tarmac-test-datapath-"
+WIRE_MTU = 1600
+
+
+class Lab:
+    """Namespaces on one wire: a bridge in a namespace of its own, which every machine has a link to."""
+
+    def __init__(self) -> None:
+        self.folder = Path("/run") / f"{PREFIX}{secrets.token_hex(4)}"
+        self.folder.mkdir()
+        self._thread = ThreadPoolExecutor(1)
+        self._machines: dict[int, Path] = {}
+        self._wire = self.namespace("wire")
+        self.command(self._wire, "ip link add wire mtu 1600 type bridge")
+        self.command(self._wire, "ip link set wire up")
+
+    def namespace(self, name: str) -> Path:
+        """A fresh network namespace."""
+        path = self.folder / name
+        self._thread.submit(namespaces.create, path).result()
+        return path
+
+    def machine(self, number: int) -> Path:
+        """A machine on the wire, at 198.18.0.<number> and fd99::<number>."""
+        if number not in self._machines:
+            path = self._machines[number] = self.namespace(f"machine-{number}")
+            self.command(path, "ip link set lo up")
+            self.command(path, f"ip link add eth0 mtu {WIRE_MTU} type veth peer name m{number} netns {self._wire}")
+            self.command(path, f"ip address add 198.18.0.{number}/24 dev eth0")
+            self.command(path, f"ip address add fd99::{number}/64 dev eth0 nodad")
+            self.command(path, "ip link set eth0 up")
+            self.command(self._wire, f"ip link set m{number} mtu {WIRE_MTU} master wire up")
+        return self._machines[number]
+
+    def command(self, namespace: Path, command: str) -> str:
+        """What a command says inside a namespace."""
+        done = subprocess.run(
+            ["nsenter", f"--net={namespace}", *command.split()], capture_output=True, text=True, timeout=20
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def inside(self, namespace: Path, work: Callable[[], T]) -> T:
+        """What a function returns inside a namespace."""
+
+        def there() -> T:
+            with namespaces.inside(namespace):
+                return work()
+
+        return self._thread.submit(there).result()
+
+    def socket(self, namespace: Path, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """A non-blocking socket inside a namespace."""
+        made = self.inside(namespace, lambda: socket.socket(family, kind, protocol))
+        made.setblocking(False)
+        return made
+
+    def everything(self, namespace: Path) -> str:
+        """All that can be seen of a namespace, to compare two moments."""
+        commands = ("ip -d link", "ip address", "ip route show table all", "ip -6 route show table all", "ip rule")
+        controls = "sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.ipv6.conf.all.accept_ra"
+        return "\n".join(self.command(namespace, each) for each in (*commands, "nft list ruleset", controls))
+
+    def close(self) -> None:
+        """Remove it all."""
+        for path in sorted(self.folder.rglob("*"), reverse=True):
+            if path.is_file():
+                self._thread.submit(namespaces.remove, path).result()
+        shutil.rmtree(self.folder)
+        self._thread.shutdown()

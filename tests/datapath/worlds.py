@@ -1,0 +1,254 @@
+"""One way to ask a real and a fake datapath the same questions: nodes, pods on them, and who reaches whom."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from ipaddress import ip_interface
+from pathlib import Path
+from typing import Protocol
+
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.datapath.fake import FakeDatapath, Underlay
+from tarmac.datapath.interface import Datapath, NetworkState, NodeNetworks
+from tarmac.datapath.linux import LinuxDatapath
+from tarmac.decide.addresses import mac_address
+from tests.datapath.lab import Lab
+
+EVERYWHERE = ("0.0.0.0/0", "::/0")
+PATIENCE = 5.0
+DENIED_WITHIN = 0.4
+"""How long a test waits for what should not come."""
+
+
+class World(Protocol):
+    """Nodes that share a wire. Node n has the address 198.18.0.n."""
+
+    def node(self, number: int) -> Datapath: ...
+    async def pod(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
+        """A pod on a node, attached."""
+        ...
+
+    async def attach_again(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None: ...
+
+    async def serve(self, sandbox_id: str, port: int) -> None:
+        """Answer at a port of a pod, over both protocols and families, with the pod's name."""
+        ...
+
+    async def reaches(
+        self,
+        sandbox_id: str,
+        address: str,
+        port: int = 80,
+        protocol: str = "TCP",
+        *,
+        hope: bool = True,
+    ) -> str | None:
+        """The sandbox that answers, if any. Without hope, an answer is not waited for as long."""
+        ...
+
+    async def expect_door(self, number: int, network: str, address: str, port: int, answer: str) -> None:
+        """Something that a fake can connect to; a real node has the pod itself."""
+        ...
+
+    def everything(self, number: int) -> object:
+        """All there is to see of a node, to compare two moments."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class FakeWorld:
+    """Nodes that only remember."""
+
+    def __init__(self) -> None:
+        self._underlay = Underlay()
+        self._nodes: dict[int, FakeDatapath] = {}
+        self._homes: dict[str, FakeDatapath] = {}
+        self._servers: list[asyncio.AbstractServer] = []
+
+    def node(self, number: int) -> FakeDatapath:
+        if number not in self._nodes:
+            self._nodes[number] = FakeDatapath(self._underlay)
+        return self._nodes[number]
+
+    async def pod(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
+        await self.node(number).attach(sandbox_id, f"/nowhere/{sandbox_id}", interfaces)
+        self._homes[sandbox_id] = self.node(number)
+
+    async def attach_again(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
+        await self.pod(number, sandbox_id, interfaces)
+
+    async def serve(self, sandbox_id: str, port: int) -> None:
+        """Pods of a fake answer at every port."""
+
+    async def expect_door(self, number: int, network: str, address: str, port: int, answer: str) -> None:
+        server = await asyncio.start_server(_named(answer), "127.0.0.1", 0)
+        self._servers.append(server)
+        self.node(number).doors[network, address, port] = server.sockets[0].getsockname()
+
+    def everything(self, number: int) -> object:
+        node = self.node(number)
+        return dict(node.sandboxes), node.state, dict(node.doors)
+
+    async def reaches(
+        self,
+        sandbox_id: str,
+        address: str,
+        port: int = 80,
+        protocol: str = "TCP",
+        *,
+        hope: bool = True,
+    ) -> str | None:
+        return self._homes[sandbox_id].reaches(sandbox_id, address, port, protocol)
+
+    async def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for node in self._nodes.values():
+            await node.remove_all()
+
+
+class RealWorld:
+    """Nodes and pods that are network namespaces, and packets."""
+
+    def __init__(self) -> None:
+        self.lab = Lab()
+        self._nodes: dict[int, LinuxDatapath] = {}
+        self._servers: list[asyncio.AbstractServer] = []
+        self._echoes: list[asyncio.DatagramTransport] = []
+        self._served: set[tuple[str, int]] = set()
+
+    def node(self, number: int) -> LinuxDatapath:
+        if number not in self._nodes:
+            host = self.lab.machine(number)
+            self._nodes[number] = LinuxDatapath(self.lab.folder / f"run-{number}", str(host))
+        return self._nodes[number]
+
+    def namespace(self, sandbox_id: str) -> Path:
+        """The pod's namespace."""
+        return self.lab.folder / f"pod-{sandbox_id}"
+
+    async def pod(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
+        self.lab.namespace(f"pod-{sandbox_id}")
+        await self.attach_again(number, sandbox_id, interfaces)
+
+    async def attach_again(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
+        await self.node(number).attach(sandbox_id, str(self.namespace(sandbox_id)), interfaces)
+
+    async def expect_door(self, number: int, network: str, address: str, port: int, answer: str) -> None:
+        """The pod itself answers."""
+
+    def everything(self, number: int) -> object:
+        run_dir = self.lab.folder / f"run-{number}"
+        return self.lab.everything(self.lab.machine(number)), [str(each) for each in run_dir.rglob("*")]
+
+    async def serve(self, sandbox_id: str, port: int) -> None:
+        """Answer at a port of a pod, over both protocols and families, with the pod's name."""
+        if (sandbox_id, port) in self._served:
+            return
+        self._served.add((sandbox_id, port))
+        for family in (socket.AF_INET, socket.AF_INET6):
+            stream = self._bound(sandbox_id, family, socket.SOCK_STREAM, port)
+            server = await asyncio.start_server(_named(sandbox_id), sock=stream)
+            self._servers.append(server)
+            datagrams = self._bound(sandbox_id, family, socket.SOCK_DGRAM, port)
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_datagram_endpoint(lambda: _Named(sandbox_id), sock=datagrams)
+            self._echoes.append(transport)
+
+    async def reaches(
+        self,
+        sandbox_id: str,
+        address: str,
+        port: int = 80,
+        protocol: str = "TCP",
+        *,
+        hope: bool = True,
+    ) -> str | None:
+        kind = socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        loop = asyncio.get_running_loop()
+        with self.lab.socket(self.namespace(sandbox_id), family, kind) as client:
+            try:
+                async with asyncio.timeout(PATIENCE if hope else DENIED_WITHIN):
+                    await loop.sock_connect(client, (address, port))
+                    await loop.sock_sendall(client, b"?")
+                    return (await loop.sock_recv(client, 100)).decode() or None
+            except OSError:
+                return None
+
+    async def close(self) -> None:
+        try:
+            for server in self._servers:
+                server.close()
+            for echo in self._echoes:
+                echo.close()
+            await asyncio.sleep(0)
+            for node in self._nodes.values():
+                await node.remove_all()
+                await node.close()
+        finally:
+            self.lab.close()
+
+    def _bound(self, sandbox_id: str, family: int, kind: int, port: int) -> socket.socket:
+        made = self.lab.socket(self.namespace(sandbox_id), family, kind)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", port))
+        return made
+
+
+def _named(name: str):
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.read(1)
+            writer.write(name.encode())
+            await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    return answer
+
+
+class _Named(asyncio.DatagramProtocol):
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.DatagramTransport) -> None:  # type: ignore[override]
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        assert self._transport is not None
+        self._transport.sendto(self._name.encode(), addr)
+
+
+def nic(
+    network: str,
+    *addresses: str,
+    name: str = "eth0",
+    vni: int = 4097,
+    mtu: int = 1460,
+    leads: Sequence[str] = EVERYWHERE,
+) -> AttachedInterface:
+    """An interface with addresses such as 10.128.0.5/20, whose gateways are the first addresses of their subnets."""
+    return AttachedInterface(
+        name=name,
+        network=network,
+        vni=vni,
+        mtu=mtu,
+        mac=mac_address(network, addresses[0]),
+        addresses=list(addresses),
+        gateways=[str(ip_interface(each).network[1]) for each in addresses],
+        routes=list(leads),
+    )
+
+
+def one_network(state: NetworkState, node: int = 1) -> NodeNetworks:
+    """A node with a single network."""
+    return NodeNetworks((f"198.18.0.{node}",), (state,))
