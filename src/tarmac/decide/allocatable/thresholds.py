@@ -29,6 +29,8 @@ SIGNALS: Final = (
     IMAGEFS_INODES,
     PID_AVAILABLE,
 )
+ALLOCATABLE_MEMORY: Final = "allocatableMemory.available"
+"""Not to be configured: what all pods together have left below their common limit."""
 DEFAULT_HARD: Final[Mapping[str, str]] = {
     MEMORY_AVAILABLE: "100Mi",
     NODEFS_AVAILABLE: "10%",

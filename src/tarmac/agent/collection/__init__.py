@@ -1,0 +1,1 @@
+"""Taking away what nobody needs any more: images, dead containers, old logs, folders of pods that are gone."""

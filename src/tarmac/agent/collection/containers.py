@@ -1,0 +1,79 @@
+"""Dead containers and sandboxes: one former container per name is kept for its log and exit code, the rest goes.
+
+The newest sandbox of a pod is the pod loop's business, and so is everything of a pod that has just one container per
+name; here only surplus is removed. A removed container's log goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.runtimes.interface import Container, Runtime, RuntimeFault, Sandbox
+from tarmac.runtimes.labels import POD_NAME, POD_NAMESPACE, POD_UID
+
+EVERY: Final = 60.0
+KEPT: Final = 1
+_log = log("collection")
+
+
+class DeadContainers:
+    """Removes surplus. `logs` is the folder of all pods' logs."""
+
+    def __init__(self, runtime: Runtime, logs: Path, clock: Clock) -> None:
+        self._runtime = runtime
+        self._logs = logs
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Collect every minute until cancelled."""
+        while True:
+            await self._clock.sleep(EVERY)
+            try:
+                await self.collect()
+            except RuntimeFault as error:
+                _log.warning("dead containers are not collected", why=str(error))
+
+    async def collect(self) -> int:
+        """Remove what is surplus; how many containers that was. Raises RuntimeFault."""
+        containers, sandboxes = await self._runtime.containers(), await self._runtime.sandboxes()
+        gone = surplus(containers)
+        for container in gone:
+            await self._runtime.remove_container(container.id)
+            self._forget_log(container)
+        removed = {each.id for each in gone}
+        left = {each.sandbox_id for each in containers if each.id not in removed}
+        for sandbox in surplus_sandboxes(sandboxes, left):
+            await self._runtime.remove_sandbox(sandbox.id)
+        return len(gone)
+
+    def _forget_log(self, container: Container) -> None:
+        labels = container.labels
+        pod = f"{labels.get(POD_NAMESPACE)}_{labels.get(POD_NAME)}_{labels.get(POD_UID)}"
+        for file in (self._logs / pod / container.name).glob(f"{container.attempt}.log*"):
+            file.unlink(missing_ok=True)
+
+
+def surplus(containers: Sequence[Container]) -> list[Container]:
+    """Dead containers beyond the newest of their pod and name, and the one before it."""
+    by_name: dict[tuple[str, str], list[Container]] = {}
+    for container in containers:
+        by_name.setdefault((container.labels.get(POD_UID, ""), container.name), []).append(container)
+    found: list[Container] = []
+    for same in by_name.values():
+        newest_first = sorted(same, key=lambda each: (-each.created_at, -each.attempt))
+        found += [each for each in newest_first[1 + KEPT :] if each.state in ("exited", "unknown")]
+    return found
+
+
+def surplus_sandboxes(sandboxes: Sequence[Sandbox], used: set[str]) -> list[Sandbox]:
+    """Dead sandboxes without containers that are not the newest of their pod."""
+    newest: dict[str, Sandbox] = {}
+    for sandbox in sandboxes:
+        known = newest.get(sandbox.pod.uid)
+        if known is None or sandbox.created_at > known.created_at:
+            newest[sandbox.pod.uid] = sandbox
+    return [each for each in sandboxes if not each.ready and each.id not in used and newest[each.pod.uid].id != each.id]

@@ -1,0 +1,114 @@
+"""Log rotation: a log that has grown too large is set aside, compressed when the next one is, and in the end removed.
+
+    0.log                        what the runtime writes to
+    0.log.20261115-120000        set aside last; readers that follow it find their end
+    0.log.20261115-110000.gz     older ones
+
+A log is renamed and the runtime asked to open a new one; if it does not, the name is given back, so that no line goes
+missing. Only files of containers that run are rotated, found by looking at sizes alone: the runtime is asked about a
+container only once its log is too large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from tarmac.agent.config.kubelet import KubeletConfiguration
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.log import log
+from tarmac.runtimes.interface import Runtime, RuntimeFault
+
+_CURRENT = re.compile(r"([0-9]+)\.log")
+_log = log("collection")
+
+
+class LogRotation:
+    """Keeps the logs below `folder` within their bounds."""
+
+    def __init__(self, runtime: Runtime, folder: Path, kubelet: KubeletConfiguration, clock: Clock) -> None:
+        self._runtime = runtime
+        self._folder = folder
+        self._most = kubelet.container_log_max_size
+        self._files = kubelet.container_log_max_files
+        self._interval = kubelet.container_log_monitor_interval
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Look at sizes regularly until cancelled."""
+        while True:
+            await self._clock.sleep(self._interval)
+            await self.rotate()
+
+    async def rotate(self) -> None:
+        """Rotate every log that is too large."""
+        for file in list(oversized(self._folder, self._most)):
+            try:
+                await self._rotate(file)
+            except (OSError, RuntimeFault) as error:
+                _log.warning("a log is not rotated", file=str(file), why=str(error))
+
+    async def _rotate(self, file: Path) -> None:
+        pod, container = file.parent.parent.name, file.parent.name
+        attempt = int(file.name.partition(".")[0])
+        running = [
+            each.id
+            for each in await self._runtime.containers(pod.rpartition("_")[2])
+            if each.name == container and each.attempt == attempt and each.state == "running"
+        ]
+        if not running:
+            return
+        await self._tidy(file)
+        stamp = rfc3339(self._clock.now()).replace("-", "").replace("T", "-").replace(":", "").removesuffix("Z")
+        aside = file.with_name(f"{file.name}.{stamp}")
+        file.rename(aside)
+        try:
+            await self._runtime.reopen_log(running[0])
+        except RuntimeFault:
+            if not file.exists():
+                aside.rename(file)
+            raise
+
+    async def _tidy(self, file: Path) -> None:
+        """Compress what was set aside before, and keep two fewer than there may be: the current and the next one."""
+        aside = sorted(each for each in file.parent.glob(f"{file.name}.*") if not each.name.endswith(".tmp"))
+        for old in aside[: max(0, len(aside) - (self._files - 2))]:
+            old.unlink(missing_ok=True)
+        for old in aside[max(0, len(aside) - (self._files - 2)) :]:
+            if not old.name.endswith(".gz"):
+                await asyncio.to_thread(compress, old)
+
+
+def oversized(folder: Path, most: int) -> Iterator[Path]:
+    """Current logs larger than `most` bytes, two folders below."""
+    for pod in _folders(folder):
+        for container in _folders(pod):
+            with suppress(OSError), os.scandir(container) as entries:
+                for entry in entries:
+                    if _CURRENT.fullmatch(entry.name) and entry.stat(follow_symlinks=False).st_size > most:
+                        yield Path(entry.path)
+
+
+def compress(file: Path) -> None:
+    """Replace a file by its compressed self, in one step."""
+    import gzip
+
+    partial = file.with_name(f"{file.name}.tmp")
+    with file.open("rb") as source, gzip.open(partial, "wb", compresslevel=6) as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    partial.chmod(file.stat().st_mode & 0o777)
+    partial.rename(file.with_name(f"{file.name}.gz"))
+    file.unlink()
+
+
+def _folders(folder: Path | str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []

@@ -1,0 +1,53 @@
+"""Limits on what a pod may write to the node's own disk: per container, per pod, and per emptyDir. Pure.
+
+There are no quotas on the node's file system, so these are found by measuring and enforced by eviction.
+"""
+
+from __future__ import annotations
+
+from tarmac.agent.stats.pods import PodFigures
+from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
+from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Quantity
+from tarmac.decide.allocatable.reservations import STORAGE
+
+
+def overdrawn(pod: JsonObject, figures: PodFigures) -> str | None:
+    """Which limit the pod has passed, in kubelet's words."""
+    return _empty_dirs(pod, figures) or _whole(pod, figures) or _containers(pod, figures)
+
+
+def is_limited(pod: JsonObject) -> bool:
+    """Whether there is any limit to watch."""
+    spec = pod["spec"]
+    sized = any((volume.get("emptyDir") or {}).get("sizeLimit") for volume in spec.get("volumes") or ())
+    return sized or STORAGE in pod_amounts(spec, "limits")
+
+
+def _empty_dirs(pod: JsonObject, figures: PodFigures) -> str | None:
+    for volume in pod["spec"].get("volumes") or ():
+        limit = (volume.get("emptyDir") or {}).get("sizeLimit")
+        usage = figures.volumes.get(volume["name"])
+        if limit and usage is not None and (most := Quantity.parse(limit)) and usage.used > most.value():
+            return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{most}". '
+    return None
+
+
+def _whole(pod: JsonObject, figures: PodFigures) -> str | None:
+    limit = pod_amounts(pod["spec"], "limits").get(STORAGE)
+    if limit is not None and figures.ephemeral > limit.value():
+        return f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
+    return None
+
+
+def _containers(pod: JsonObject, figures: PodFigures) -> str | None:
+    limits = {
+        each["name"]: ((each.get("resources") or {}).get("limits") or {}).get(STORAGE)
+        for each in pod["spec"]["containers"]
+    }
+    for container in figures.containers:
+        limit = limits.get(container.name)
+        used = container.measured.usage.disk + container.logs
+        if limit and used > (most := Quantity.parse(limit)).value():
+            return f'Container {container.name} exceeded its local ephemeral storage limit "{most}". '
+    return None

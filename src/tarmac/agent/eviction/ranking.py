@@ -1,0 +1,91 @@
+"""Which pod goes first when a node is short of something. Pure.
+
+For memory and disk: pods that use more than they asked for before the others, then by priority, then by how much more.
+For processes: by priority, then by how many. Static pods and those the system cannot do without are never chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from tarmac.agent.stats.pods import PodFigures
+from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
+from tarmac.api.schema import JsonObject
+from tarmac.decide.allocatable.reservations import STORAGE
+from tarmac.decide.allocatable.thresholds import ALLOCATABLE_MEMORY, MEMORY_AVAILABLE, PID_AVAILABLE
+from tarmac.decide.scheduling.amounts import MEMORY, shown
+
+_INODE_SIGNALS: Final = "inodesFree"
+_SYSTEM_CRITICAL: Final = 2_000_000_000
+_SOURCE: Final = "kubernetes.io/config.source"
+
+
+def resource_of(signal: str) -> str:
+    """The resource a signal is about, as messages name it."""
+    if signal in (MEMORY_AVAILABLE, ALLOCATABLE_MEMORY):
+        return MEMORY
+    if signal == PID_AVAILABLE:
+        return "pids"
+    return "inodes" if signal.endswith(_INODE_SIGNALS) else STORAGE
+
+
+def ranked(signal: str, pods: Sequence[JsonObject], figures: Mapping[str, PodFigures]) -> list[JsonObject]:
+    """Pods that may be evicted, the first to go first."""
+    resource = resource_of(signal)
+    candidates = [pod for pod in pods if not is_critical(pod)]
+    usage = _USAGE[resource]
+
+    def key(pod: JsonObject) -> tuple[bool, int, int]:
+        used = usage(figures[pod["metadata"]["uid"]]) if pod["metadata"]["uid"] in figures else 0
+        asked = requested(pod, resource)
+        exceeds = resource in (MEMORY, STORAGE) and used > asked
+        return not exceeds, priority(pod), asked - used
+
+    return sorted(candidates, key=key)
+
+
+_USAGE: Final[Mapping[str, Callable[[PodFigures], int]]] = {
+    MEMORY: lambda figures: figures.memory,
+    STORAGE: lambda figures: figures.ephemeral,
+    "inodes": lambda figures: figures.inodes,
+    "pids": lambda figures: figures.processes,
+}
+
+
+def requested(pod: JsonObject, resource: str) -> int:
+    """What the pod asked for; 0 for what cannot be asked for."""
+    amount = pod_amounts(pod["spec"], "requests").get(resource)
+    return amount.value() if amount is not None else 0
+
+
+def priority(pod: JsonObject) -> int:
+    """How important it is."""
+    return pod["spec"].get("priority") or 0
+
+
+def is_critical(pod: JsonObject) -> bool:
+    """Whether the node must not do without it."""
+    source = (pod["metadata"].get("annotations") or {}).get(_SOURCE, "api")
+    return source != "api" or priority(pod) >= _SYSTEM_CRITICAL
+
+
+def message(signal: str, pod: JsonObject, figures: PodFigures | None, least: int, available: int) -> str:
+    """Why this pod, in kubelet's words."""
+    resource = resource_of(signal)
+    said = f"The node was low on resource: {resource}. "
+    said += f"Threshold quantity: {shown(resource, least)}, available: {shown(resource, available)}. "
+    if figures is None or resource not in (MEMORY, STORAGE):
+        return said
+    by_name = {each["name"]: each for each in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ()))}
+    for container in figures.containers:
+        spec = by_name.get(container.name)
+        usage = container.measured.usage
+        used = usage.memory_working_set if resource == MEMORY else usage.disk + container.logs
+        asked = requested({"spec": {"containers": [spec]}}, resource) if spec else 0
+        if spec is not None and used > asked:
+            said += (
+                f"Container {container.name} was using {shown(resource, used)}, request is {shown(resource, asked)}, "
+                f"has larger consumption of {resource}. "
+            )
+    return said

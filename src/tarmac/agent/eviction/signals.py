@@ -1,0 +1,73 @@
+"""What is left of memory, disks and processes: one number per signal, and out of how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.agent.stats.machine import MachineStats, file_system
+from tarmac.decide.allocatable.thresholds import (
+    ALLOCATABLE_MEMORY,
+    IMAGEFS_AVAILABLE,
+    IMAGEFS_INODES,
+    MEMORY_AVAILABLE,
+    NODEFS_AVAILABLE,
+    NODEFS_INODES,
+    PID_AVAILABLE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How much there is left, of how much."""
+
+    available: int
+    capacity: int
+
+
+Readings = dict[str, Reading]
+
+
+class Signals:
+    """Reads the signals. `root` is on the node's file system, `image_root` tells a path on that of images.
+
+    All pods together may use `pods_limit` bytes of memory and use `pods_memory` of them.
+    """
+
+    def __init__(
+        self,
+        machine: MachineStats,
+        root: Path,
+        image_root: Callable[[], str],
+        pods_limit: int,
+        pods_memory: Callable[[], int],
+    ) -> None:
+        self._machine = machine
+        self._root = root
+        self._image_root = image_root
+        self._pods_limit = pods_limit
+        self._pods_memory = pods_memory
+
+    def read(self) -> Readings:
+        """As of now; a file system that cannot be asked has no readings."""
+        memory = self._machine.memory()
+        most, running = self._machine.processes()
+        return {
+            MEMORY_AVAILABLE: Reading(memory.available, memory.total),
+            ALLOCATABLE_MEMORY: Reading(max(0, self._pods_limit - self._pods_memory()), self._pods_limit),
+            PID_AVAILABLE: Reading(max(0, most - running), most),
+            **_disk(self._root, NODEFS_AVAILABLE, NODEFS_INODES),
+            **_disk(self._image_root() or self._root, IMAGEFS_AVAILABLE, IMAGEFS_INODES),
+        }
+
+
+def _disk(path: str | Path, space: str, inodes: str) -> Readings:
+    try:
+        found = file_system(path)
+    except OSError:
+        return {}
+    readings = {space: Reading(found.available, found.capacity)}
+    if found.inodes:  # some file systems do not count them
+        readings[inodes] = Reading(found.inodes_free, found.inodes)
+    return readings

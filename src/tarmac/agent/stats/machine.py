@@ -1,0 +1,118 @@
+"""What the machine uses as a whole, read from /proc: counters of the kernel, no history.
+
+Below a network namespace `/proc/net` shows that namespace, which is the node's own; the rest is the whole machine's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+_PAGE_FAULTS = ("pgfault", "pgmajfault")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes. The working set is what could not be had back at once."""
+
+    total: int
+    usage: int
+    working_set: int
+    rss: int
+    page_faults: int
+    major_page_faults: int
+
+    @property
+    def available(self) -> int:
+        """What new processes could get."""
+        return max(0, self.total - self.working_set)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """Bytes and inodes of one file system."""
+
+    capacity: int
+    available: int
+    used: int
+    inodes: int
+    inodes_free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Bytes and errors of one interface."""
+
+    name: str
+    received: int
+    receive_errors: int
+    transmitted: int
+    transmit_errors: int
+
+
+class MachineStats:
+    """Reads the machine. `group_memory` gives the working set as cgroups count it, where they count it."""
+
+    def __init__(self, group_memory: Callable[[], int] = lambda: 0, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self._group_memory = group_memory
+
+    def cpu(self) -> float:
+        """Core-seconds since boot, idle time left out."""
+        fields = self._read("stat").split("\n", 1)[0].split()[1:]
+        user, nice, system, _idle, _wait, irq, softirq = map(int, fields[:7])
+        return (user + nice + system + irq + softirq) * _TICK
+
+    def started(self) -> float:
+        """When the machine booted, in Unix seconds."""
+        return float(self._read("stat").partition("\nbtime ")[2].split()[0])
+
+    def memory(self) -> Memory:
+        """As of now."""
+        info = _numbers(self._read("meminfo"), ":")
+        faults = _numbers(self._read("vmstat"), " ")
+        total = info["MemTotal"] * 1024
+        usage = total - info["MemFree"] * 1024
+        working_set = self._group_memory() or max(0, usage - info.get("Inactive(file)", 0) * 1024)
+        return Memory(
+            total, usage, working_set, info.get("AnonPages", 0) * 1024, *(faults[name] for name in _PAGE_FAULTS)
+        )
+
+    def processes(self) -> tuple[int, int]:
+        """How many there can be, and how many there are."""
+        most = min(int(self._read("sys/kernel/pid_max")), int(self._read("sys/kernel/threads-max")))
+        return most, int(self._read("loadavg").split()[3].partition("/")[2])
+
+    def links(self) -> list[Link]:
+        """Interfaces of the node but its loopback."""
+        found: list[Link] = []
+        for line in self._read("net/dev").splitlines()[2:]:
+            name, _, rest = line.partition(":")
+            numbers = list(map(int, rest.split()))
+            if name.strip() != "lo":
+                found.append(Link(name.strip(), numbers[0], numbers[2], numbers[8], numbers[10]))
+        return found
+
+    def _read(self, file: str) -> str:
+        return (self._proc / file).read_text()
+
+
+def file_system(path: str | Path) -> FileSystem:
+    """The file system a path is on. Raises OSError."""
+    found = os.statvfs(path)
+    unit = found.f_frsize
+    return FileSystem(
+        capacity=found.f_blocks * unit,
+        available=found.f_bavail * unit,
+        used=(found.f_blocks - found.f_bfree) * unit,
+        inodes=found.f_files,
+        inodes_free=found.f_ffree,
+    )
+
+
+def _numbers(text: str, separator: str) -> dict[str, int]:
+    pairs = (line.partition(separator) for line in text.splitlines())
+    return {name: int(rest.split()[0]) for name, _, rest in pairs}

@@ -1,0 +1,41 @@
+"""The agent's own metrics: what it runs, and what it costs, under the names kubelet and Prometheus' clients use."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tarmac.agent.stats.summary import Sample, labels
+from tarmac.api.schema import JsonObject
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def process_metrics() -> Iterator[Sample]:
+    """This process."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    yield "process_cpu_seconds_total", "counter", "", used.ru_utime + used.ru_stime
+    yield "process_resident_memory_bytes", "gauge", "", pages * _PAGE
+    yield "process_open_fds", "gauge", "", len(os.listdir("/proc/self/fd"))
+
+
+def pod_metrics(node_name: str, pods: Callable[[], Sequence[JsonObject]]) -> Callable[[], Iterator[Sample]]:
+    """The pods of this node, by the state of their containers."""
+
+    def source() -> Iterator[Sample]:
+        running, states = 0, Counter[str]()
+        for pod in pods():
+            status = pod.get("status") or {}
+            running += status.get("phase") == "Running"
+            for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+                states.update(container.get("state") or {})
+        yield "kubelet_node_name", "gauge", labels({"node": node_name}), 1
+        yield "kubelet_running_pods", "gauge", "", running
+        for state, name in (("running", "running"), ("terminated", "exited"), ("waiting", "created")):
+            yield "kubelet_running_containers", "gauge", labels({"container_state": name}), states[state]
+
+    return source

@@ -1,0 +1,174 @@
+"""What pods and their containers use: two answers of the runtime, joined, with rates between one look and the next.
+
+A look costs the runtime a look at every sandbox, so it is shared: whoever asks within a few seconds gets the same one.
+How much volumes and logs take is found by walking folders; that is remembered for a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.runtimes.interface import Container, Runtime, Sandbox, Usage
+from tarmac.runtimes.labels import CONTAINER_NAME, POD_UID
+from tarmac.volumes.interface import Usage as VolumeUsage
+from tarmac.volumes.interface import VolumeError, Volumes
+
+FRESH: Final = 5.0
+WALKS_KEPT: Final = 60.0
+_log = log("stats")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A usage, and the processors it took since the look before; None at the first."""
+
+    usage: Usage
+    cores: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFigures:
+    """A running container."""
+
+    name: str
+    started: float
+    measured: Measured
+    logs: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PodFigures:
+    """A pod with a sandbox. `whole` is the sandbox with everything in it."""
+
+    namespace: str
+    name: str
+    uid: str
+    started: float
+    containers: tuple[ContainerFigures, ...]
+    whole: Measured | None
+    volumes: Mapping[str, VolumeUsage] = field(default_factory=dict[str, VolumeUsage])
+
+    @property
+    def memory(self) -> int:
+        """Its working set."""
+        if self.whole is not None:
+            return self.whole.usage.memory_working_set
+        return sum(each.measured.usage.memory_working_set for each in self.containers)
+
+    @property
+    def ephemeral(self) -> int:
+        """Bytes on the node's own disk: written layers, logs, volumes without a disk of their own."""
+        layers = sum(each.measured.usage.disk + each.logs for each in self.containers)
+        return layers + sum(each.used for each in self.volumes.values() if each.shared)
+
+    @property
+    def inodes(self) -> int:
+        """Inodes on the node's own disk."""
+        layers = sum(each.measured.usage.inodes for each in self.containers)
+        return layers + sum(each.inodes_used for each in self.volumes.values() if each.shared)
+
+    @property
+    def processes(self) -> int:
+        """How many processes it has."""
+        if self.whole is not None and self.whole.usage.processes:
+            return self.whole.usage.processes
+        return sum(each.measured.usage.processes for each in self.containers)
+
+
+class PodStats:
+    """Looks at all pods at once. `logs` is the folder of all pods' logs."""
+
+    def __init__(self, runtime: Runtime, volumes: Volumes, logs: Path, clock: Clock) -> None:
+        self._runtime = runtime
+        self._volumes = volumes
+        self._logs = logs
+        self._clock = clock
+        self._last: tuple[float, Sequence[PodFigures]] = (-FRESH, ())
+        self._before: dict[str, Usage] = {}
+        self._walks: dict[str, tuple[float, Mapping[str, VolumeUsage]]] = {}
+        self._looking = asyncio.Lock()
+
+    async def pods(self, fresh: float = FRESH) -> Sequence[PodFigures]:
+        """Every pod with a sandbox, as of at most `fresh` seconds ago. Raises RuntimeFault."""
+        async with self._looking:
+            at, found = self._last
+            if self._clock.monotonic() - at >= fresh:
+                found = await self._look()
+                self._last = (self._clock.monotonic(), found)
+            return found
+
+    async def _look(self) -> Sequence[PodFigures]:
+        sandboxes, containers, of_containers, of_sandboxes = await asyncio.gather(
+            self._runtime.sandboxes(),
+            self._runtime.containers(),
+            self._runtime.container_usage(),
+            self._runtime.sandbox_usage(),
+        )
+        measured = {each.id: self._measured(each) for each in (*of_containers, *of_sandboxes)}
+        self._before = {each.id: each for each in (*of_containers, *of_sandboxes)}
+        by_pod: dict[str, list[Container]] = {}
+        for container in containers:
+            if container.state == "running" and container.id in measured:
+                by_pod.setdefault(container.labels.get(POD_UID, ""), []).append(container)
+        live = [sandbox for sandbox in sandboxes if sandbox.ready]
+        self._walks = {uid: walk for uid, walk in self._walks.items() if uid in {each.pod.uid for each in live}}
+        return [
+            await self._pod(sandbox, by_pod.get(sandbox.pod.uid, ()), measured)
+            for sandbox in sorted(live, key=lambda each: (each.pod.namespace, each.pod.name))
+        ]
+
+    async def _pod(
+        self, sandbox: Sandbox, containers: Sequence[Container], measured: Mapping[str, Measured]
+    ) -> PodFigures:
+        pod = sandbox.pod
+        folder = self._logs / f"{pod.namespace}_{pod.name}_{pod.uid}"
+        figures = [
+            ContainerFigures(name, each.created_at, measured[each.id], _size(folder / name))
+            for each in sorted(containers, key=lambda each: each.created_at)
+            for name in (each.labels.get(CONTAINER_NAME, each.name),)
+        ]
+        return PodFigures(
+            pod.namespace,
+            pod.name,
+            pod.uid,
+            sandbox.created_at,
+            tuple(figures),
+            measured.get(sandbox.id),
+            await self._volume_usage(pod.uid),
+        )
+
+    def _measured(self, usage: Usage) -> Measured:
+        before = self._before.get(usage.id)
+        if before is None or usage.at <= before.at or usage.cpu < before.cpu:
+            return Measured(usage)
+        return Measured(usage, (usage.cpu - before.cpu) / (usage.at - before.at))
+
+    async def _volume_usage(self, uid: str) -> Mapping[str, VolumeUsage]:
+        at, known = self._walks.get(uid, (-WALKS_KEPT, {}))
+        if self._clock.monotonic() - at < WALKS_KEPT:
+            return known
+        try:
+            known = await self._volumes.usage(uid)
+        except (VolumeError, OSError) as error:
+            _log.debug("how much a pod's volumes take is not known", pod=uid, why=str(error))
+        self._walks[uid] = (self._clock.monotonic(), known)
+        return known
+
+
+def _size(folder: Path) -> int:
+    return sum(_sizes(folder))
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                yield entry.stat(follow_symlinks=False).st_size

@@ -1,0 +1,186 @@
+"""`/stats/summary` and `/metrics`, in kubelet's shapes and names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from tarmac.agent.stats.machine import FileSystem, MachineStats, file_system
+from tarmac.agent.stats.pods import ContainerFigures, Measured, PodFigures, PodStats
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.volumes.interface import Usage as VolumeUsage
+
+_NANO = 1_000_000_000
+Sample = tuple[str, str, str, float]
+"""Family, type, labels and value."""
+
+
+class Figures:
+    """What the node's HTTP API shows. `image_root` names a path on the file system of images."""
+
+    def __init__(
+        self,
+        node_name: str,
+        machine: MachineStats,
+        pods: PodStats,
+        root: Path,
+        image_root: Callable[[], str],
+        clock: Clock,
+    ) -> None:
+        self._node_name = node_name
+        self._machine = machine
+        self._pods = pods
+        self._root = root
+        self._image_root = image_root
+        self._clock = clock
+        self._sources: list[Callable[[], Iterable[Sample]]] = []
+        self._cpu_before: tuple[float, float] | None = None
+
+    def add_metrics(self, source: Callable[[], Iterable[Sample]]) -> None:
+        """Show more on `/metrics`."""
+        self._sources.append(source)
+
+    async def summary(self) -> JsonObject:
+        """As `/stats/summary` shows it. Raises RuntimeFault."""
+        pods = await self._pods.pods()
+        disk = file_system(self._root)
+        return {"node": self._node(disk), "pods": [pod_document(each, disk, self._clock.now()) for each in pods]}
+
+    def metrics(self) -> str:
+        """The agent's own metrics in Prometheus' text format."""
+        families: dict[str, list[Sample]] = {}
+        for source in self._sources:
+            for sample in source():
+                families.setdefault(sample[0], []).append(sample)
+        lines: list[str] = []
+        for name, samples in sorted(families.items()):
+            lines.append(f"# TYPE {name} {samples[0][1]}")
+            lines += (f"{name}{labels} {value:.12g}" for _, _, labels, value in samples)
+        return "\n".join(lines) + "\n"
+
+    def _node(self, disk: FileSystem) -> JsonObject:
+        now, memory = self._clock.now(), self._machine.memory()
+        most, running = self._machine.processes()
+        time = rfc3339(now)
+        return {
+            "nodeName": self._node_name,
+            "startTime": rfc3339(self._machine.started()),
+            "cpu": self._cpu(now),
+            "memory": {
+                "time": time,
+                "availableBytes": memory.available,
+                "usageBytes": memory.usage,
+                "workingSetBytes": memory.working_set,
+                "rssBytes": memory.rss,
+                "pageFaults": memory.page_faults,
+                "majorPageFaults": memory.major_page_faults,
+            },
+            "network": self._network(time),
+            "fs": _disk(disk, time),
+            "runtime": {"imageFs": _disk(self._images(disk), time)},
+            "rlimit": {"time": time, "maxpid": most, "curproc": running},
+        }
+
+    def _cpu(self, now: float) -> JsonObject:
+        used = self._machine.cpu()
+        before, self._cpu_before = self._cpu_before, (now, used)
+        cores = (used - before[1]) / (now - before[0]) if before and now > before[0] else None
+        return _cpu(now, used, cores)
+
+    def _network(self, time: str) -> JsonObject:
+        links = [
+            {
+                "name": each.name,
+                "rxBytes": each.received,
+                "rxErrors": each.receive_errors,
+                "txBytes": each.transmitted,
+                "txErrors": each.transmit_errors,
+            }
+            for each in self._machine.links()
+        ]
+        main = next((each for each in links if each["name"] == "eth0"), links[0] if links else {})
+        return {"time": time, **main, "interfaces": links}
+
+    def _images(self, disk: FileSystem) -> FileSystem:
+        try:
+            return file_system(self._image_root() or self._root)
+        except OSError:
+            return disk
+
+
+def pod_document(pod: PodFigures, disk: FileSystem, now: float) -> JsonObject:
+    """One pod of a summary."""
+    document: JsonObject = {
+        "podRef": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+        "startTime": rfc3339(pod.started),
+        "containers": [_container(each, disk, now) for each in pod.containers],
+        "ephemeral-storage": {**_disk(disk, rfc3339(now)), "usedBytes": pod.ephemeral, "inodesUsed": pod.inodes},
+        "process_stats": {"process_count": pod.processes},
+    }
+    if pod.whole is not None:
+        usage = pod.whole.usage
+        document |= _figures(pod.whole)
+        network = {"name": "eth0", "rxBytes": usage.received, "txBytes": usage.transmitted}
+        document["network"] = {"time": rfc3339(usage.at), **network, "interfaces": [network]}
+    if pod.volumes:
+        document["volume"] = [_volume(name, usage, now) for name, usage in pod.volumes.items()]
+    return document
+
+
+def _container(container: ContainerFigures, disk: FileSystem, now: float) -> JsonObject:
+    usage = container.measured.usage
+    shared = _disk(disk, rfc3339(now))
+    return {
+        "name": container.name,
+        "startTime": rfc3339(container.started),
+        **_figures(container.measured),
+        "rootfs": {**shared, "usedBytes": usage.disk, "inodesUsed": usage.inodes},
+        "logs": {**shared, "usedBytes": container.logs},
+    }
+
+
+def _figures(measured: Measured) -> JsonObject:
+    usage = measured.usage
+    memory = {
+        "time": rfc3339(usage.at),
+        "usageBytes": usage.memory_usage,
+        "workingSetBytes": usage.memory_working_set,
+        "rssBytes": usage.memory_rss,
+    }
+    return {"cpu": _cpu(usage.at, usage.cpu, measured.cores), "memory": memory}
+
+
+def _cpu(at: float, used: float, cores: float | None) -> JsonObject:
+    found: JsonObject = {"time": rfc3339(at), "usageCoreNanoSeconds": round(used * _NANO)}
+    return found if cores is None else {**found, "usageNanoCores": round(cores * _NANO)}
+
+
+def _disk(disk: FileSystem, time: str) -> JsonObject:
+    return {
+        "time": time,
+        "availableBytes": disk.available,
+        "capacityBytes": disk.capacity,
+        "usedBytes": disk.used,
+        "inodesFree": disk.inodes_free,
+        "inodes": disk.inodes,
+        "inodesUsed": disk.inodes - disk.inodes_free,
+    }
+
+
+def _volume(name: str, usage: VolumeUsage, now: float) -> JsonObject:
+    return {
+        "name": name,
+        "time": rfc3339(now),
+        "availableBytes": usage.available,
+        "capacityBytes": usage.capacity,
+        "usedBytes": usage.used,
+        "inodesFree": usage.inodes_free,
+        "inodes": usage.inodes,
+        "inodesUsed": usage.inodes_used,
+    }
+
+
+def labels(pairs: Mapping[str, str]) -> str:
+    """`{a="b"}`; empty without any."""
+    return "{" + ",".join(f'{name}="{value}"' for name, value in pairs.items()) + "}" if pairs else ""
