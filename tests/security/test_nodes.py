@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.security.conftest import World, about, user
+from tarmac.api.compute.names import LABEL_DISK_NODE
+from tests.security.conftest import RBAC, World, about, user
 
 NODE = user("system:node:n1", "system:nodes")
 OTHER = user("system:node:n2", "system:nodes")
@@ -112,7 +113,33 @@ async def test_volumes_and_their_secrets_are_reached_through_claims(world: World
     assert not world.may(NODE, "get", "persistentvolumes", name="pv")
 
 
-async def test_a_node_lists_its_own_pods_only(world: World) -> None:
+async def test_a_node_watches_and_lets_go_of_the_volumes_it_has_the_disks_of(world: World) -> None:
+    for name, node in (("here", "n1"), ("there", "n2")):
+        metadata = {"name": name, "labels": {LABEL_DISK_NODE: node}}
+        await world.put("core/persistentvolumes", {"metadata": metadata, "spec": {}})
+    assert world.may(NODE, "patch", "persistentvolumes", name="here")
+    assert not world.may(NODE, "patch", "persistentvolumes", name="there")
+    assert not world.may(NODE, "patch", "persistentvolumes/status", name="here")
+    assert not world.may(NODE, "delete", "persistentvolumes", name="here")
+    for verb in ("list", "watch"):
+        assert world.may(NODE, verb, "persistentvolumes", query=f"labelSelector={LABEL_DISK_NODE}%3Dn1&watch=1")
+        assert not world.may(NODE, verb, "persistentvolumes", query=f"labelSelector={LABEL_DISK_NODE}%3Dn2")
+        assert not world.may(NODE, verb, "persistentvolumes")
+
+
+async def test_for_its_networks_a_node_reads_pods_and_nothing_of_other_nodes(world: World) -> None:
+    await pod(world)
+    for resource in ("pods", "namespaces", "services"):
+        assert world.may(OTHER, "list", resource)
+        assert not world.may(OTHER, "deletecollection", resource)
+    assert not world.may(OTHER, "list", "nodes")
+    assert not world.may(OTHER, "list", "secrets")
+    await world.delete(f"{RBAC}/clusterrolebindings", "tarmac:node-network")
+    assert not world.may(OTHER, "list", "pods")
+
+
+async def test_without_our_networks_a_node_lists_its_own_pods_only(world: World) -> None:
+    await world.delete(f"{RBAC}/clusterrolebindings", "tarmac:node-network")
     await pod(world)
     own = "fieldSelector=spec.nodeName%3Dn1&watch=1"
     assert world.may(NODE, "list", "pods", query=own)

@@ -31,7 +31,7 @@ from tarmac.controllers.quota.controller import QuotaController
 from tarmac.controllers.scheduler.controller import Schedulers
 from tarmac.controllers.service.controller import ServiceController
 from tarmac.controllers.serviceaccount.controller import ServiceAccountController
-from tarmac.controllers.volume.protection import VolumeProtection
+from tarmac.controllers.volume.controller import VolumeControllers
 from tarmac.controllers.workload.controller import WorkloadController
 
 COMPONENT = "tarmac-controllers"
@@ -59,7 +59,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "namespace": NamespaceController,
     "serviceaccount": ServiceAccountController,
     "certificates": CertificateController,
-    "volume": VolumeProtection,
+    "volume": VolumeControllers,
     "service": ServiceController,
     "workload": WorkloadController,
     "deployment": DeploymentController,

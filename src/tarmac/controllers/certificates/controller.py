@@ -2,8 +2,8 @@
 
 A node's client certificate is approved when its sender may ask for it: one for itself (`selfnodeclient`, renewal) or
 for any node (`nodeclient`, bootstrap tokens); both are permissions, asked of the server by SubjectAccessReview. A
-serving certificate is approved when the node itself asks, and every name in it is an address that its Node object
-shows. Requests are kept an hour after they were decided, a day while nobody decides.
+serving certificate is approved when the node itself asks, and its names are the addresses that its Node object shows,
+no more and no fewer. Requests are kept an hour after they were decided, a day while nobody decides.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class CertificateController:
         except NotFound:
             return None
         addresses = {each["address"] for each in (node.get("status") or {}).get("addresses") or ()}
-        if not request.dns_names | request.addresses <= addresses:
+        if request.dns_names | request.addresses != addresses:
             return None
         return "Auto approving kubelet serving certificate: its names are the node's addresses."
 

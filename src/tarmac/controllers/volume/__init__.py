@@ -1,1 +1,1 @@
-"""Keeps volumes and claims that are in use from disappearing under their users."""
+"""Local disks for claims, and no volume or claim disappears under its users."""

@@ -15,6 +15,7 @@ from tarmac.server.admission.chain import Chain, Plugin
 from tarmac.server.admission.instances import InstanceCreation
 from tarmac.server.admission.interfaces import InterfaceHolding
 from tarmac.server.admission.limitranges import LimitRanger
+from tarmac.server.admission.localdisks import LocalDiskRemoval
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition
@@ -47,6 +48,7 @@ def default_plugins(
         LimitRanger(reader),
         ServiceAccounts(reader, randomness),
         NodeRestriction(reader),
+        LocalDiskRemoval(),
         TaintNodesByCondition(),
         PodSecurity(reader),
         Priority(reader),

@@ -2,7 +2,8 @@
 
 A node is a user named `system:node:<name>` in the group `system:nodes`. Where the path alone does not tell whose object
 a write is about (the name inside a created Node, the node a pod is bound to), the NodeRestriction admission plugin
-looks at the object, as in Kubernetes. Every answer is None (allowed) or the reason why the node authorizer does not
+looks at the object, as in Kubernetes. Beyond Kubernetes, a node may watch the volumes whose disks it has, and let them
+go. Every answer is None (allowed) or the reason why the node authorizer does not
 allow it; RBAC may still.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs
 
+from tarmac.api.compute.names import LABEL_DISK_NODE
 from tarmac.base.selectors import FieldSelector
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.nodegraph import NodeGraph
@@ -78,6 +80,10 @@ class NodeAuthorizer:
         return _only_get(info) or self._referenced(node, info)
 
     def _volume(self, node: str, info: RequestInfo, query: str) -> str | None:
+        if info.verb in ("list", "watch") and _selects_disks(query, node):
+            return None
+        if info.verb == "patch" and not info.subresource and self._graph.has_disk(node, info.name):
+            return None
         refusal = _only_get(info)
         if refusal:
             return refusal
@@ -139,6 +145,11 @@ def _only_get(info: RequestInfo) -> str | None:
 
 def _unrelated(node: str) -> str:
     return f"no relationship found between node '{node}' and this object"
+
+
+def _selects_disks(query: str, node: str) -> bool:
+    """Whether only volumes with a disk on the node are meant."""
+    return parse_qs(query).get("labelSelector") == [f"{LABEL_DISK_NODE}={node}"]
 
 
 def _selects_node(query: str, node: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tarmac.api.compute.names import LABEL_DISK_NODE
 from tarmac.api.schema import JsonObject
 from tarmac.server.reader import decode
 from tarmac.store.interface import Entry, Event, Store
@@ -54,6 +55,7 @@ _read_pod = msgspec.json.Decoder(_PodView).decode
 class _Volume(NamedTuple):
     claim: Reference | None
     secrets: tuple[Reference, ...]
+    node: str  # that its disk is on; empty when it is elsewhere
 
 
 class NodeGraph:
@@ -99,6 +101,11 @@ class NodeGraph:
         volume = self._volumes.get(name)
         return volume is not None and self._uses(node, volume)
 
+    def has_disk(self, node: str, name: str) -> bool:
+        """Whether the PersistentVolume's disk is on the node."""
+        volume = self._volumes.get(name)
+        return volume is not None and volume.node == node
+
     def _uses(self, node: str, volume: _Volume) -> bool:
         return volume.claim is not None and bool(self._counts.get((node, volume.claim)))
 
@@ -142,12 +149,14 @@ class NodeGraph:
                 self._put_volume(event.entry)
 
     def _put_volume(self, entry: Entry) -> None:
-        spec = decode(entry).get("spec") or {}
+        volume = decode(entry)
+        spec = volume.get("spec") or {}
         claim = spec.get("claimRef") or {}
         named = claim.get("name") and claim.get("namespace")
         reference = Reference("persistentvolumeclaims", claim["namespace"], claim["name"]) if named else None
         secrets = tuple(_source_secrets(spec, claim.get("namespace", "")))
-        self._volumes[entry.name] = _Volume(reference, secrets)
+        node = (volume["metadata"].get("labels") or {}).get(LABEL_DISK_NODE, "")
+        self._volumes[entry.name] = _Volume(reference, secrets, node)
 
 
 def _references(pod: _PodView) -> Iterator[Reference]:

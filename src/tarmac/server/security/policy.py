@@ -190,8 +190,10 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         urls("get", "/.well-known/openid-configuration /.well-known/openid-configuration/"),
         urls("get", "/openid/v1/jwks /openid/v1/jwks/"),
     ],
-    # What the datapath of a node needs beyond the node authorizer.
+    # What the datapath of a node needs beyond the node authorizer: which pods have which addresses, behind which node
+    # (their status says its address), and what policies and names make of them.
     "tarmac:node-network": [
+        rule(_READ, "core", "namespaces pods"),
         rule(_READ, "discovery.k8s.io", "endpointslices"),
         rule(_READ, _COMPUTE, "instances"),
         rule(_READ, _NETWORKING, "networkcontexts networkpolicies networks subnets"),

@@ -1,0 +1,59 @@
+"""Removes the disks of volumes that are being deleted, then takes our finalizer off, which lets the volume go.
+
+Only volumes that say they are on this node are watched. A disk that a pod still uses is tried again; one that is gone
+already, or never was made, counts as removed. Nothing is removed on any other word than a volume's deletion: a disk
+without a volume stays until a person looks at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.controller import Controller, RetryAfter
+from tarmac.client.informer import Informers
+from tarmac.client.targets import VOLUMES
+from tarmac.volumes.interface import Volumes, Waiting
+
+AGAIN_SECONDS = 5.0
+
+_log = log("disks")
+
+
+class DiskRemoval:
+    """Reconciles by the volume's name."""
+
+    def __init__(self, client: Client, volumes: Volumes, node: str) -> None:
+        self._disks = volumes
+        self._volumes = client.resource(VOLUMES)
+        self._informers = Informers(client)
+        self._known = self._informers.informer(VOLUMES, labels=f"{LABEL_DISK_NODE}={node}")
+        self._controller = Controller("disks", self.reconcile, clock=client.clock, randomness=client.randomness)
+        self._controller.watches(self._known)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._informers.run())
+            group.create_task(self._controller.run())
+
+    async def reconcile(self, name: str) -> RetryAfter | None:
+        """Remove one disk if its volume is being deleted."""
+        item = self._known.cache.item(name)
+        if item is None or item.metadata.deletion_timestamp is None:
+            return None
+        finalizers = item.metadata.finalizers or []
+        if DISK_FINALIZER not in finalizers:
+            return None
+        try:
+            await self._disks.remove_disk(name)
+        except Waiting as error:
+            _log.debug("disk in use", volume=name, why=str(error))
+            return RetryAfter(AGAIN_SECONDS)
+        kept = [each for each in finalizers if each != DISK_FINALIZER]
+        patch = {"metadata": {"resourceVersion": item.metadata.resource_version, "finalizers": kept or None}}
+        await self._volumes.patch(name, patch)
+        _log.info("disk removed", volume=name)
+        return None

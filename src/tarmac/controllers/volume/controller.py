@@ -1,0 +1,22 @@
+"""The controllers of volumes as one: local disks, and protection of what is in use."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tarmac.controllers.context import Context
+from tarmac.controllers.volume.localdisks import LocalDisks
+from tarmac.controllers.volume.protection import VolumeProtection
+
+
+class VolumeControllers:
+    """Disks come, and go when nobody uses them any more."""
+
+    def __init__(self, context: Context) -> None:
+        self._parts = (LocalDisks(context), VolumeProtection(context))
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for part in self._parts:
+                group.create_task(part.run())

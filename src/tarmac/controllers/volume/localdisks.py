@@ -1,0 +1,178 @@
+"""Provides the class of local disks: claim → volume on the node that the scheduler chose, larger on demand, gone after.
+
+Each step shows in the objects, so that whoever comes next goes on where this one stopped: the volume is made, the claim
+names it, both say Bound. When the claim is gone its volume is released and deleted; the node removes the image and
+takes our finalizer off. A node that exists no more has taken its disks with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE, LOCAL_DISKS
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, NotFound
+from tarmac.client.cache import Item, by_label
+from tarmac.client.events import Reference
+from tarmac.client.targets import NODES, VOLUME_CLAIMS, VOLUMES, dynamic
+from tarmac.controllers.context import Context
+from tarmac.decide.disks import (
+    BIND_COMPLETED,
+    RESIZE_PENDING,
+    claims,
+    has_grown,
+    is_local,
+    shall_grow,
+    size_wanted,
+    volume_name,
+    volume_of,
+)
+from tarmac.decide.scheduling.claims import SELECTED_NODE
+
+STORAGE_CLASSES = dynamic("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False)
+MANAGER = "tarmac-volume"
+BY_NODE = "node"
+
+
+class LocalDisks:
+    """Two small loops: claims by key, volumes by name."""
+
+    def __init__(self, context: Context) -> None:
+        client, informers = context.client, context.informers
+        self._recorder = context.recorder
+        self._claims = client.resource(VOLUME_CLAIMS)
+        self._volumes = client.resource(VOLUMES)
+        self._known_claims = informers.informer(VOLUME_CLAIMS)
+        self._known_volumes = informers.informer(VOLUMES)
+        self._known_volumes.add_index(BY_NODE, by_label(LABEL_DISK_NODE))
+        self._classes = informers.informer(STORAGE_CLASSES)
+        self._nodes = informers.informer(NODES)
+        self._claim_loop = context.controller("local-disk-claims", self.reconcile_claim)
+        self._claim_loop.watches(self._known_claims)
+        self._claim_loop.watches(self._known_volumes, _claim_of)
+        self._claim_loop.awaits(self._classes)
+        self._claim_loop.awaits(self._nodes)
+        self._volume_loop = context.controller("local-disks", self.reconcile_volume)
+        self._volume_loop.watches(self._known_volumes)
+        self._volume_loop.watches(self._known_claims, lambda item: (volume_name(item.metadata.uid),))
+        self._nodes.on_change(self._node_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._claim_loop.run())
+            group.create_task(self._volume_loop.run())
+
+    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is None and old is not None:
+            for item in self._known_volumes.indexed(BY_NODE, old.metadata.name):
+                self._volume_loop.queue.add(item.key)
+
+    # Claims.
+
+    async def reconcile_claim(self, key: str) -> None:
+        """Take one claim a step further."""
+        claim = self._known_claims.get(key)
+        if claim is None or "deletionTimestamp" in claim["metadata"] or not self._is_ours(claim):
+            return
+        volume = self._known_volumes.get(claim["spec"].get("volumeName") or volume_name(claim["metadata"]["uid"]))
+        if volume is None:
+            await self._provide(claim)
+        elif not claims(volume, claim) or "deletionTimestamp" in volume["metadata"]:
+            return
+        elif (claim.get("status") or {}).get("phase") != "Bound" or (volume.get("status") or {}).get(
+            "phase"
+        ) != "Bound":
+            await self._bind(claim, volume)
+        elif shall_grow(claim, volume):
+            capacity = {"spec": {"capacity": {"storage": size_wanted(claim)}}}
+            await self._volumes.patch(volume["metadata"]["name"], capacity, manager=MANAGER)
+        else:
+            await self._tell_of_growth(claim, volume)
+
+    def _is_ours(self, claim: JsonObject) -> bool:
+        found = self._classes.get(claim["spec"].get("storageClassName") or "")
+        return found is not None and found["provisioner"] == LOCAL_DISKS
+
+    async def _provide(self, claim: JsonObject) -> None:
+        metadata = claim["metadata"]
+        chosen = (metadata.get("annotations") or {}).get(SELECTED_NODE, "")
+        if not chosen or claim["spec"].get("volumeName"):
+            return
+        node = self._nodes.get(chosen)
+        if node is None:  # it has gone since: let the scheduler choose again
+            patch: JsonObject = {"metadata": {"annotations": {SELECTED_NODE: None}}}
+            await self._claims.patch(metadata["name"], patch, metadata["namespace"], manager=MANAGER)
+            return
+        try:
+            made = await self._volumes.create(volume_of(claim, node), manager=MANAGER)
+        except AlreadyExists:
+            return  # our copy is behind; the volume that is there will wake us
+        about = Reference("v1", "PersistentVolumeClaim", metadata["name"], metadata["namespace"], metadata["uid"])
+        message = f"Successfully provisioned volume {made['metadata']['name']}"
+        self._recorder.event(about, "Normal", "ProvisioningSucceeded", message)
+
+    async def _bind(self, claim: JsonObject, volume: JsonObject) -> None:
+        metadata, spec, name = claim["metadata"], volume["spec"], volume["metadata"]["name"]
+        if not claim["spec"].get("volumeName"):
+            bound = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}, "spec": {"volumeName": name}}
+            await self._claims.patch(metadata["name"], bound, metadata["namespace"], manager=MANAGER)
+        if (volume.get("status") or {}).get("phase") != "Bound":
+            await self._volumes.patch(name, {"status": {"phase": "Bound"}}, subresource="status", manager=MANAGER)
+        status = {"phase": "Bound", "capacity": spec["capacity"], "accessModes": spec["accessModes"]}
+        await self._patch_status(claim, status)
+
+    async def _tell_of_growth(self, claim: JsonObject, volume: JsonObject) -> None:
+        """Show that the node has something to do, until it has done it."""
+        conditions = (claim.get("status") or {}).get("conditions") or []
+        others = [each for each in conditions if each["type"] != RESIZE_PENDING]
+        waiting, said = not has_grown(claim, volume), len(others) < len(conditions)
+        if waiting and not said:
+            message = "Waiting for the node to grow the disk, which it does while a pod uses it."
+            await self._patch_status(
+                claim, {"conditions": [*others, {"type": RESIZE_PENDING, "status": "True", "message": message}]}
+            )
+        elif said and not waiting:
+            await self._patch_status(claim, {"conditions": others or None})
+
+    async def _patch_status(self, claim: JsonObject, status: JsonObject) -> None:
+        metadata = claim["metadata"]
+        await self._claims.patch(
+            metadata["name"], {"status": status}, metadata["namespace"], subresource="status", manager=MANAGER
+        )
+
+    # Volumes.
+
+    async def reconcile_volume(self, name: str) -> None:
+        """Let go of one volume when its claim is gone, and of its finalizer when its node is."""
+        volume = self._known_volumes.get(name)
+        if volume is None or not is_local(volume):
+            return
+        if await self._is_claimed(volume):
+            return
+        metadata = volume["metadata"]
+        if (volume.get("status") or {}).get("phase") != "Released":
+            await self._volumes.patch(name, {"status": {"phase": "Released"}}, subresource="status", manager=MANAGER)
+        if "deletionTimestamp" not in metadata:
+            if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+                await self._volumes.delete(name, uid=metadata["uid"])
+        elif DISK_FINALIZER in metadata["finalizers"] and metadata["labels"][LABEL_DISK_NODE] not in self._nodes.cache:
+            kept = [each for each in metadata["finalizers"] if each != DISK_FINALIZER]
+            patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": kept or None}}
+            await self._volumes.patch(name, patch, manager=MANAGER)
+
+    async def _is_claimed(self, volume: JsonObject) -> bool:
+        """Whether the claim is still there. Our copy may be behind, and data is at stake: the server is asked."""
+        reference = volume["spec"]["claimRef"]
+        if claims(volume, self._known_claims.get(f"{reference['namespace']}/{reference['name']}")):
+            return True
+        try:
+            return claims(volume, await self._claims.get(reference["name"], reference["namespace"]))
+        except NotFound:
+            return False
+
+
+def _claim_of(item: Item[Any]) -> tuple[str, ...]:
+    reference = item.object["spec"].get("claimRef") or {}
+    return (f"{reference['namespace']}/{reference['name']}",) if reference.get("name") else ()

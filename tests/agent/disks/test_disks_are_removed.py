@@ -1,0 +1,93 @@
+"""A disk goes when its volume is deleted, before the volume does; nothing else removes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from tarmac.agent.disks.controller import DiskRemoval
+from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE
+from tarmac.apps.tasks import ended
+from tarmac.client.client import Client
+from tarmac.client.targets import VOLUMES
+from tarmac.volumes.interface import Volumes, Waiting
+from tests.client import backends
+
+
+class Disks:
+    """What there is, and what is in use."""
+
+    def __init__(self, *names: str) -> None:
+        self.present = set(names)
+        self.used: set[str] = set()
+
+    async def remove_disk(self, name: str) -> None:
+        if name in self.used:
+            raise Waiting(name, "in use")
+        self.present.discard(name)
+
+
+def volume(name: str, node: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "labels": {LABEL_DISK_NODE: node}, "finalizers": [DISK_FINALIZER]},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "local": {"path": f"disks/{name}.img"},
+            "nodeAffinity": {
+                "required": {"nodeSelectorTerms": [{"matchFields": [_field("metadata.name", node)]}]},
+            },
+        },
+    }
+
+
+def _field(key: str, value: str) -> dict[str, Any]:
+    return {"key": key, "operator": "In", "values": [value]}
+
+
+@asynccontextmanager
+async def removing(tmp_path: Path, disks: Disks) -> AsyncGenerator[Client]:
+    """A server with its controllers, and the agent of node n1."""
+    async with backends.in_process(tmp_path) as client:
+        removal = DiskRemoval(client, cast("Volumes", disks), "n1")
+        async with ended(asyncio.create_task(removal.run())):
+            yield client
+
+
+async def eventually(check: Any) -> None:
+    async with asyncio.timeout(5):
+        while not await check():
+            await asyncio.sleep(0.01)
+
+
+async def test_only_deleted_volumes_of_this_node_lose_their_disks(tmp_path: Path) -> None:
+    disks = Disks("mine", "kept", "theirs")
+    async with removing(tmp_path, disks) as client:
+        volumes = client.resource(VOLUMES)
+        for name, node in (("mine", "n1"), ("kept", "n1"), ("theirs", "n2")):
+            await volumes.create(volume(name, node))
+        await volumes.delete("mine")
+        await volumes.delete("theirs")
+
+        async def gone() -> bool:
+            return {each["metadata"]["name"] for each in (await volumes.list()).items} == {"kept", "theirs"}
+
+        await eventually(gone)
+        assert disks.present == {"kept", "theirs"}
+
+
+async def test_a_volume_stays_while_its_disk_is_in_use(tmp_path: Path) -> None:
+    disks = Disks("busy")
+    disks.used.add("busy")
+    async with removing(tmp_path, disks) as client:
+        volumes = client.resource(VOLUMES)
+        await volumes.create(volume("busy", "n1"))
+        await volumes.delete("busy")
+        await asyncio.sleep(0.05)
+        assert DISK_FINALIZER in (await volumes.get("busy"))["metadata"]["finalizers"]
+        assert disks.present == {"busy"}

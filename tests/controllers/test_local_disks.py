@@ -1,0 +1,124 @@
+"""Local disks are made where the scheduler wants them, stay there, grow, and go with their claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.client.targets import VOLUME_CLAIMS, VOLUMES
+from tarmac.decide.scheduling.claims import SELECTED_NODE
+from tests.controllers.cities import Cities, play
+
+NAMES = "volume"
+
+
+def claim(**annotations: str) -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "default", "annotations": annotations},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "tarmac-local",
+            "resources": {"requests": {"storage": "10Gi"}},
+        },
+    }
+
+
+async def made(cities: Cities, **annotations: str) -> JsonObject:
+    await cities.user.resource(VOLUME_CLAIMS).create(claim(**annotations))
+    await cities.wait(2)
+    return await cities.user.resource(VOLUME_CLAIMS).get("data", "default")
+
+
+def test_a_claim_gets_its_disk_on_the_node_that_was_chosen() -> None:
+    async def story(cities: Cities) -> None:
+        bound = await made(cities, **{SELECTED_NODE: "dfw-1"})
+        assert bound["status"] == {
+            "phase": "Bound", "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
+        }  # fmt: skip
+        volume = await cities.user.resource(VOLUMES).get(bound["spec"]["volumeName"])
+        name = volume["metadata"]["name"]
+        assert volume["status"]["phase"] == "Bound"
+        assert volume["spec"]["local"]["path"] == f"disks/{name}.img"
+        assert volume["metadata"]["labels"] == {LABEL_DISK_NODE: "dfw-1"}
+        terms: list[dict[str, Any]] = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+        assert terms[0]["matchExpressions"][0]["values"] == ["dfw-1"]
+
+    play(NAMES, story)
+
+
+def test_a_claim_without_a_node_or_of_another_class_waits() -> None:
+    async def story(cities: Cities) -> None:
+        assert (await made(cities))["status"]["phase"] == "Pending"
+        other = claim(**{SELECTED_NODE: "dfw-1"})
+        other["metadata"]["name"], other["spec"]["storageClassName"] = "other", "fast"
+        await cities.user.resource(VOLUME_CLAIMS).create(other)
+        await cities.wait(2)
+        assert (await cities.user.resource(VOLUME_CLAIMS).get("other", "default"))["status"]["phase"] == "Pending"
+
+    play(NAMES, story)
+
+
+def test_a_node_that_does_not_exist_is_chosen_anew() -> None:
+    async def story(cities: Cities) -> None:
+        found = await made(cities, **{SELECTED_NODE: "nowhere"})
+        assert SELECTED_NODE not in (found["metadata"].get("annotations") or {})
+
+    play(NAMES, story)
+
+
+def test_a_disk_goes_with_its_claim_once_its_node_has_removed_it() -> None:
+    async def story(cities: Cities) -> None:
+        bound = await made(cities, **{SELECTED_NODE: "dfw-0"})
+        claims, volumes = cities.user.resource(VOLUME_CLAIMS), cities.user.resource(VOLUMES)
+        cities.fleet.cut("dfw-0")
+        await claims.delete("data", "default")
+        await cities.wait(5)
+        assert await cities.gone(claims, "data", "default")
+        name = bound["spec"]["volumeName"]
+        left = await volumes.get(name)
+        assert left["metadata"]["finalizers"] == [DISK_FINALIZER]
+        assert left["status"]["phase"] == "Released"
+        cities.fleet.heal("dfw-0")
+        await cities.wait(10)
+        with pytest.raises(NotFound):
+            await volumes.get(name)
+
+    play(NAMES, story)
+
+
+def test_a_node_that_is_removed_takes_its_disks_along() -> None:
+    async def story(cities: Cities) -> None:
+        bound = await made(cities, **{SELECTED_NODE: "dfw-0"})
+        cities.fleet.cut("dfw-0")
+        await cities.user.resource(VOLUME_CLAIMS).delete("data", "default")
+        await cities.wait(5)
+        await cities.nodes.delete("dfw-0")
+        await cities.wait(5)
+        assert await cities.gone(cities.user.resource(VOLUMES), bound["spec"]["volumeName"])
+
+    play(NAMES, story)
+
+
+def test_a_disk_grows_when_its_claim_asks_for_more() -> None:
+    async def story(cities: Cities) -> None:
+        await made(cities, **{SELECTED_NODE: "dfw-0"})
+        claims = cities.user.resource(VOLUME_CLAIMS)
+        cities.fleet.cut("dfw-0")
+        await claims.patch("data", {"spec": {"resources": {"requests": {"storage": "20Gi"}}}}, "default")
+        await cities.wait(2)
+        waiting = (await claims.get("data", "default"))["status"]
+        assert waiting["capacity"] == {"storage": "10Gi"}
+        assert [each["type"] for each in waiting["conditions"]] == ["FileSystemResizePending"]
+        cities.fleet.heal("dfw-0")
+        await cities.wait(10)
+        grown = (await claims.get("data", "default"))["status"]
+        assert grown["capacity"] == {"storage": "20Gi"}
+        assert not grown.get("conditions")
+
+    play(NAMES, story)
