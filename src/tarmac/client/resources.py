@@ -104,7 +104,7 @@ class ResourceClient(Generic[T]):
 
     async def create(
         self,
-        obj: T,
+        obj: T | JsonObject | msgspec.Struct,
         *,
         namespace: str = "",
         subresource: str = "",

@@ -44,11 +44,13 @@ class Target(Generic[T]):
     @cached_property
     def decode(self) -> Callable[[bytes | msgspec.Raw], T]:
         """Bytes to object."""
+        if self.type is bytes:
+            return cast("Callable[[bytes | msgspec.Raw], T]", bytes)
         if issubclass(get_origin(self.type) or self.type, msgspec.Struct):
             return cast("Callable[[bytes | msgspec.Raw], T]", decoder(cast("type[msgspec.Struct]", self.type)))
         return msgspec.json.Decoder(self.type).decode
 
-    def encode(self, obj: T | JsonObject) -> bytes:
+    def encode(self, obj: T | JsonObject | msgspec.Struct) -> bytes:
         """Object to bytes. Declared kinds do not carry their own type, so it is put in front."""
         body = encode(obj)
         if isinstance(obj, msgspec.Struct) and "api_version" not in obj.__struct_fields__:
@@ -74,6 +76,11 @@ class Target(Generic[T]):
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
+
+    @property
+    def unread(self) -> Target[bytes]:
+        """The same resource for those who write and do not look at the answer."""
+        return self.typed(bytes)
 
     def typed(self, type: type[U]) -> Target[U]:
         """The same resource, decoded to another type."""

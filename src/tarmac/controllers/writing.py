@@ -14,10 +14,9 @@ import msgspec
 
 from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
-from tarmac.api.shared import Kind, ObjectMeta
+from tarmac.api.shared import ObjectMeta
 from tarmac.client.resources import ResourceClient
 
-K = TypeVar("K", bound=Kind)
 T = TypeVar("T")
 FIRST_BATCH = 8
 LARGEST_BATCH = 256
@@ -37,8 +36,8 @@ def difference(old: JsonObject, new: JsonObject) -> JsonObject:
 
 
 async def write_status(
-    resource: ResourceClient[K], metadata: ObjectMeta, old: msgspec.Struct | None, new: msgspec.Struct, manager: str
-) -> K | None:
+    resource: ResourceClient[T], metadata: ObjectMeta, old: msgspec.Struct | None, new: msgspec.Struct, manager: str
+) -> T | None:
     """Write what differs; None when nothing does. Raises Conflict when the object has changed since it was read."""
     if old == new:
         return None

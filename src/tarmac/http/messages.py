@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
@@ -62,15 +63,20 @@ class Request:
         self._params: dict[str, list[str]] | None = None
 
     def params(self) -> dict[str, list[str]]:
-        """Query parameters, parsed once."""
+        """Query parameters, parsed once. Not to be changed: requests with the same query share them."""
         if self._params is None:
-            self._params = parse_qs(self.query, keep_blank_values=True) if self.query else {}
+            self._params = _parsed(self.query) if self.query else {}
         return self._params
 
     def param(self, name: str, default: str = "") -> str:
         """The last value of a query parameter."""
         values = self.params().get(name)
         return values[-1] if values else default
+
+
+@lru_cache(256)  # writers send the same few over and over
+def _parsed(query: str) -> dict[str, list[str]]:
+    return parse_qs(query, keep_blank_values=True)
 
 
 class Response:
@@ -172,9 +178,10 @@ class StreamResponse:
     """An answer without an end. `start` gets the stream once the head is out.
 
     It returns what to call, exactly once, when the stream is over: closed, client gone, cut off, or server stopping.
+    `abandon` is called in its place when the client has gone before the answer was there.
     """
 
-    __slots__ = ("content_type", "headers", "start", "status")
+    __slots__ = ("abandon", "content_type", "headers", "start", "status")
 
     def __init__(
         self,
@@ -182,8 +189,10 @@ class StreamResponse:
         status: int = 200,
         content_type: str = "application/json",
         headers: list[tuple[str, str]] | None = None,
+        abandon: Callable[[], None] | None = None,
     ) -> None:
         self.start = start
+        self.abandon = abandon
         self.status = status
         self.content_type = content_type
         self.headers = headers
@@ -192,15 +201,20 @@ class StreamResponse:
 class UpgradeResponse:
     """`101 Switching Protocols`: `start` gets the transport, and the bytes that came behind the request.
 
-    From then on the connection is the new owner's, who sets its own protocol on the transport and closes it.
+    From then on the connection is the new owner's, who sets its own protocol on the transport and closes it. `abandon`
+    is called in its place when the client has gone before the answer was there.
     """
 
-    __slots__ = ("headers", "start")
+    __slots__ = ("abandon", "headers", "start")
 
     def __init__(
-        self, start: Callable[[asyncio.Transport, bytes], None], headers: list[tuple[str, str]] | None = None
+        self,
+        start: Callable[[asyncio.Transport, bytes], None],
+        headers: list[tuple[str, str]] | None = None,
+        abandon: Callable[[], None] | None = None,
     ) -> None:
         self.start = start
+        self.abandon = abandon
         self.headers = headers
 
 

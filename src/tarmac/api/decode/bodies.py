@@ -99,17 +99,24 @@ def decode_delete_options(body: bytes, content_type: str = "") -> JsonObject:
 
 
 def check_object(
-    resource: Resource, obj: JsonObject, field_validation: str = "", repeated: Sequence[str] = ()
+    resource: Resource,
+    obj: JsonObject,
+    field_validation: str = "",
+    repeated: Sequence[str] = (),
+    known: JsonObject | None = None,
 ) -> list[str]:
-    """Check an object that a patch made, in place; returns warnings. `repeated` are keys that the patch had twice."""
+    """Check an object that a patch made, in place; returns warnings.
+
+    `repeated` are keys that the patch had twice; `known` is a part that has been checked before.
+    """
     notes = [f'duplicate field "{path}"' for path in repeated]
     try:
         _insist_on_object(resource, obj)
         if not resource.native:
             check_own_kind(resource, obj)
-            return _check_own(resource, obj, field_validation, None, notes)
+            return _check_own(resource, obj, field_validation, None, notes, known)
         _check_kind(resource, obj)
-        return _check_native(resource.schema, obj, field_validation, None, notes)
+        return _check_native(resource.schema, obj, field_validation, None, notes, known)
     except Refused as refusal:
         cause = FieldError("Invalid", "patch", msgspec.json.encode(obj).decode(), str(refusal))
         details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.path}]}
@@ -161,9 +168,14 @@ def _read(body: bytes, media: str, kind: tuple[str, str, str]) -> _Body:
 
 
 def _check_native(
-    schema: Schema, obj: JsonObject, field_validation: str, pairs: Pairs | None, notes: list[str]
+    schema: Schema,
+    obj: JsonObject,
+    field_validation: str,
+    pairs: Pairs | None,
+    notes: list[str],
+    known: JsonObject | None = None,
 ) -> list[str]:
-    walk = Walk(native=True)
+    walk = Walk(True, known)
     try:
         compile_rule(schema, native=True)(obj, walk, None, None)
     except Mismatch as found:
@@ -174,10 +186,15 @@ def _check_native(
 
 
 def _check_own(
-    resource: Resource, obj: JsonObject, field_validation: str, pairs: Pairs | None, notes: list[str]
+    resource: Resource,
+    obj: JsonObject,
+    field_validation: str,
+    pairs: Pairs | None,
+    notes: list[str],
+    known: JsonObject | None = None,
 ) -> list[str]:
     resource.strategy.normalise(obj)
-    in_metadata, walk = Walk(native=True), Walk(native=False)
+    in_metadata, walk = Walk(True), Walk(False, known)
     _check_metadata(resource.schema.fields["metadata"], obj, in_metadata)
     # metadata is Go's everywhere; the walk over the rest must not look at it again
     metadata = obj.pop("metadata")

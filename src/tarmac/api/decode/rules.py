@@ -30,12 +30,16 @@ class Mismatch(Exception):
 
 
 class Walk:
-    """What one pass finds: the first mismatch of a Kubernetes kind is raised, those of our kinds are all kept."""
+    """What one pass finds: the first mismatch of a Kubernetes kind is raised, those of our kinds are all kept.
 
-    __slots__ = ("mismatches", "native", "unknown")
+    The part that is `known`, if there is one, was checked before and is left alone.
+    """
 
-    def __init__(self, native: bool) -> None:
+    __slots__ = ("known", "mismatches", "native", "unknown")
+
+    def __init__(self, native: bool, known: JsonObject | None = None) -> None:
         self.native = native
+        self.known = known
         self.unknown: list[tuple[JsonObject, str]] = []
         self.mismatches: list[Mismatch] = []
 
@@ -81,6 +85,8 @@ def _object(schema: Schema, native: bool) -> Rule:
     def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
         if type(value) is not dict:
             return walk.mismatch(value, container, key, schema)
+        if value is walk.known:
+            return value
         dropped: list[str] | None = None
         for name, item in value.items():
             kind = type(item)

@@ -45,7 +45,7 @@ class DeploymentController:
     def __init__(self, context: Context) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
-        self._deployments = client.resource(DEPLOYMENTS)
+        self._deployments = client.resource(DEPLOYMENTS.unread)
         self._known = informers.informer(DEPLOYMENTS)
         known_instances = informers.informer(INSTANCES)
         self._fleets = Fleets(known_instances)

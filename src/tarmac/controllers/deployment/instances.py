@@ -24,6 +24,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference
 from tarmac.api.status import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from tarmac.client.cache import by_label, by_namespace
+from tarmac.client.envelope import metadata_of
 from tarmac.client.targets import VOLUME_CLAIMS
 from tarmac.controllers.addressbook import Attachment
 from tarmac.controllers.context import Context
@@ -50,7 +51,7 @@ class Instances:
     """The writes of the deployment controller on Instances and their disks."""
 
     def __init__(self, context: Context) -> None:
-        self._instances = context.client.resource(INSTANCES)
+        self._instances = context.client.resource(INSTANCES.unread)
         self._claims = context.client.resource(VOLUME_CLAIMS)
         self._addresses = context.addresses
         self._quotas = context.informers.informer(RESOURCE_QUOTAS)
@@ -107,10 +108,10 @@ class Instances:
         """Our copy may be behind, or the name is somebody else's."""
         metadata = instance.metadata
         try:
-            present = (await self._instances.get(metadata.name, metadata.namespace)).metadata
+            present = metadata_of(await self._instances.get(metadata.name, metadata.namespace))
         except NotFound:
             return
-        owners = {owner.uid for owner in present.owner_references if owner.controller}
+        owners = {owner.uid for owner in present.owner_references or () if owner.controller}
         if owners != {owner.uid for owner in metadata.owner_references}:
             raise Refused(_taken(metadata.name, present.deletion_timestamp is not None))
 

@@ -51,9 +51,9 @@ class InstanceController:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._recorder = context.recorder
-        self._instances = client.resource(INSTANCES)
-        self._pods = client.resource(PODS)
-        self._claims = client.resource(VOLUME_CLAIMS)
+        self._instances = client.resource(INSTANCES.unread)
+        self._pods = client.resource(PODS.unread)
+        self._claims = client.resource(VOLUME_CLAIMS.unread)
         self._known = informers.informer(INSTANCES)
         self._known_pods = informers.informer(PODS)
         self._known_claims = informers.informer(VOLUME_CLAIMS)

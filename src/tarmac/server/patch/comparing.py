@@ -14,7 +14,7 @@ import msgspec
 from tarmac.server.patch.elements import order
 from tarmac.server.patch.fieldset import LEAF as MEMBER
 from tarmac.server.patch.fieldset import SELF, FieldSet
-from tarmac.server.patch.ownership import grouped, whole
+from tarmac.server.patch.ownership import by_element, whole
 from tarmac.server.patch.shapes import FREE, LEAF, MAP, STRUCT, Shape
 
 _ABSENT: Any = object()
@@ -109,12 +109,14 @@ def _record(element: str, nodes: Nodes, changed: FieldSet, removed: FieldSet) ->
 
 
 def _compare_items(shape: Shape, old: list[Any], new: list[Any]) -> Nodes:
-    before, after = dict(grouped(shape, old)), dict(grouped(shape, new))
+    before, after = by_element(shape, old), by_element(shape, new)
     changed: FieldSet = {}
     removed: FieldSet = {}
-    for element in sorted(before | after, key=order):
+    for element in before | after:
         nodes = _compare_group(shape.items, before.get(element, []), after.get(element, []))
         _record(element, nodes, changed, removed)
+    if len(changed) > 1:
+        changed = {element: changed[element] for element in sorted(changed, key=order)}
     return changed or None, removed or None
 
 

@@ -113,7 +113,15 @@ def _whole_map(items: Shape, value: Any) -> FieldSet:
 
 
 def grouped(shape: Shape, values: list[Any]) -> Iterable[tuple[str, list[Any]]]:
-    """Items by element, in the canonical order of elements. An item that has no element belongs to nobody."""
+    """Items by element, in the canonical order of elements."""
+    groups = by_element(shape, values)
+    if len(groups) < 2:
+        return groups.items()
+    return sorted(groups.items(), key=_by_key(shape) if shape.kind == ITEMS else _by_value)
+
+
+def by_element(shape: Shape, values: list[Any]) -> dict[str, list[Any]]:
+    """Items by element, in the order of the list. An item that has no element belongs to nobody."""
     groups: dict[str, list[Any]] = {}
     element_of = shape.element
     for item in values:
@@ -125,9 +133,7 @@ def grouped(shape: Shape, values: list[Any]) -> Iterable[tuple[str, list[Any]]]:
             groups[element].append(item)
         else:
             groups[element] = [item]
-    if len(groups) < 2:
-        return groups.items()
-    return sorted(groups.items(), key=_by_key(shape) if shape.kind == ITEMS else _by_value)
+    return groups
 
 
 def _by_value(group: tuple[str, list[Any]]) -> tuple[Any, ...]:

@@ -19,9 +19,13 @@ def read_object(call: Call) -> JsonObject:
     return obj
 
 
-def adopt(call: Call, obj: JsonObject) -> JsonObject:
-    """An object that a patch made, checked and defaulted in place like one that a client sent."""
-    call.warnings += check_object(call.served.resource, obj, call.options.field_validation)
+def adopt(call: Call, obj: JsonObject, old: JsonObject | None = None) -> JsonObject:
+    """An object that a patch made, checked and defaulted in place like one that a client sent.
+
+    A spec that is still that of the `old` object, and not only equal to it, is not looked at again.
+    """
+    spec = old.get("spec") if old is not None else None
+    call.warnings += check_object(call.served.resource, obj, call.options.field_validation, known=spec)
     obj.setdefault("metadata", {})
     call.served.strategy.default(obj)
     return obj

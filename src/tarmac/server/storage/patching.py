@@ -11,6 +11,7 @@ from tarmac.http.messages import Request, Response
 from tarmac.server.patch.apply import server_side_apply
 from tarmac.server.patch.engine import (
     APPLY_PATCH,
+    JSON_PATCH,
     STRATEGIC_PATCH,
     apply_patch,
     check_type,
@@ -34,10 +35,12 @@ async def patch(served: Served, rules: Rules, request: Request) -> Response:
     body = request.body
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
-        patched = apply_patch(served.resource, patch_type, served.load(entry), body)
+        # A JSON patch works in place; the others copy what they change, and the rest stays the old object's.
+        current = served.load(entry) if patch_type == JSON_PATCH else {**old, "metadata": {**old["metadata"]}}
+        patched = apply_patch(served.resource, patch_type, current, body)
         if patch_type == STRATEGIC_PATCH:  # decoded into what it was, whatever the patch calls it
             patched |= {"kind": served.resource.kind, "apiVersion": served.resource.api_version}
-        new = adopt(call, patched)
+        new = adopt(call, patched, old)
         check_name(call, new)
         check_version(call, new, old)
         return new

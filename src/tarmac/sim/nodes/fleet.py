@@ -63,6 +63,7 @@ class Fleet:
         self._pods: dict[str, SimulatedPod] = {}  # by uid
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._resource = client.resource(PODS)
+        self._telling = client.resource(PODS.unread)
         self._reports = Controller(
             "simulated-pods", self._report, clock=client.clock, randomness=client.randomness, workers=REPORTERS
         )
@@ -268,7 +269,7 @@ class Fleet:
                 await self._resource.delete(pod.name, pod.namespace, grace=0, uid=pod.uid)
             elif pod.stage is not Stage.STOPPING:
                 status = pod.status(self.nodes[pod.node].address)
-                await self._resource.patch(pod.name, status, pod.namespace, type="strategic", subresource="status")
+                await self._telling.patch(pod.name, status, pod.namespace, type="strategic", subresource="status")
         except (NotFound, Conflict):
             # Gone, or another of the same name. The watch tells in time; a conflict may also be a race, so look again.
             await self._check(pod)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar
 from tarmac.api.schema import JsonObject
+from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
@@ -69,10 +69,10 @@ def _validate_addresses(status: JsonObject, field: str, errors: FieldErrors) -> 
     for index, entry in enumerate(entries):
         address = entry.get("ip", "")
         checks.ip_address(address, f"status.{field}[{index}]", errors)
-        try:
-            families.add(ipaddress.ip_address(address).version)
-        except ValueError:
+        family = names.address_family(address)
+        if not family:
             return
+        families.add(family)
     if len(entries) > 1 and (len(entries) > 2 or len(families) < 2):
         shown = [checks.go_struct(entry, ("IP", "")) for entry in entries]
         errors.invalid(f"status.{field}", shown, "may specify no more than one IP for each IP family")
