@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import uuid
@@ -39,7 +40,16 @@ def containerd_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contai
     except PartMissing as missing:
         pytest.fail(f"{missing} (python -m tools.node_parts)")
     sweep(parts)
-    node = ContainerdNode(parts, tmp_path_factory.mktemp("containerd"), os.getpid())
+    yield from _running(ContainerdNode(parts, tmp_path_factory.mktemp("containerd"), os.getpid()))
+
+
+@pytest.fixture
+def spare_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[ContainerdNode]:
+    """Another one beside it, which a test may kill."""
+    yield from _running(ContainerdNode(containerd_node.settings.parts, tmp_path, os.getpid(), spare=True))
+
+
+def _running(node: ContainerdNode) -> Iterator[ContainerdNode]:
     try:
         node.start()
         yield node
@@ -48,19 +58,20 @@ def containerd_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contai
 
 
 class ContainerdNode:
-    """One containerd with its folders, network and cgroups, all told apart by `number`."""
+    """One containerd with its folders, network and cgroups, all told apart by the number of a test process."""
 
-    def __init__(self, parts: Parts, folder: Path, number: int) -> None:
+    def __init__(self, parts: Parts, folder: Path, number: int, *, spare: bool = False) -> None:
         from tarmac.runtimes.containerd import ContainerdSettings
 
+        name = f"{number}s" if spare else str(number)
         self.folder = folder
-        self.cgroup_root = f"/{_PREFIX}{number}"
-        self.bridge = f"tt{number}"
-        self.gateway = f"10.{200 + number // 250 % 50}.{number % 250}.1"
-        self._gateway6 = f"fd5a:{number & 0xFFFF:x}::1"
+        self.cgroup_root = f"/{_PREFIX}{name}"
+        self.bridge = f"tt{name}"
+        self.gateway = f"10.{150 + number // 250 % 50 + 50 * spare}.{number % 250}.1"
+        self._gateway6 = f"fd5a:{number & 0xFFFF:x}:{spare:d}::1"
         self.settings = ContainerdSettings(
             root=folder / "root",
-            run=_RUN / f"{_PREFIX}{number}",
+            run=_RUN / f"{_PREFIX}{name}",
             cni_bin=folder / "cnibin",
             cni_conf=folder / "cni",
             certs=folder / "certs",
@@ -137,9 +148,9 @@ def no_network() -> LinuxSecurity:
 def sweep(parts: Parts) -> None:
     """Remove what test processes left that are no more."""
     for run in _RUN.glob(f"{_PREFIX}*"):
-        number = run.name.removeprefix(_PREFIX)
-        if number.isdigit() and not Path(f"/proc/{number}").exists():
-            ContainerdNode(parts, Path("/nonexistent"), int(number)).stop()
+        found = re.fullmatch(rf"{_PREFIX}(\d+)(s?)", run.name)
+        if found and not Path(f"/proc/{found[1]}").exists():
+            ContainerdNode(parts, Path("/nonexistent"), int(found[1]), spare=bool(found[2])).stop()
 
 
 def remove_cgroups(name: str) -> None:

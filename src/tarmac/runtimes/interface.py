@@ -11,7 +11,7 @@ lost connection it starts with `None`, which means "look at everything".
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -287,6 +287,9 @@ class Event:
     pod_uid: str
 
 
+Progress = Callable[[int, int], None]  # bytes that are here, of bytes that are known to be needed
+
+
 class Runtime(Protocol):
     """Runs sandboxes and their containers."""
 
@@ -323,8 +326,17 @@ class Runtime(Protocol):
     async def container_usage(self) -> Sequence[Usage]: ...
     async def sandbox_usage(self) -> Sequence[Usage]: ...
 
-    async def pull(self, image: str, credentials: Credentials | None, sandbox: SandboxConfig | None = None) -> str:
-        """The id of the image, once it is here. Raises ImageRefused."""
+    async def pull(
+        self,
+        image: str,
+        credentials: Credentials | None,
+        sandbox: SandboxConfig | None = None,
+        progress: Progress | None = None,
+    ) -> str:
+        """The id of the image, once it is here. Raises ImageRefused.
+
+        `progress` is told about once a second how far it is, if the runtime can tell.
+        """
         ...
 
     async def image(self, name: str) -> Image | None: ...

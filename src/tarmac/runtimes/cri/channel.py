@@ -7,7 +7,7 @@ where codes do not.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -49,21 +49,26 @@ class CriChannel:
         self._methods: dict[str, Any] = {}
 
     async def call(
-        self, method: str, request: Message, decode: Callable[[bytes], _Reply], timeout: float | None
+        self,
+        method: str,
+        request: Message,
+        decode: Callable[[bytes], _Reply],
+        timeout: float | None,
+        metadata: Sequence[tuple[str, str]] = (),
     ) -> _Reply:
         """One attempt. Raises RuntimeFault."""
         known = self._methods.get(method)
         if known is None:
-            known = self._channel.unary_unary(f"/runtime.v1.{method}", _serialize, response_deserializer=decode)
+            known = self._channel.unary_unary(f"/{method}", _serialize, response_deserializer=decode)
             self._methods[method] = known
         try:
-            return await known(request, timeout=timeout)
+            return await known(request, timeout=timeout, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise fault(error) from error
 
     async def stream(self, method: str, request: Message, decode: Callable[[bytes], _Reply]) -> AsyncIterator[_Reply]:
         """What comes until the connection is lost. Raises RuntimeFault."""
-        opened: Any = self._channel.unary_stream(f"/runtime.v1.{method}", _serialize, response_deserializer=decode)
+        opened: Any = self._channel.unary_stream(f"/{method}", _serialize, response_deserializer=decode)
         call = opened(request)
         try:
             async for message in call:

@@ -12,6 +12,7 @@ from tarmac.base.clock import Clock, SystemClock
 from tarmac.runtimes.cri import decode, encode
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.channel import CriChannel, Message
+from tarmac.runtimes.cri.downloads import Downloads
 from tarmac.runtimes.cri.events import ChangeFeed, States
 from tarmac.runtimes.cri.handlers import handlers, sandbox_image
 from tarmac.runtimes.interface import (
@@ -23,6 +24,7 @@ from tarmac.runtimes.interface import (
     Image,
     ImageRefused,
     NotFound,
+    Progress,
     Refused,
     Resources,
     RuntimeStatus,
@@ -46,6 +48,7 @@ class CriRuntime:
     def __init__(self, endpoint: str, clock: Clock | None = None) -> None:
         self._channel = CriChannel(endpoint)
         self._clock = clock or SystemClock()
+        self._downloads = Downloads(self._channel, self._clock)
 
     async def close(self) -> None:
         """Hang up."""
@@ -164,7 +167,7 @@ class CriRuntime:
         try:
             reply = await self._runtime("ExecSync", request, pb.ExecSyncResponse.FromString, deadline)
         except (Refused, Unreachable) as fault:
-            if "context deadline exceeded" in str(fault).lower() or "deadline exceeded" in str(fault).lower():
+            if "deadline exceeded" in str(fault).lower():
                 raise TimeoutError(str(fault)) from fault
             raise
         return ExecResult(reply.stdout, reply.stderr, reply.exit_code)
@@ -200,17 +203,24 @@ class CriRuntime:
 
     # ---- images
 
-    async def pull(self, image: str, credentials: Credentials | None, sandbox: SandboxConfig | None = None) -> str:
+    async def pull(
+        self,
+        image: str,
+        credentials: Credentials | None,
+        sandbox: SandboxConfig | None = None,
+        progress: Progress | None = None,
+    ) -> str:
         """The id of the image, once it is here. Raises ImageRefused."""
         request = pb.PullImageRequest(
             image=pb.ImageSpec(image=image),
             auth=encode.auth_message(credentials) if credentials else None,
             sandbox_config=encode.sandbox_message(sandbox) if sandbox else None,
         )
-        try:
-            reply = await self._image("PullImage", request, pb.PullImageResponse.FromString, None)
-        except (NotFound, Refused) as refusal:
-            raise ImageRefused(str(refusal)) from refusal
+        async with self._downloads.told_to(progress):
+            try:
+                reply = await self._image("PullImage", request, pb.PullImageResponse.FromString, None)
+            except (NotFound, Refused) as refusal:
+                raise ImageRefused(str(refusal)) from refusal
         return reply.image_ref
 
     async def image(self, name: str) -> Image | None:
@@ -259,7 +269,7 @@ class CriRuntime:
         decode: Callable[[bytes], _Reply],
         timeout: float | None = _CALL_SECONDS,
     ) -> _Reply:
-        return await self._channel.call(f"RuntimeService/{method}", request, decode, timeout)
+        return await self._channel.call(f"runtime.v1.RuntimeService/{method}", request, decode, timeout)
 
     async def _tell(self, method: str, request: Message, timeout: float = _CALL_SECONDS) -> None:
         await self._runtime(method, request, pb.Nothing.FromString, timeout)
@@ -271,4 +281,4 @@ class CriRuntime:
         decode: Callable[[bytes], _Reply],
         timeout: float | None = _CALL_SECONDS,
     ) -> _Reply:
-        return await self._channel.call(f"ImageService/{method}", request, decode, timeout)
+        return await self._channel.call(f"runtime.v1.ImageService/{method}", request, decode, timeout)

@@ -64,7 +64,7 @@ class ChangeFeed:
         while True:
             try:
                 async for event in self._channel.stream(
-                    "RuntimeService/GetContainerEvents", pb.Nothing(), pb.ContainerEventResponse.FromString
+                    "runtime.v1.RuntimeService/GetContainerEvents", pb.Nothing(), pb.ContainerEventResponse.FromString
                 ):
                     self._tell(event.pod_sandbox_status.metadata.uid or None)
             except Unsupported:

@@ -30,6 +30,7 @@ from tarmac.runtimes.interface import (
     Image,
     ImageRefused,
     NotFound,
+    Progress,
     Refused,
     Resources,
     RuntimeFault,
@@ -292,13 +293,22 @@ class FakeRuntime:
 
     # ---- images
 
-    async def pull(self, image: str, credentials: Credentials | None, sandbox: SandboxConfig | None = None) -> str:
+    async def pull(
+        self,
+        image: str,
+        credentials: Credentials | None,
+        sandbox: SandboxConfig | None = None,
+        progress: Progress | None = None,
+    ) -> str:
         """From the imaginary registry."""
         await self._arrive("pull", image)
         found = self.registry.get(image)
         if found is None:
             raise ImageRefused(f'failed to pull and unpack image "{image}": not found')
-        await self._clock.sleep(found.takes)
+        await self._clock.sleep(found.takes / 2)
+        if progress is not None:
+            progress(found.size // 2, found.size)
+        await self._clock.sleep(found.takes / 2)
         if found.refusal:
             raise ImageRefused(found.refusal)
         given = (credentials.username, credentials.password) if credentials else ("", "")

@@ -1,0 +1,58 @@
+"""Tells how far a pull is. CRI cannot; containerd's own content service, on the same socket, lists what is coming in.
+
+The list does not say for which image. So only a pull that is alone is told of; pulling one after the other is the
+usual way of nodes. What has left the list is here: its size stays counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+from tarmac.base.clock import Clock
+from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
+from tarmac.runtimes.cri.channel import CriChannel
+from tarmac.runtimes.interface import Progress, RuntimeFault
+
+_METHOD = "containerd.services.content.v1.Content/ListStatuses"
+_NAMESPACE = (("containerd-namespace", "k8s.io"),)
+_INTERVAL_SECONDS = 1.0
+
+
+class Downloads:
+    """The pulls that are going on."""
+
+    def __init__(self, channel: CriChannel, clock: Clock) -> None:
+        self._channel = channel
+        self._clock = clock
+        self._pulls = 0
+
+    @contextlib.asynccontextmanager
+    async def told_to(self, progress: Progress | None) -> AsyncGenerator[None]:
+        """While a pull goes on inside, tell how far it is."""
+        self._pulls += 1
+        task = asyncio.create_task(self._follow(progress)) if progress else None
+        try:
+            yield
+        finally:
+            self._pulls -= 1
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def _follow(self, progress: Progress) -> None:
+        """Until it is cancelled, or the runtime turns out not to be one that tells."""
+        seen: dict[str, tuple[int, int]] = {}
+        with contextlib.suppress(RuntimeFault):
+            while True:
+                await self._clock.sleep(_INTERVAL_SECONDS)
+                coming = await self._coming_in()
+                seen = {ref: (total, total) for ref, (_, total) in seen.items()} | coming
+                if seen and self._pulls == 1:
+                    progress(sum(here for here, _ in seen.values()), sum(total for _, total in seen.values()))
+
+    async def _coming_in(self) -> dict[str, tuple[int, int]]:
+        decode = pb.ListStatusesResponse.FromString
+        reply = await self._channel.call(_METHOD, pb.Nothing(), decode, _INTERVAL_SECONDS * 10, _NAMESPACE)
+        return {each.ref: (each.offset, each.total) for each in reply.statuses if each.total}
