@@ -6,6 +6,7 @@ the controllers from what users may say, so they pass the same door.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tarmac.api.resource import Resource
@@ -21,6 +22,8 @@ from tarmac.server.reader import Reader
 _NAMESPACES = "core/namespaces"
 _PREFIX = "pod-security.kubernetes.io/"
 _MODES = ("enforce", "audit", "warn")
+_ORDER = ("privileged", "baseline", "restricted")
+_MOST_CHECKED = 3000
 _INVALID_LEVEL = "must be one of privileged, baseline, restricted"
 _INVALID_VERSION = 'must be "latest" or "v1.x"'
 
@@ -88,18 +91,34 @@ class PodSecurity(Plugin):
         """Raising a namespace's level does not touch its Pods; say which of them no longer fit."""
         policy = policy_of(namespace, "enforce", attributes.name)
         before = policy_of(attributes.old or {}, "enforce", attributes.name)
-        if policy == before or policy.level == "privileged":
+        relaxed = policy.version == before.version and _ORDER.index(policy.level) <= _ORDER.index(before.level)
+        if relaxed or policy.level == "privileged":
             return
-        lines = [
-            f"{pod['metadata']['name']}: {', '.join(violation.reason for violation in found)}"
-            for pod in self._reader.list(BUCKET, f"{attributes.name}/")
-            if (found := violations(pod, policy.level))
-        ]
-        if lines:
+        pods = list(self._reader.list(BUCKET, f"{attributes.name}/"))
+        checked = pods[:_MOST_CHECKED]
+        if len(checked) < len(pods):
+            attributes.warnings.append(
+                f"new PodSecurity enforce level only checked against the first {len(checked)} of {len(pods)} existing "
+                "pods"
+            )
+        if lines := _violators(checked, policy.level):
             attributes.warnings.append(
                 f'existing pods in namespace "{attributes.name}" violate the new PodSecurity enforce level "{policy}"'
             )
             attributes.warnings += lines
+
+
+def _violators(pods: Sequence[JsonObject], level: str) -> list[str]:
+    """One line for each way to break the level, with the first pod that does and how many others do as well."""
+    names: dict[str, list[str]] = {}
+    for pod in pods:
+        if found := violations(pod, level):
+            names.setdefault(", ".join(each.reason for each in found), []).append(pod["metadata"]["name"])
+    return sorted(f"{min(those)}{_and_others(len(those) - 1)}: {why}" for why, those in names.items())
+
+
+def _and_others(count: int) -> str:
+    return f" (and {count} other pod{'s' if count > 1 else ''})" if count else ""
 
 
 def policy_of(namespace: JsonObject, mode: str, name: str) -> Policy:
@@ -108,9 +127,10 @@ def policy_of(namespace: JsonObject, mode: str, name: str) -> Policy:
     level = labels.get(f"{_PREFIX}{mode}")
     if level is None:
         level = "privileged" if name.startswith("kube-") or mode != "enforce" else "baseline"
-    elif level not in LEVELS:
-        level = "restricted"  # a label that cannot be read is read in the strictest way
-    return Policy(level, labels.get(f"{_PREFIX}{mode}-version", "latest"))
+    elif level not in LEVELS:  # a label that cannot be read is read in the strictest way, or warns of nothing
+        level = "restricted" if mode == "enforce" else "privileged"
+    version = labels.get(f"{_PREFIX}{mode}-version", "latest")
+    return Policy(level, version if _is_version(version) else "latest")
 
 
 def _labels(namespace: JsonObject) -> dict[str, str]:
@@ -122,6 +142,14 @@ def _is_version(text: str) -> bool:
 
 
 def _is_significant(attributes: Attributes) -> bool:
-    """Whether an update changes anything that the standards look at: images and added containers."""
+    """Whether an update changes anything that the standards look at: images, and which containers there are."""
     new, old = pod_of(attributes)["spec"], (attributes.old or {})["spec"]
-    return any(new.get(field) != old.get(field) for field in ("containers", "initContainers", "ephemeralContainers"))
+    for field in ("containers", "initContainers"):
+        if _images(new, field) != _images(old, field):
+            return True
+    known = {each["name"]: each.get("image") for each in old.get("ephemeralContainers") or ()}
+    return any(known.get(each["name"]) != each.get("image") for each in new.get("ephemeralContainers") or ())
+
+
+def _images(spec: JsonObject, field: str) -> list[str | None]:
+    return [each.get("image") for each in spec.get(field) or ()]
