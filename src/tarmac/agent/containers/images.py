@@ -19,7 +19,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration
 from tarmac.client.events import Recorder
 from tarmac.runtimes.interface import Image, ImageRefused, Runtime, RuntimeFault
-from tarmac.volumes.interface import Sources
+from tarmac.volumes.interface import Sources, SourceUnavailable
 
 ERROR_SHOWN = 5.0
 """How long a failed pull is told as what it is, before it is told as a back-off."""
@@ -126,7 +126,7 @@ class Images:
             async with self._slots:
                 began = self._clock.monotonic()
                 image = await self._fetch(pod, with_tag(name))
-        except (RuntimeFault, TimeoutError) as error:
+        except (RuntimeFault, SourceUnavailable, TimeoutError) as error:
             self._failed(pod, container, key, str(error))
             return
         ended = self._clock.monotonic()

@@ -16,7 +16,7 @@ from tarmac.agent.environment.fields import FieldUnknown, pod_field, resource_fi
 from tarmac.agent.environment.servicelinks import service_links
 from tarmac.agent.pods.pod import Pod
 from tarmac.api.schema import JsonObject
-from tarmac.volumes.interface import Sources
+from tarmac.volumes.interface import Sources, SourceUnavailable
 
 
 class ConfigMissing(Exception):
@@ -110,11 +110,12 @@ class _Stated:
         return data
 
     async def _fetch(self, kind: str, name: str) -> Mapping[str, str] | None:
-        if kind == "configmap":
-            found = await self._sources.config_map(self._pod.namespace, name)
+        read = self._sources.config_map if kind == "configmap" else self._sources.secret
+        try:
+            found = await read(self._pod.namespace, name)
+        except SourceUnavailable as error:
+            raise ConfigMissing(f'{kind} "{name}" cannot be read: {error}') from error
+        if found is None or kind == "configmap":
             return None if found is None else found.get("data") or {}
-        found = await self._sources.secret(self._pod.namespace, name)
-        if found is None:
-            return None
         encoded: Mapping[str, str] = found.get("data") or {}
         return {key: base64.b64decode(value).decode(errors="surrogateescape") for key, value in encoded.items()}

@@ -3,24 +3,52 @@
 `PodManager` hears of pods from the API (`spec.nodeName` is this node), from manifests in a folder, and, while the
 server is away, from the definitions it kept on disk. Each pod has one worker; events of the runtime and of probes only
 wake it. What the runtime holds for no known pod is an orphan and is taken away, once the API has been heard.
+
+A pod passes through here so: heard of, admitted or refused, worked on, over, vanished from the API, buried.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tarmac.agent.containers.configs import ContainerConfigs
+from tarmac.agent.containers.hooks import Hooks
+from tarmac.agent.containers.images import Images
+from tarmac.agent.containers.paths import PodPaths
+from tarmac.agent.environment.variables import ConfigMissing
+from tarmac.agent.pods.admission import Refusal, handler_refusal, postponed, refusal
+from tarmac.agent.pods.burying import Undertaker
 from tarmac.agent.pods.interfaces import Connector, Handlers, PodCgroups
+from tarmac.agent.pods.kept import Definitions
+from tarmac.agent.pods.pod import CONFIG_MIRROR, Pod
+from tarmac.agent.pods.resizing import Postponed, Resizes
 from tarmac.agent.pods.settings import PodSettings
+from tarmac.agent.pods.tools import Tools
+from tarmac.agent.pods.waits import first_of
+from tarmac.agent.pods.worker import Ending, PodWorker
+from tarmac.agent.probes.checks import Checks
+from tarmac.agent.static.manifests import Manifests
+from tarmac.agent.static.mirrors import Mirrors
+from tarmac.agent.status.facts import Verdict
+from tarmac.agent.status.podstatus import rejected_status
+from tarmac.agent.status.writer import StatusWriter
 from tarmac.api.schema import JsonObject
+from tarmac.base.log import log
+from tarmac.client.cache import Item
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.runtimes.interface import Runtime
-from tarmac.volumes.interface import Sources, Volumes
+from tarmac.client.targets import PODS, dynamic
+from tarmac.runtimes.interface import Container, Runtime, RuntimeFault
+from tarmac.volumes.interface import Sources, VolumeError, Volumes
 
-Refusal = tuple[str, str]
-"""Reason and message for a pod that may not run here."""
+SERVICES = dynamic("v1", "services", "Service")
+RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+SHUTTING_DOWN = "Pod was rejected as the node is shutting down."
+
+_log = log("pods")
 
 
 class PodManager:
@@ -41,48 +69,353 @@ class PodManager:
         recorder: Recorder,
         settings: PodSettings,
     ) -> None:
-        raise NotImplementedError
+        clock = client.clock
+        paths = PodPaths(settings.root_dir, settings.log_dir)
+        self.writer = StatusWriter(client)
+        self._settings = settings
+        self._clock = clock
+        self._node = node
+        self._handlers = handlers
+        self._recorder = recorder
+        self._runtime_name = "containerd"
+        self._pods = informers.informer(PODS, fields=f"spec.nodeName={settings.node_name}")
+        self._services = informers.informer(SERVICES)
+        self._classes = informers.informer(RUNTIME_CLASSES)
+        self._tools = Tools(
+            runtime=runtime,
+            volumes=volumes,
+            cgroups=cgroups,
+            images=Images(runtime, sources, recorder, clock, settings.parallel_pulls),
+            configs=ContainerConfigs(settings, paths, volumes, sources),
+            hooks=Hooks(runtime, connect, clock),
+            checks=Checks(runtime, connect),
+            recorder=recorder,
+            clock=clock,
+            randomness=client.randomness,
+            settings=settings,
+            paths=paths,
+            node=node,
+            services=lambda: [item.object for item in self._services.cache.items()],
+            runtime_name=lambda: self._runtime_name,
+            handler=self._handler,
+        )
+        self._kept = Definitions(paths)
+        self._undertaker = Undertaker(self._tools, self._kept.forget)
+        self._mirrors = Mirrors(client, node)
+        self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock)
+        self._admissions: list[Callable[[JsonObject], Refusal | None]] = []
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._vanished: set[str] = set()
+        self._in_runtime: set[str] = set()
+        self._draining = False
+        self._ready = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
 
-    async def run(self) -> None:
-        """Keep pods as they should be until cancelled; running containers are left alone then."""
-        raise NotImplementedError
+    # --- what others ask --------------------------------------------------------------------------------------------
 
     async def ready(self) -> None:
         """Wait until the runtime's pods are known (from it or from disk): before, absence means nothing."""
-        raise NotImplementedError
+        await self._ready.wait()
 
     def add_admission(self, admit: Callable[[JsonObject], Refusal | None]) -> None:
         """Ask one more question of every new pod; a refusal makes it Failed with this reason and message."""
-        raise NotImplementedError
+        self._admissions.append(admit)
 
     def pods(self) -> Sequence[JsonObject]:
         """Every pod bound here, with its status as of now; static pods as themselves, not as mirrors."""
-        raise NotImplementedError
+        return [_shown(worker) for worker in self._workers.values()]
 
     def find(self, namespace: str, name: str, uid: str | None = None) -> JsonObject | None:
         """One pod with its status as of now."""
-        raise NotImplementedError
+        worker = next(
+            (
+                each
+                for each in self._workers.values()
+                if (each.pod.namespace, each.pod.name) == (namespace, name) and uid in (None, "", each.pod.uid)
+            ),
+            None,
+        )
+        return None if worker is None else _shown(worker)
 
     def container_id(self, pod: JsonObject, container: str, previous: bool = False) -> str | None:
         """The runtime's id of a container, or of the one before it. None: there is none yet."""
-        raise NotImplementedError
+        found = self._containers(pod, container)
+        index = 1 if previous else 0
+        return found[index].id if len(found) > index else None
 
     def sandbox_id(self, pod: JsonObject) -> str | None:
         """The runtime's id of the pod's sandbox, if it has one that is ready."""
-        raise NotImplementedError
+        worker = self._workers.get(pod["metadata"]["uid"])
+        ready = [each.id for each in worker.seen.sandboxes if each.ready] if worker else []
+        return ready[0] if ready else None
 
     def log_path(self, pod: JsonObject, container: str, previous: bool = False) -> Path | None:
         """Where a container's log is, or that of the one before it."""
-        raise NotImplementedError
+        found = self._containers(pod, container)
+        index = 1 if previous else 0
+        if len(found) <= index:
+            return None
+        return self._tools.paths.container_log(Pod(pod), container, found[index].attempt)
 
     def evict(self, pod: JsonObject, reason: str, message: str, grace: float | None = None) -> None:
         """End a pod for the node's sake: it becomes Failed with this reason. The object stays for its controller."""
-        raise NotImplementedError
+        worker = self._workers.get(pod["metadata"]["uid"])
+        if worker is not None and not worker.ending:
+            self._recorder.event(worker.pod.reference, "Warning", reason, message)
+            worker.end(Ending(grace, _disrupted(reason, message)))
 
     async def drain(self, grace: float, critical_grace: float = 0.0) -> None:
         """Graceful shutdown of the node: end ordinary pods within `grace`, then critical ones; refuse new ones."""
-        raise NotImplementedError
+        self._draining = True
+        message = "Pod was terminated in response to imminent node shutdown."
+        for critical, seconds in ((False, grace), (True, critical_grace)):
+            going = [each for each in self._workers.values() if each.pod.critical is critical and not each.over]
+            for worker in going:
+                worker.end(Ending(min(seconds, worker.pod.grace), _disrupted("Terminated", message)))
+            if going:
+                await first_of(self._clock, seconds, (asyncio.create_task(self._all_over(going)),))
+        await self.writer.settled()
 
     def wake(self, uid: str | None = None) -> None:
         """Look at a pod again soon, or at all of them."""
-        raise NotImplementedError
+        if uid is None:
+            for worker in self._workers.values():
+                worker.wake()
+        elif uid in self._workers:
+            self._workers[uid].wake()
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keep pods as they should be until cancelled; running containers are left alone then."""
+        await self._tools.volumes.start()
+        await self._meet_runtime()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                self._adopt()
+                self._ready.set()
+                self._pods.on_change(self._changed)
+                for part in (self._listen, self._sweep_often, self._refresh_often, self._read_manifests):
+                    group.create_task(part())
+        finally:
+            self._group = None
+            await self._mirrors.close()
+            await self._undertaker.close()
+            await self._tools.images.close()
+            await self.writer.close()
+
+    async def _meet_runtime(self) -> None:
+        """Know what it is and whose sandboxes it has."""
+        while True:
+            try:
+                self._runtime_name = (await self._tools.runtime.status()).name
+                self._in_runtime = {each.pod.uid for each in await self._tools.runtime.sandboxes()}
+                return
+            except RuntimeFault as error:
+                _log.warning("runtime does not answer", error=str(error))
+                await self._clock.sleep(1)
+
+    def _adopt(self) -> None:
+        """Go on with the pods that were here before: from disk, until the API is heard."""
+        for pod, promised in self._kept.read():
+            if pod.uid in self._in_runtime:
+                self._begin(pod, promised)
+
+    async def _listen(self) -> None:
+        async for event in self._tools.runtime.events():
+            if event is None:
+                self.wake()
+            else:
+                self.wake(event.pod_uid)
+
+    async def _sweep_often(self) -> None:
+        """Once the API has been heard, what nobody asked for goes; and again now and then, to be sure."""
+        await self._pods.synced()
+        await self._manifests.read_once()
+        while True:
+            try:
+                await self._sweep()
+            except (RuntimeFault, VolumeError, OSError) as error:
+                _log.info("orphans not looked for", error=str(error))
+            await self._clock.sleep(self._settings.relist)
+            self.wake()
+
+    async def _sweep(self) -> None:
+        for uid, worker in list(self._workers.items()):
+            if worker.pod.key not in self._pods.cache and not worker.pod.static and uid not in self._vanished:
+                self._vanish(uid)
+        uids = {each.pod.uid for each in await self._tools.runtime.sandboxes()}
+        uids |= {each.name for each in (self._tools.paths.root / "pods").glob("*") if each.is_dir()}
+        for uid in uids - self._workers.keys() - self._undertaker.busy:
+            _log.info("orphaned pod is taken away", uid=uid)
+            self._undertaker.bury(uid)
+        await self._tools.volumes.sweep(self._workers.keys() | self._undertaker.busy)
+
+    async def _refresh_often(self) -> None:
+        """Files projected from objects follow them."""
+        while True:
+            await self._clock.sleep(self._settings.volume_refresh)
+            for worker in list(self._workers.values()):
+                if not worker.ending and worker.seen.running:
+                    try:
+                        await self._tools.volumes.refresh(worker.pod.raw)
+                    except VolumeError as error:
+                        message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
+                        self._recorder.event(worker.pod.reference, "Warning", error.reason, message)
+
+    async def _read_manifests(self) -> None:
+        """Static pods come and go with their files; their mirrors follow."""
+        async for pods in self._manifests.changes():
+            static = {pod.uid: pod for pod in pods}
+            for uid, worker in list(self._workers.items()):
+                if worker.pod.static and uid not in static:
+                    self._vanish(uid)
+            for pod in static.values():
+                if pod.uid not in self._workers:
+                    self._welcome(pod)
+
+    # --- pods come and go -------------------------------------------------------------------------------------------
+
+    def _changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
+        """The API's view of a pod changed."""
+        if new is None:
+            if old is not None:
+                self._mirrors.gone(old.object)
+                self.writer.forget(old.metadata.uid)
+                self._vanish(old.metadata.uid)
+            return
+        pod = Pod(new.object)
+        self.writer.heard(pod)
+        if CONFIG_MIRROR in pod.annotations:
+            self.wake(self._mirrors.heard(pod))
+            return
+        worker = self._workers.get(pod.uid)
+        if worker is not None:
+            worker.update(pod)
+            self._keep(worker)
+        else:
+            self._welcome(pod)
+
+    def _welcome(self, pod: Pod) -> None:
+        """A pod that is new here."""
+        known = pod.uid in self._in_runtime or pod.deleted or pod.finished
+        why = None if known else self._refusal(pod)
+        if why is None:
+            self._begin(pod)
+            return
+        reason, message = why
+        _log.info("pod refused", pod=pod.key, reason=reason)
+        self._recorder.event(pod.reference, "Warning", reason, message)
+        self._begin(pod, refused=rejected_status(pod, reason, message, self._clock.now()))
+
+    def _begin(self, pod: Pod, promised: Resizes | None = None, refused: JsonObject | None = None) -> None:
+        uid = pod.uid
+
+        def report(status: JsonObject, over: bool) -> None:
+            self._report(uid, status, over)
+
+        worker = PodWorker(self._tools, pod, report, self._fits, promised=promised, refused=refused)
+        self._workers[uid] = worker
+        self._keep(worker)
+        assert self._group is not None, "workers belong to `run`"
+        self._tasks[uid] = self._group.create_task(worker.run(), name=f"pod {pod.key}")
+
+    def _report(self, uid: str, status: JsonObject, over: bool) -> None:
+        worker = self._workers[uid]
+        self._keep(worker)
+        target = self._mirrors.of(worker.pod) if worker.pod.static else uid
+        if target is not None:
+            self.writer.submit(target, status, delete=over and worker.pod.deleted)
+        if over:
+            self._progress.set()
+            if uid in self._vanished:
+                self._forget(uid)
+
+    def _vanish(self, uid: str) -> None:
+        """Nobody wants the pod any more: it ends, and then goes without a trace."""
+        worker = self._workers.get(uid)
+        if worker is None:
+            return
+        self._vanished.add(uid)
+        if worker.over:
+            self._forget(uid)
+        elif not worker.pod.deleted:
+            worker.end(Ending())
+        else:
+            worker.wake()
+
+    def _forget(self, uid: str) -> None:
+        worker = self._workers.pop(uid)
+        self._tasks.pop(uid).cancel()
+        self._vanished.discard(uid)
+        self._in_runtime.discard(uid)
+        if worker.pod.static:
+            self._mirrors.drop(worker.pod)
+        self._undertaker.bury(uid)
+
+    def _keep(self, worker: PodWorker) -> None:
+        """Remember a pod beyond the life of this process; its status as far as the next agent needs it."""
+        if not worker.over and not worker.pod.static:
+            self._kept.keep(worker.pod, _lasting(worker.status), worker.allocation.promised)
+
+    # --- judging ----------------------------------------------------------------------------------------------------
+
+    def _refusal(self, pod: Pod) -> Refusal | None:
+        if self._draining:
+            return "NodeShutdown", SHUTTING_DOWN
+        for admit in self._admissions:
+            if (why := admit(pod.raw)) is not None:
+                return why
+        if not self._settings.enforce_fit:
+            return None
+        name = pod.spec.get("runtimeClassName") or ""
+        try:
+            unserved = handler_refusal(name, self._handler(pod), self._handlers)
+        except ConfigMissing:
+            unserved = None  # the class may come yet: until then there is no sandbox
+        return unserved or refusal(pod, self._node(), self._active(pod.uid), self._settings.allowed_unsafe_sysctls)
+
+    def _fits(self, pod: Pod) -> Postponed | None:
+        return postponed(pod, self._node(), self._active(pod.uid))
+
+    def _active(self, but: str) -> list[Pod]:
+        return [
+            worker.allocation.effective(worker.pod)
+            for uid, worker in self._workers.items()
+            if uid != but and not worker.over and worker.status.get("phase") not in ("Succeeded", "Failed")
+        ]
+
+    def _handler(self, pod: Pod) -> str:
+        name = pod.spec.get("runtimeClassName")
+        if not name:
+            return ""
+        found = self._classes.get(name)
+        if found is None:
+            raise ConfigMissing(f'RuntimeClass.node.k8s.io "{name}" not found')
+        return found.get("handler") or ""
+
+    def _containers(self, pod: JsonObject, container: str) -> list[Container]:
+        worker = self._workers.get(pod["metadata"]["uid"])
+        return [each for each in worker.seen.containers if each.name == container] if worker else []
+
+    async def _all_over(self, workers: list[PodWorker]) -> None:
+        while not all(worker.over for worker in workers):
+            self._progress.clear()
+            await self._progress.wait()
+
+
+def _shown(worker: PodWorker) -> JsonObject:
+    return {"apiVersion": "v1", "kind": "Pod", **worker.pod.raw, "status": worker.status}
+
+
+def _disrupted(reason: str, message: str) -> Verdict:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": message}
+    return Verdict(reason, message, condition)
+
+
+def _lasting(status: JsonObject) -> JsonObject:
+    """What of a status must not change when the agent does: its beginning, its end, and how often it has restarted."""
+    return {field: status[field] for field in ("phase", "startTime", "reason", "message") if field in status}

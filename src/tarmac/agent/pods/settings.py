@@ -21,6 +21,8 @@ class PodSettings:
     parallel_pulls: int = 1
     """How many images are pulled at once."""
     crash_loop_longest: float = 300.0
+    retry: float = 5.0
+    """How soon something that did not work is tried again."""
     relist: float = 60.0
     """The safety net: everything is looked at again this often, whatever events said."""
     volume_refresh: float = 60.0

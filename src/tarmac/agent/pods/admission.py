@@ -1,0 +1,146 @@
+"""Whether a pod that was bound here may run here. The scheduler may have been wrong, or not have been asked.
+
+Refusals are in kubelet's words: the pod becomes Failed with the reason, and its controller makes another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.pods.resizing import Postponed
+from tarmac.api.schema import JsonObject
+from tarmac.decide.scheduling.amounts import PODS, Amounts, add, amounts_of
+from tarmac.decide.scheduling.demand import requests_of
+from tarmac.decide.scheduling.nodeterms import choice_of
+
+Refusal = tuple[str, str]
+"""Reason and message for a pod that may not run here."""
+
+_NATIVE: Final = ("cpu", "memory", "ephemeral-storage", PODS)
+_SAFE_SYSCTLS: Final = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_wmem",
+    }
+)
+
+
+def refusal(pod: Pod, node: JsonObject, others: Iterable[Pod], unsafe_sysctls: Iterable[str] = ()) -> Refusal | None:
+    """Why not, if not. `others` are the pods that are here already."""
+    others = list(others)
+    return (
+        _system(pod)
+        or _sysctls(pod, tuple(unsafe_sysctls))
+        or _room(pod, node, others)
+        or _choice(pod, node)
+        or _ports(pod, others)
+    )
+
+
+def handler_refusal(name: str, handler: str, known: Callable[[], frozenset[str]]) -> Refusal | None:
+    """A RuntimeClass that this node cannot serve."""
+    if not handler or handler in known():
+        return None
+    message = f'RuntimeClass "{name}" needs the handler "{handler}", which this node does not have'
+    return "RuntimeHandlerNotSupported", message
+
+
+def postponed(pod: Pod, node: JsonObject, others: Iterable[Pod]) -> Postponed | None:
+    """Why a pod that runs cannot have the resources it now asks for."""
+    if pod.static:
+        return Postponed("Infeasible", "In-place resize of static-pods is not supported")
+    allocatable = _allocatable(node)
+    for name, asked in requests_of(pod.spec).items():
+        if name in allocatable and asked > allocatable[name]:
+            capacity = allocatable[name]
+            return Postponed(
+                "Infeasible", f"Node didn't have enough capacity: {name}, requested: {asked}, capacity: {capacity}"
+            )
+    short = _room(pod, node, list(others))
+    return Postponed("Deferred", short[1]) if short else None
+
+
+def _system(pod: Pod) -> Refusal | None:
+    if (pod.spec.get("os") or {}).get("name", "linux") != "linux":
+        return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+    if pod.labels.get("kubernetes.io/os", "linux") != "linux":
+        message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
+        return "PodOSSelectorNodeLabelDoesNotMatch", message
+    return None
+
+
+def _sysctls(pod: Pod, unsafe: tuple[str, ...]) -> Refusal | None:
+    for each in (pod.spec.get("securityContext") or {}).get("sysctls") or ():
+        name = each["name"].replace("/", ".")
+        allowed = any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in unsafe)
+        if name not in _SAFE_SYSCTLS and not allowed:
+            return "SysctlForbidden", f'forbidden sysctl: "{each["name"]}" not allowlisted'
+    return None
+
+
+def _allocatable(node: JsonObject) -> Amounts:
+    return amounts_of((node.get("status") or {}).get("allocatable"))
+
+
+def _room(pod: Pod, node: JsonObject, others: list[Pod]) -> Refusal | None:
+    stated: Mapping[str, str] = (node.get("status") or {}).get("allocatable") or {}
+    capacity = amounts_of(stated)
+    used: Amounts = {PODS: len(others)}
+    for other in others:
+        add(used, requests_of(other.spec))
+    for name, asked in {PODS: 1, **requests_of(pod.spec)}.items():
+        known = name in stated or (stated and name in _NATIVE and name != "ephemeral-storage")
+        if known and asked + used.get(name, 0) > capacity.get(name, 0):
+            amounts = f"requested: {asked}, used: {used.get(name, 0)}, capacity: {capacity.get(name, 0)}"
+            reason = f"OutOf{name}"
+            return reason, f"Node didn't have enough resource: {name}, {amounts}"
+    return None
+
+
+def _choice(pod: Pod, node: JsonObject) -> Refusal | None:
+    metadata = node.get("metadata") or {}
+    affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    choice = choice_of(pod.spec.get("nodeSelector") or {}, required["nodeSelectorTerms"] if required else None)
+    if choice is None or not metadata or choice.matches(metadata["name"], metadata.get("labels") or {}):
+        return None
+    return "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+
+
+def _ports(pod: Pod, others: list[Pod]) -> Refusal | None:
+    wanted = _host_ports(pod)
+    if not wanted:
+        return None
+    for other in others:
+        for protocol, port, address in _host_ports(other):
+            if any(p == protocol and n == port and _overlap(a, address) for p, n, a in wanted):
+                return (
+                    "NodePorts",
+                    "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
+                )
+    return None
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or "0.0.0.0" in (one, other)
+
+
+def _host_ports(pod: Pod) -> set[tuple[str, int, str]]:
+    return {
+        (port.get("protocol") or "TCP", port["hostPort"], port.get("hostIP") or "0.0.0.0")
+        for container in pod.containers
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    }

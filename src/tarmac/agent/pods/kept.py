@@ -1,0 +1,72 @@
+"""Pod definitions kept on disk, so that pods are looked after while the server is away, by the next agent too.
+
+Each is one file that only root may read. It holds the pod's object and the resources it was promised, never what the
+object refers to: secrets are not kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tarmac.agent.containers.paths import PodPaths
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.pods.resizing import Resizes
+from tarmac.api.schema import JsonObject
+from tarmac.base.log import log
+
+_log = log("pods")
+
+
+class _Kept(msgspec.Struct):
+    pod: dict[str, Any]
+    promised: dict[str, dict[str, Any]] = {}
+
+
+_decode = msgspec.json.Decoder(_Kept).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Definitions:
+    """The kept definitions of this node's pods."""
+
+    def __init__(self, paths: PodPaths) -> None:
+        self._paths = paths
+        self._last: dict[str, bytes] = {}
+
+    def keep(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
+        """Write what is new."""
+        metadata = {field: value for field, value in pod.metadata.items() if field != "managedFields"}
+        data = _encode(_Kept({**pod.raw, "metadata": metadata, "status": status}, dict(promised)))
+        if self._last.get(pod.uid) == data:
+            return
+        path = self._paths.definition(pod.uid)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+        _write(path, data)
+        self._last[pod.uid] = data
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        self._last.pop(uid, None)
+
+    def read(self) -> Iterator[tuple[Pod, Resizes]]:
+        """Everything kept. What cannot be read is left where it is, and said."""
+        for path in sorted((self._paths.root / "pods").glob("*/pod.json")):
+            try:
+                kept = _decode(path.read_bytes())
+                yield Pod(kept.pod), kept.promised
+            except (OSError, msgspec.MsgspecError, KeyError) as error:
+                _log.warning("kept pod definition not read", path=str(path), error=str(error))
+
+
+def _write(path: Path, data: bytes) -> None:
+    """In one step: a reader finds the old one or the new one."""
+    unfinished = path.with_suffix(".new")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+    unfinished.replace(path)

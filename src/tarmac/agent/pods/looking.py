@@ -1,0 +1,80 @@
+"""Looking at what the runtime has for one pod, with as few questions as possible.
+
+Two lists say what there is and in what state. Details are asked for when a state is new: once for a container that
+runs, once when it has ended (with its last words), once for the addresses of a sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from tarmac.agent.containers.messages import termination_message
+from tarmac.agent.containers.notes import TERMINATION_PATH, TERMINATION_POLICY
+from tarmac.agent.containers.paths import PodPaths
+from tarmac.agent.pods.seen import Seen
+from tarmac.agent.status.containers import LOST_REASON
+from tarmac.runtimes.interface import Container, NotFound, Runtime, Sandbox
+
+_UNKNOWN_CODE = 255
+_NOBODY_SAW = "The container ended while nobody was watching: its exit code is not known"
+
+
+class Looker:
+    """Remembers what cannot have changed since the last look."""
+
+    def __init__(self, runtime: Runtime, paths: PodPaths, uid: str) -> None:
+        self._runtime = runtime
+        self._paths = paths
+        self._uid = uid
+        self._containers: dict[str, Container] = {}
+        self._sandboxes: dict[str, Sandbox] = {}
+
+    async def look(self) -> Seen:
+        """What there is now. Raises RuntimeFault."""
+        sandboxes, containers = await asyncio.gather(
+            self._runtime.sandboxes(self._uid), self._runtime.containers(self._uid)
+        )
+        found = await asyncio.gather(*(self._sandbox(each) for each in sandboxes))
+        details = await asyncio.gather(*(self._container(each) for each in containers))
+        self._sandboxes = {each.id: each for each in found if each is not None}
+        self._containers = {each.id: each for each in details if each is not None}
+        return Seen(
+            tuple(sorted(self._sandboxes.values(), key=lambda each: (-each.pod.attempt, -each.created_at))),
+            tuple(sorted(self._containers.values(), key=lambda each: (-each.created_at, -each.attempt))),
+        )
+
+    async def _sandbox(self, listed: Sandbox) -> Sandbox | None:
+        known = self._sandboxes.get(listed.id)
+        if known is not None and known.ready == listed.ready:
+            return known
+        if not listed.ready:
+            return replace(listed, addresses=known.addresses if known else ())
+        try:
+            return await self._runtime.sandbox(listed.id)
+        except NotFound:
+            return None
+
+    async def _container(self, listed: Container) -> Container | None:
+        known = self._containers.get(listed.id)
+        if known is not None and known.state == listed.state:
+            return known
+        try:
+            detail = await self._runtime.container(listed.id)
+        except NotFound:
+            return None
+        return self._ended(detail) if detail.state == "exited" else detail
+
+    def _ended(self, container: Container) -> Container:
+        """With the last words of the container."""
+        if container.exit_code == _UNKNOWN_CODE and container.reason == "Unknown":
+            container = replace(container, reason=LOST_REASON, message=container.message or _NOBODY_SAW)
+        if not container.annotations.get(TERMINATION_PATH):
+            return container
+        said = termination_message(
+            self._paths.termination_message(self._uid, container.name, container.attempt),
+            Path(container.log_path) if container.log_path else None,
+            container.annotations.get(TERMINATION_POLICY) == "FallbackToLogsOnError" and container.exit_code != 0,
+        )
+        return replace(container, message=": ".join(each for each in (container.message, said) if each))

@@ -1,0 +1,65 @@
+"""Waiting on the injected clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from tarmac.base.clock import Clock
+
+
+async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, object]) -> bool:
+    """Do some work for at most so long; whether it was done. Its own exceptions are raised."""
+    task = asyncio.create_task(work)
+    try:
+        return await first_of(clock, seconds, (task,))
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def first_of(clock: Clock, seconds: float, tasks: Iterable[asyncio.Task[Any]]) -> bool:
+    """Wait for all of these tasks, but not longer than so many seconds. Exceptions of tasks that ended are raised."""
+    waited = list(tasks)
+    timer = asyncio.create_task(clock.sleep(seconds))
+    try:
+        while not timer.done() and not all(task.done() for task in waited):
+            await asyncio.wait({timer, *(task for task in waited if not task.done())}, return_when="FIRST_COMPLETED")
+    finally:
+        timer.cancel()
+    for task in waited:
+        if task.done() and not task.cancelled():
+            task.result()
+    return all(task.done() for task in waited)
+
+
+class Alarm:
+    """Calls once, at the earliest of the times it was set to. Times are of the monotonic clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def set(self, seconds: float, call: Any) -> None:
+        """Call in so many seconds, unless an earlier call is set."""
+        at = self._clock.monotonic() + seconds
+        if self._task is not None and not self._task.done():
+            if self._at <= at:
+                return
+            self._task.cancel()
+        self._at = at
+        self._task = asyncio.create_task(self._run(seconds, call))
+
+    def clear(self) -> None:
+        """Do not call."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _run(self, seconds: float, call: Any) -> None:
+        await self._clock.sleep(seconds)
+        self._task = None
+        call()

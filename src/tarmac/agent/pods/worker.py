@@ -1,0 +1,322 @@
+"""One pod's worker: look, decide, act, tell; then wait to be woken.
+
+It is woken by a new definition, an event of the runtime, a probe, an image that has come, a container that was ended,
+or by its alarm. Whatever woke it, it does the same: looks at everything. A pass that is under way when the pod has to
+end is cut short; what it had done is seen by the next.
+
+A worker that is cancelled leaves all containers as they are: the next agent adopts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tarmac.agent.pods.acting import Hands, StepFailed
+from tarmac.agent.pods.backoff import BackOffs
+from tarmac.agent.pods.decide import Kill, MakeSandbox, Plan, Resize, Situation, Start, StopSandbox, decide
+from tarmac.agent.pods.killing import Killer
+from tarmac.agent.pods.looking import Looker
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.pods.resizing import Allocation, Fits, Resizes
+from tarmac.agent.pods.seen import Seen
+from tarmac.agent.pods.tools import Tools
+from tarmac.agent.pods.waits import Alarm
+from tarmac.agent.probes.prober import Prober
+from tarmac.agent.status.facts import StatusFacts, Verdict
+from tarmac.agent.status.podstatus import in_order, pod_status
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import parse_rfc3339
+from tarmac.base.log import log
+from tarmac.client.backoff import Backoff
+from tarmac.runtimes.interface import RuntimeFault
+
+FIRST_RETRY = 1.0
+LONGEST_RETRY = 20.0
+TOO_LONG = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+_log = log("pods")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The pod has to end. `grace`: None for the pod's own. `verdict`: when it is the node that ends it."""
+
+    grace: float | None = None
+    verdict: Verdict | None = None
+
+
+class PodWorker:
+    """Looks after one pod. `report(status, over)` is called with every status that is worked out.
+
+    `promised` are resources that an earlier agent allotted, `refused` the status of a pod that may not run here.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        pod: Pod,
+        report: Callable[[JsonObject, bool], None],
+        fits: Fits,
+        *,
+        promised: Resizes | None = None,
+        refused: JsonObject | None = None,
+    ) -> None:
+        self.pod = pod
+        self.seen = Seen()
+        self.status: JsonObject = refused or pod.status
+        self.over = refused is not None
+        """Nothing of it runs, nothing will, and what it had is given back."""
+        self.allocation = Allocation(pod, promised)
+        self._tools = tools
+        self._report = report
+        self._fits = fits
+        self._ending: Ending | None = Ending() if pod.deleted else None
+        self._woken = asyncio.Event()
+        self._pass: asyncio.Task[None] | None = None
+        self._cut = False
+        self._back_offs = BackOffs(longest=tools.settings.crash_loop_longest)
+        self._hands = Hands(tools, self._back_offs, self.wake)
+        self._killer = Killer(tools, self.wake)
+        self._prober = Prober(tools.checks, tools.recorder, tools.clock, tools.randomness, self.wake)
+        self._prober.adopt(pod, pod.status)
+        self._looker = Looker(tools.runtime, tools.paths, pod.uid)
+        self._alarm = Alarm(tools.clock)
+        self._retry = Backoff(tools.randomness, FIRST_RETRY, LONGEST_RETRY)
+        self._replaced: set[str] = set()
+        self._stopped: set[str] = set()
+        self._backed_off: set[tuple[str, str]] = set()
+        self.wake()
+
+    # --- what others call -------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Look again soon."""
+        self._woken.set()
+
+    def update(self, pod: Pod) -> None:
+        """The definition changed."""
+        before, self.pod = self.pod, pod
+        if pod.deleted and (self._ending is None or pod.grace < before.grace or not before.deleted):
+            self.end(Ending(verdict=self._ending.verdict if self._ending else None))
+        self.wake()
+
+    def end(self, ending: Ending) -> None:
+        """Let the pod end; if it is ending already, not later than this."""
+        begins = self._ending is None
+        self._ending = ending
+        if begins and self._pass is not None:
+            self._cut = True
+            self._pass.cancel()
+        self._killer.shorten(self._grace)
+        self.wake()
+
+    @property
+    def ending(self) -> bool:
+        """Whether it will not run any longer."""
+        return self._ending is not None or self.pod.finished or self.status.get("phase") in ("Succeeded", "Failed")
+
+    # --- the loop ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled. A pod that is over still answers to updates: its object may outlive it."""
+        try:
+            while True:
+                await self._woken.wait()
+                self._woken.clear()
+                self._alarm.clear()
+                self._pass = asyncio.create_task(self._attend())
+                try:
+                    await self._pass
+                except asyncio.CancelledError:
+                    if not self._cut:
+                        raise
+                    self._woken.set()
+                finally:
+                    self._pass, self._cut = None, False
+        finally:
+            self._alarm.clear()
+            self._prober.stop()
+            self._killer.stop()
+
+    async def _attend(self) -> None:
+        """One pass, whatever happens in it."""
+        try:
+            await self._once()
+            self._retry.reset()
+        except StepFailed:
+            self._tell()
+            self._alarm.set(self._retry.next(), self.wake)
+        except RuntimeFault as error:
+            _log.info("runtime in the way", pod=self.pod.key, error=str(error))
+            self._alarm.set(self._retry.next(), self.wake)
+        except Exception as error:
+            _log.error("pod not attended to", pod=self.pod.key, error=repr(error))
+            self._alarm.set(self._retry.next(), self.wake)
+
+    async def _once(self) -> None:
+        if self.over:
+            self._tell()
+            return
+        self.allocation.consider(self.pod, self._fits)
+        while True:
+            plan = await self._look_and_decide()
+            if plan.finished:
+                await self._finish()
+                return
+            if plan.actions and not self.status.get("startTime"):
+                self._tell()
+            if not await self._act(plan):
+                break
+        self._tell()
+        wakes = [each for each in (plan.wake_at, self._hands.ask_again, self._deadline()) if each is not None]
+        if wakes:
+            self._alarm.set(max(0.0, min(wakes) - self._tools.clock.now()), self.wake)
+
+    async def _look_and_decide(self) -> Plan:
+        self.seen = await self._looker.look()
+        self._hands.adopt(self.seen, self.allocation.promised)
+        pod = self.allocation.effective(self.pod)
+        if self._ending is None and not self.ending and (self._deadline() or self._now + 1) <= self._now:
+            self._ending = Ending(verdict=TOO_LONG)
+            self._tools.recorder.event(self.pod.reference, "Normal", TOO_LONG.reason, TOO_LONG.message)
+        self._prober.follow(pod, self.seen, self._address, ending=self.ending)
+        plan = decide(
+            Situation(
+                pod,
+                self.seen,
+                self._now,
+                ending=self.ending,
+                started=self._prober.started,
+                unhealthy=self._prober.unhealthy,
+                killing=self._killer.busy,
+                replaced=self._replaced,
+                stopped=self._stopped,
+                back_offs=self._back_offs,
+                applied=self._hands.applied,
+            )
+        )
+        self._note_back_offs(plan)
+        return plan
+
+    def _note_back_offs(self, plan: Plan) -> None:
+        waiting = self._hands.waiting
+        for name in [
+            each for each, why in waiting.items() if why[0] == "CrashLoopBackOff" and each not in plan.waiting
+        ]:
+            del waiting[name]
+        for name, why in plan.waiting.items():
+            waiting[name] = why
+            last = self.seen.latest(name)
+            if last is not None and (name, last.id) not in self._backed_off:
+                self._backed_off.add((name, last.id))
+                message = f"Back-off restarting failed container {name} in pod {self.pod}"
+                self._tools.recorder.event(self.pod.container_reference(name), "Warning", "BackOff", message)
+
+    async def _act(self, plan: Plan) -> bool:
+        """Take the steps; whether it is worth looking again at once."""
+        self._hands.ask_again = None
+        kills = sorted((each for each in plan.actions if isinstance(each, Kill)), key=lambda each: len(each.after))
+        for kill in kills:
+            self._kill(kill)
+        done, pulling, started = False, False, False
+        pod = self.allocation.effective(self.pod)
+        for action in plan.actions:
+            match action:
+                case MakeSandbox():
+                    await self._hands.make_sandbox(pod, action)
+                    done = True
+                case StopSandbox(id):
+                    await self._tools.runtime.stop_sandbox(id)
+                    self._stopped.add(id)
+                    done = True
+                case Start() if not pulling:
+                    sandbox = self.seen.usable_sandbox(pod.host_network)
+                    assert sandbox is not None, "nothing is started without one"
+                    outcome = await self._hands.start(pod, action, sandbox, self.seen)
+                    pulling = outcome is None
+                    started = started or outcome is True
+                case Resize():
+                    done = await self._hands.resize(pod, action) or done
+                case _:
+                    pass
+        if started or self.seen.running:
+            await self._hands.set_quota(pod)
+        return done or started
+
+    def _kill(self, action: Kill) -> None:
+        grace: float = self._grace
+        spec = self.pod.container(action.container.name) or {}
+        probe = {"LivenessProbe": "livenessProbe", "StartupProbe": "startupProbe"}.get(action.reason)
+        if probe and not self.pod.deleted:
+            stated = (spec.get(probe) or {}).get("terminationGracePeriodSeconds")
+            grace = grace if stated is None else stated
+        if action.restart:
+            self._replaced.add(action.container.id)
+        self._killer.kill(self.pod, action, grace, self._address)
+
+    async def _finish(self) -> None:
+        """The last containers have ended: tell how, then give everything back."""
+        self._prober.stop()
+        self._tell(over=True)
+        await self._hands.release(self.pod.uid)
+        self._tools.images.forget(self.pod.uid)
+        self.over = True
+        self._tell(over=True)
+
+    # --- telling ----------------------------------------------------------------------------------------------------
+
+    def _tell(self, over: bool = False) -> None:
+        if not self._settled:
+            self.status = self._work_out(over)
+        self._report(self.status, self.over)
+
+    @property
+    def _settled(self) -> bool:
+        """Its end has been told, and nothing is left here that could add to it."""
+        told = self.pod.finished or self.over
+        return told and self.status.get("phase") in ("Succeeded", "Failed") and not self.seen.containers
+
+    def _work_out(self, over: bool) -> JsonObject:
+        return pod_status(
+            StatusFacts(
+                self.allocation.effective(self.pod),
+                self.seen,
+                self.status,
+                self._now,
+                self._tools.runtime_name(),
+                self._tools.host_addresses(),
+                waiting={} if self.ending else self._hands.waiting,
+                started=self._prober.started,
+                ready=self._prober.ready,
+                applied=self._hands.applied,
+                resizing=() if self.ending else self.allocation.conditions(self.pod, self._hands.applied),
+                over=over or self.over,
+                verdict=self._ending.verdict if self._ending else None,
+            )
+        )
+
+    @property
+    def _now(self) -> float:
+        return self._tools.clock.now()
+
+    @property
+    def _grace(self) -> float:
+        stated = self._ending.grace if self._ending else None
+        return float(self.pod.grace if stated is None else stated)
+
+    @property
+    def _address(self) -> str:
+        hosts = self._tools.host_addresses()
+        if self.pod.host_network:
+            return hosts[0] if hosts else ""
+        sandbox = self.seen.usable_sandbox(host_network=False)
+        return next(iter(in_order(sandbox.addresses, hosts)), "") if sandbox else ""
+
+    def _deadline(self) -> float | None:
+        seconds = self.pod.spec.get("activeDeadlineSeconds")
+        began = self.status.get("startTime")
+        if seconds is None or began is None or self.ending:
+            return None
+        return parse_rfc3339(began) + seconds

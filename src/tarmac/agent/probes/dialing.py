@@ -1,0 +1,66 @@
+"""Connections of probes and hooks, and their errors in the words people know from kubelets."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+
+from tarmac.agent.pods.interfaces import Connector
+from tarmac.api.schema import JsonObject
+
+_WORDS = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.EHOSTUNREACH: "no route to host",
+    errno.ENETUNREACH: "network is unreachable",
+    errno.ECONNRESET: "connection reset by peer",
+}
+
+
+def join(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def port_of(port: int | str, container: JsonObject) -> int:
+    """A port's number, looked up by name among the container's. Raises ValueError."""
+    if isinstance(port, int):
+        number = port
+    elif port.isdigit():
+        number = int(port)
+    else:
+        named = (each["containerPort"] for each in container.get("ports") or () if each.get("name") == port)
+        number = next(named, 0)
+    if not 0 < number < 65536:
+        raise ValueError(f"invalid port number: {number}")
+    return number
+
+
+async def dial(connect: Connector, pod: JsonObject, host: str, port: int, timeout: float) -> socket.socket:
+    """A connected socket. Raises OSError whose text tells what went wrong."""
+    where = f"dial tcp {join(host, port)}"
+    try:
+        return await connect(pod, host, port, timeout)
+    except TimeoutError as error:
+        raise TimeoutError(f"{where}: i/o timeout") from error
+    except OSError as error:
+        reason = _WORDS.get(error.errno or 0) or (os.strerror(error.errno).lower() if error.errno else str(error))
+        raise OSError(f"{where}: connect: {reason}") from error
+
+
+async def open_streams(
+    sock: socket.socket, tls: ssl.SSLContext | None, host: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Streams over a connected socket; the socket is closed when that fails."""
+    try:
+        return await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=host if tls else None)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def close(writer: asyncio.StreamWriter) -> None:
+    """At once, without waiting for what nobody reads."""
+    writer.transport.abort()

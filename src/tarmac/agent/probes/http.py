@@ -1,0 +1,152 @@
+"""GET requests of probes and hooks: one connection each, certificates not checked, redirects on the same host followed.
+
+A body is read only as far as it is told about. The client is our own because it has to run over a socket that was made
+in the pod's network, and because an answer is only looked at, never used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from urllib.parse import urljoin, urlsplit
+
+from tarmac.agent.pods.interfaces import Connector
+from tarmac.agent.probes.dialing import close, dial, join, open_streams, port_of
+from tarmac.agent.probes.outcome import SUCCESS, Outcome, ProbeFault, failure
+from tarmac.api.schema import JsonObject
+
+MOST_BODY = 10 * 1024
+MOST_REDIRECTS = 10
+VERSION = "1.35"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status, the place it points to, and the beginning of the body."""
+
+    status: int
+    location: str
+    body: bytes
+
+
+async def probe_http(
+    connect: Connector, pod: JsonObject, container: JsonObject, action: JsonObject, address: str, timeout: float
+) -> Outcome:
+    """Success from 200 to 399; a redirect to another host is told of. Raises ProbeFault."""
+    url, headers = request_of(action, container, address, "probe")
+    try:
+        async with asyncio.timeout(timeout):
+            answer = await get(connect, pod, url, headers, timeout)
+    except TimeoutError:
+        return failure(f'Get "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)')
+    except (OSError, ValueError, EOFError) as error:
+        return failure(f'Get "{url}": {error}')
+    if 300 <= answer.status < 400:
+        body = answer.body.decode(errors="replace")
+        return Outcome("warning", f"Probe terminated redirects, Response body: {body}")
+    if 200 <= answer.status < 300:
+        return SUCCESS
+    return failure(f"HTTP probe failed with statuscode: {answer.status}")
+
+
+def request_of(
+    action: JsonObject, container: JsonObject, address: str, purpose: str
+) -> tuple[str, list[tuple[str, str]]]:
+    """The URL and headers of an `httpGet`. Raises ProbeFault."""
+    try:
+        port = port_of(action["port"], container)
+    except ValueError as error:
+        raise ProbeFault(str(error)) from error
+    scheme = (action.get("scheme") or "HTTP").lower()
+    path = action.get("path") or "/"
+    url = f"{scheme}://{join(action.get('host') or address, port)}{path if path.startswith('/') else '/' + path}"
+    headers = [(each["name"], each.get("value") or "") for each in action.get("httpHeaders") or ()]
+    given = {name.lower() for name, _ in headers}
+    if "user-agent" not in given:
+        headers.append(("User-Agent", f"kube-{purpose}/{VERSION}"))
+    if "accept" not in given:
+        headers.append(("Accept", "*/*"))
+    return url, [(name, value) for name, value in headers if value or name.lower() != "accept"]
+
+
+async def get(
+    connect: Connector, pod: JsonObject, url: str, headers: Iterable[tuple[str, str]], timeout: float
+) -> Answer:
+    """Follow redirects on the same host. Raises OSError, EOFError and ValueError."""
+    headers = list(headers)
+    host = urlsplit(url).hostname
+    for _ in range(MOST_REDIRECTS):
+        answer = await _once(connect, pod, url, headers, timeout)
+        if not (300 <= answer.status < 400 and answer.location):
+            return answer
+        target = urljoin(url, answer.location)
+        if urlsplit(target).hostname != host:
+            return answer
+        url = target
+    raise ValueError("stopped after 10 redirects")
+
+
+@cache
+def _trusting() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def _once(
+    connect: Connector, pod: JsonObject, url: str, headers: list[tuple[str, str]], timeout: float
+) -> Answer:
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    host = parts.hostname or ""
+    sock = await dial(connect, pod, host, parts.port or (443 if secure else 80), timeout)
+    reader, writer = await open_streams(sock, _trusting() if secure else None, host)
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        writer.write(_request(target, parts.netloc, headers))
+        return await _answer(reader)
+    finally:
+        close(writer)
+
+
+def _request(target: str, host: str, headers: list[tuple[str, str]]) -> bytes:
+    named = next((value for name, value in headers if name.lower() == "host"), host)
+    rest = "".join(f"{name}: {value}\r\n" for name, value in headers if name.lower() not in ("host", "connection"))
+    return f"GET {target} HTTP/1.1\r\nHost: {named}\r\n{rest}Connection: close\r\n\r\n".encode("latin-1", "replace")
+
+
+async def _answer(reader: asyncio.StreamReader) -> Answer:
+    """Skip interim answers, read the head, and a little of the body."""
+    while True:
+        line = await reader.readline()
+        if not line:
+            raise EOFError("EOF")
+        words = line.split(None, 2)
+        if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+            raise ValueError(f"net/http: HTTP/1.x transport connection broken: malformed HTTP response {line[:64]!r}")
+        status = int(words[1])
+        fields = await _fields(reader)
+        if status >= 200:
+            break
+    length = fields.get("content-length", "")
+    wanted = min(int(length), MOST_BODY) if length.isdigit() else MOST_BODY
+    return Answer(status, fields.get("location", ""), await _body(reader, wanted) if status >= 300 else b"")
+
+
+async def _fields(reader: asyncio.StreamReader) -> dict[str, str]:
+    found: dict[str, str] = {}
+    while (line := await reader.readline()).strip():
+        name, _, value = line.decode("latin-1").partition(":")
+        found[name.strip().lower()] = value.strip()
+    return found
+
+
+async def _body(reader: asyncio.StreamReader, wanted: int) -> bytes:
+    body = b""
+    while len(body) < wanted and (chunk := await reader.read(wanted - len(body))):
+        body += chunk
+    return body

@@ -1,0 +1,167 @@
+"""The probes of one pod: a task for each probe of each running container, and what they have found.
+
+A startup probe runs until it has passed or failed; the others wait for it. Results belong to one container of the
+runtime and go with it. A container found running when the agent starts keeps what the API says of it until its probes
+have spoken: a restart of the agent makes nothing unready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tarmac.agent.pods.pod import Pod, is_sidecar
+from tarmac.agent.pods.seen import Seen
+from tarmac.agent.probes.checks import Checks
+from tarmac.agent.probes.outcome import ProbeFault
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.base.randomness import Randomness
+from tarmac.client.events import Recorder
+from tarmac.runtimes.interface import Container
+
+Kind = Literal["startup", "liveness", "readiness"]
+_KINDS: tuple[Kind, ...] = ("startup", "liveness", "readiness")
+_TITLES = {"startup": "Startup", "liveness": "Liveness", "readiness": "Readiness"}
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A running container that is probed."""
+
+    started: asyncio.Event
+    tasks: dict[Kind, asyncio.Task[None]] = field(default_factory=dict[Kind, asyncio.Task[None]])
+
+
+class Prober:
+    """Follows a pod's containers. `changed` is called when a result is other than it was."""
+
+    def __init__(
+        self,
+        checks: Checks,
+        recorder: Recorder,
+        clock: Clock,
+        randomness: Randomness,
+        changed: Callable[[], None],
+    ) -> None:
+        self.started: dict[str, bool] = {}
+        self.ready: dict[str, bool] = {}
+        self.unhealthy: set[str] = set()
+        self._checks = checks
+        self._recorder = recorder
+        self._clock = clock
+        self._randomness = randomness
+        self._changed = changed
+        self._followed: dict[str, _Followed] = {}
+        self._pod: Pod | None = None
+        self._address = ""
+
+    def follow(self, pod: Pod, seen: Seen, address: str, *, ending: bool) -> None:
+        """Probe what runs now. What ends is only asked whether it is ready."""
+        self._pod, self._address = pod, address
+        lasting = {each["name"]: each for each in pod.init_containers if is_sidecar(each)}
+        lasting |= {each["name"]: each for each in pod.containers}
+        running = {each.id: each for each in seen.containers if each.state == "running" and each.name in lasting}
+        for gone in self._followed.keys() - running.keys():
+            self._drop(gone)
+        for container in running.values():
+            spec, followed = lasting[container.name], self._followed.get(container.id)
+            if ending and followed is not None:
+                for kind in ("startup", "liveness"):
+                    if task := followed.tasks.pop(kind, None):
+                        task.cancel()
+            elif followed is None and not ending and any(f"{kind}Probe" in spec for kind in _KINDS):
+                self._begin(spec, container)
+
+    def adopt(self, pod: Pod, status: JsonObject) -> None:
+        """Take over what a status says of containers that ran before the agent did."""
+        for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+            spec = pod.container(each["name"]) or {}
+            whose = (each.get("containerID") or "").partition("://")[2]
+            if whose and "running" in (each.get("state") or {}):
+                if "startupProbe" in spec and each.get("started"):
+                    self.started[whose] = True
+                if "readinessProbe" in spec:
+                    self.ready[whose] = bool(each.get("ready"))
+
+    def stop(self) -> None:
+        """Probe nothing any more."""
+        for each in list(self._followed):
+            self._drop(each)
+
+    def _drop(self, id: str) -> None:
+        for task in self._followed.pop(id).tasks.values():
+            task.cancel()
+        self.started.pop(id, None)
+        self.ready.pop(id, None)
+        self.unhealthy.discard(id)
+
+    def _begin(self, spec: JsonObject, container: Container) -> None:
+        followed = self._followed[container.id] = _Followed(asyncio.Event())
+        adopted = container.id in self.ready or container.id in self.started
+        if "startupProbe" not in spec or self.started.get(container.id):
+            followed.started.set()
+        if "readinessProbe" in spec:
+            self.ready.setdefault(container.id, False)
+        for kind in _KINDS:
+            if f"{kind}Probe" in spec and not (kind == "startup" and followed.started.is_set()):
+                run = self._run(kind, spec, container, followed, adopted)
+                followed.tasks[kind] = asyncio.create_task(run, name=f"{kind} probe of {container.name}")
+
+    async def _run(
+        self, kind: Kind, spec: JsonObject, container: Container, followed: _Followed, adopted: bool
+    ) -> None:
+        probe = spec[f"{kind}Probe"]
+        period = float(probe.get("periodSeconds") or 10)
+        if kind != "startup":
+            await followed.started.wait()
+        delay = container.started_at + (probe.get("initialDelaySeconds") or 0) - self._clock.now()
+        if adopted:
+            delay = max(delay, self._randomness.uniform(0, period))
+        if delay > 0:
+            await self._clock.sleep(delay)
+        run, last = 0, None
+        while True:
+            result = await self._try(kind, spec, container, probe)
+            if result is not None:
+                run, last = (run + 1 if result == last else 1), result
+                needed = probe.get("successThreshold") or 1 if result else probe.get("failureThreshold") or 3
+                if run >= needed and self._conclude(kind, container.id, result, followed):
+                    return
+            await self._clock.sleep(period)
+
+    async def _try(self, kind: Kind, spec: JsonObject, container: Container, probe: JsonObject) -> bool | None:
+        """Whether it passed; None when nothing came of it."""
+        pod = self._pod
+        assert pod is not None, "only containers of a pod are followed"
+        about = pod.container_reference(container.name)
+        title = _TITLES[kind]
+        try:
+            outcome = await self._checks.check(pod, spec, container.id, probe, self._address)
+        except ProbeFault as error:
+            message = f"{title} probe errored and resulted in unknown state: {error}"
+            self._recorder.event(about, "Warning", "Unhealthy", message)
+            return None
+        if outcome.result == "warning":
+            self._recorder.event(about, "Warning", "ProbeWarning", f"{title} probe warning: {outcome.output}")
+        elif outcome.result == "failure":
+            self._recorder.event(about, "Warning", "Unhealthy", f"{title} probe failed: {outcome.output}")
+        return outcome.result != "failure"
+
+    def _conclude(self, kind: Kind, id: str, result: bool, followed: _Followed) -> bool:
+        """Keep a result; whether this probe has said all it has to say."""
+        if kind == "readiness":
+            changed, self.ready[id] = self.ready.get(id) is not result, result
+        elif kind == "startup":
+            changed, self.started[id] = True, result
+            if result:
+                followed.started.set()
+        else:
+            changed = not result
+            if not result:
+                self.unhealthy.add(id)
+        if changed:
+            self._changed()
+        return kind == "startup" or (kind == "liveness" and not result)

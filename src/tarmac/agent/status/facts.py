@@ -1,0 +1,45 @@
+"""Everything a pod's status is worked out from, so that working it out is a pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.pods.seen import Seen
+from tarmac.api.schema import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why the node ended a pod. `condition` is one that tells its controller, if there is one."""
+
+    reason: str
+    message: str
+    condition: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFacts:
+    """One moment of one pod."""
+
+    pod: Pod
+    seen: Seen
+    old: JsonObject
+    """The status worked out before, or the API's."""
+    now: float
+    runtime: str
+    """The scheme of container ids: `containerd`."""
+    host_addresses: Sequence[str] = ()
+    waiting: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Reason and message of containers that could not be started."""
+    started: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    ready: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Outcomes of startup and readiness probes by container id."""
+    applied: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    """Resources that running containers have, by name."""
+    resizing: Sequence[JsonObject] = ()
+    """Conditions of a resize under way."""
+    over: bool = False
+    """Nothing of it runs and nothing will."""
+    verdict: Verdict | None = None

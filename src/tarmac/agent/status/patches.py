@@ -1,0 +1,42 @@
+"""The difference of two pod statuses as a strategic merge patch that touches nothing of others."""
+
+from __future__ import annotations
+
+from tarmac.agent.status.conditions import OURS
+from tarmac.api.schema import JsonObject
+
+_MERGED = ("podIPs", "hostIPs")
+"""Lists that the server would merge by key: they are replaced as a whole."""
+_OPTIONAL = ("reason", "message", "podIP", "podIPs", "ephemeralContainerStatuses", "initContainerStatuses", "resize")
+"""Fields that are ours to take away."""
+
+
+def difference(before: JsonObject, after: JsonObject) -> JsonObject:
+    """What to send so that `before` becomes `after`; empty when nothing has to be."""
+    patch: JsonObject = {}
+    for field, value in after.items():
+        if field == "conditions":
+            if conditions := _conditions(before.get(field) or [], value):
+                patch[field] = conditions
+        elif before.get(field) != value:
+            patch[field] = [{"$patch": "replace"}, *value] if field in _MERGED else value
+    patch |= {field: None for field in _OPTIONAL if field in before and field not in after}
+    return patch
+
+
+def _conditions(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
+    """Only those that changed; a field that went away is said to be null, or it would stay."""
+    known = {each["type"]: each for each in before}
+    changed: list[JsonObject] = []
+    for condition in after:
+        old = known.pop(condition["type"], None)
+        if old is None:
+            changed.append(condition)
+        elif any(old.get(field) != value for field, value in condition.items()) or _dropped(old, condition):
+            changed.append({**condition, **dict.fromkeys(_dropped(old, condition))})
+    changed += [{"$patch": "delete", "type": kind} for kind in known if kind in OURS]
+    return changed
+
+
+def _dropped(old: JsonObject, new: JsonObject) -> list[str]:
+    return [field for field in ("reason", "message") if old.get(field) and field not in new]

@@ -1,0 +1,134 @@
+"""Reporting statuses: the newest of each pod, one write at a time, for as long as it takes.
+
+A status that is submitted while an earlier one is on its way replaces any that waits. While the server is away the
+newest is kept and sent when it is back: reporting never holds up running. A pod that is over is deleted from the API
+right after its last status has been taken, and only if it still is the same pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.status.patches import difference
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, Conflict, NotFound
+from tarmac.base.log import log
+from tarmac.client.backoff import Backoff
+from tarmac.client.client import Client
+from tarmac.client.envelope import is_newer
+from tarmac.client.errors import ClientError
+from tarmac.client.targets import PODS
+
+FIRST_RETRY = 0.5
+LONGEST_RETRY = 10.0
+
+_log = log("status")
+
+
+@dataclass(slots=True)
+class _Report:
+    """One pod of the API: what it says, what it should say."""
+
+    pod: Pod
+    version: str
+    base: JsonObject
+    wanted: JsonObject | None = None
+    sent: JsonObject | None = None
+    delete: bool = False
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+class StatusWriter:
+    """Writes the statuses of this node's pods."""
+
+    def __init__(self, client: Client) -> None:
+        self.writes = 0
+        self._client = client
+        self._pods = client.resource(PODS)
+        self._reports: dict[str, _Report] = {}
+
+    def heard(self, pod: Pod) -> None:
+        """The API has this version: differences are told from it."""
+        version = pod.metadata.get("resourceVersion") or ""
+        report = self._reports.get(pod.uid)
+        if report is None:
+            self._reports[pod.uid] = _Report(pod, version, pod.status)
+        elif version != report.version and (not report.version or is_newer(version, report.version)):
+            report.pod, report.version = pod, version
+            if pod.status != report.base:
+                report.base, report.sent = pod.status, None
+                self._start(report)
+
+    def submit(self, uid: str, status: JsonObject, *, delete: bool = False) -> None:
+        """Make the API say this, soon. `delete`: and then take the pod away."""
+        report = self._reports.get(uid)
+        if report is None:
+            return
+        report.wanted = status
+        report.delete = report.delete or delete
+        self._start(report)
+
+    def forget(self, uid: str) -> None:
+        """The API no longer has it."""
+        report = self._reports.pop(uid, None)
+        if report is not None and report.task is not None:
+            report.task.cancel()
+
+    async def settled(self) -> None:
+        """Wait until everything submitted has been taken."""
+        while tasks := [each.task for each in self._reports.values() if each.task is not None]:
+            await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        """Stop writing."""
+        tasks = [each.task for each in self._reports.values() if each.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, report: _Report) -> None:
+        if report.task is None and report.wanted is not None and (report.delete or report.wanted != report.sent):
+            report.task = asyncio.create_task(self._write(report), name=f"status of {report.pod.key}")
+
+    async def _write(self, report: _Report) -> None:
+        backoff = Backoff(self._client.randomness, FIRST_RETRY, LONGEST_RETRY)
+        try:
+            while await self._once(report, backoff):
+                pass
+        finally:
+            report.task = None
+
+    async def _once(self, report: _Report, backoff: Backoff) -> bool:
+        """One request; whether there may be more to do."""
+        try:
+            if report.wanted is not None and report.wanted != report.sent:
+                await self._patch(report, report.wanted)
+                return True
+            if report.delete:
+                await self._pods.delete(report.pod.name, report.pod.namespace, grace=0, uid=report.pod.uid)
+                report.delete = False
+            return False
+        except (NotFound, Conflict):
+            report.delete = False  # another pod has the name now, or none
+            return False
+        except ApiError as error:
+            if 400 <= error.http_code < 500 and error.http_code != 429:
+                _log.error("pod status refused", pod=report.pod.key, error=str(error))
+                return False
+        except ClientError as error:
+            _log.debug("pod status not sent", pod=report.pod.key, error=str(error))
+        await self._client.clock.sleep(backoff.next())
+        return True
+
+    async def _patch(self, report: _Report, wanted: JsonObject) -> None:
+        patch = difference(report.base, wanted)
+        if patch:
+            body = {"metadata": {"uid": report.pod.uid}, "status": patch}
+            pod = report.pod
+            answer = await self._pods.patch(pod.name, body, pod.namespace, type="strategic", subresource="status")
+            self.writes += 1
+            report.base = answer.get("status") or {}
+            report.version = answer["metadata"]["resourceVersion"]
+        report.sent = wanted

@@ -1,0 +1,321 @@
+"""A machine in virtual time: the real API server, an imaginary runtime, and the pod loop of one node between them.
+
+`play(story)` runs a story on it. The agent can be killed and started again: what the runtime has, and what is on disk,
+stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence, Set
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.pods.settings import PodSettings
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.apps.world import World, world
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.events import Recorder
+from tarmac.client.informer import Informers
+from tarmac.client.targets import EVENTS, NODES, PODS, SERVICE_ACCOUNTS
+from tarmac.runtimes.fake import FakeRuntime
+from tarmac.server.security.users import User
+from tarmac.sim.faults.luck import Luck
+from tarmac.sim.loop import VirtualLoop, run
+from tarmac.volumes.fake import FakeSources
+from tarmac.volumes.interface import MountedVolume, Usage, VolumeError
+
+NODE = "n1"
+AGENT = User(f"system:node:{NODE}", groups=("system:nodes", "system:authenticated"))
+IMAGE = "example.com/app:1"
+
+
+@dataclass
+class Cgroups:
+    """Remembers who has one and whose quota is set."""
+
+    made: dict[str, bool] = field(default_factory=dict[str, bool])
+
+    async def create(self, pod: JsonObject) -> str:
+        self.made.setdefault(pod["metadata"]["uid"], False)
+        return f"/kubepods/pod{pod['metadata']['uid']}"
+
+    async def update(self, pod: JsonObject) -> None:
+        self.made[pod["metadata"]["uid"]] = True
+
+    async def remove(self, uid: str) -> None:
+        self.made.pop(uid, None)
+
+
+@dataclass
+class PlainVolumes:
+    """Every volume is a path; `missing` ones cannot be had yet."""
+
+    root: Path
+    mounted: set[str] = field(default_factory=set[str])
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+
+    async def start(self) -> None:
+        return None
+
+    async def mount(self, pod: JsonObject) -> Mapping[str, MountedVolume]:
+        for volume in pod["spec"].get("volumes") or ():
+            if volume["name"] in self.missing:
+                raise VolumeError(volume["name"], self.missing[volume["name"]])
+        self.mounted.add(pod["metadata"]["uid"])
+        names = [each["name"] for each in pod["spec"].get("volumes") or ()]
+        return {name: MountedVolume(name, f"{self.root}/{name}") for name in names}
+
+    async def refresh(self, pod: JsonObject) -> None:
+        return None
+
+    async def unmount(self, pod_uid: str) -> None:
+        self.mounted.discard(pod_uid)
+
+    async def sweep(self, live: Set[str]) -> Sequence[str]:
+        return ()
+
+    async def subpath(self, volume: MountedVolume, path: str, pod_uid: str, container: str, index: int) -> str:
+        return f"{volume.path}/{path}"
+
+    async def usage(self, pod_uid: str) -> Mapping[str, Usage]:
+        return {}
+
+    async def disks(self) -> Sequence[str]:
+        return ()
+
+    async def remove_disk(self, name: str) -> None:
+        return None
+
+    async def purge(self) -> None:
+        return None
+
+
+async def no_network(pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
+    raise ConnectionRefusedError(111, "refused")
+
+
+class Machine:
+    """What a story sees."""
+
+    def __init__(self, made: World, root: Path) -> None:
+        self.world = made
+        self.root = root
+        self.user: Client = made.reliable()
+        self.pods = self.user.resource(PODS)
+        self.runtime = FakeRuntime(made.clock)
+        self.runtime.add_image(IMAGE)
+        self.sources = FakeSources()
+        self.volumes = PlainVolumes(root / "volumes")
+        self.cgroups = Cgroups()
+        self.settings = PodSettings(
+            NODE,
+            root,
+            root / "logs",
+            manifest_dir=root / "manifests",
+            resolv_conf=None,
+            cluster_dns=("169.254.20.10",),
+        )
+        self.connect = no_network
+        self.manager: PodManager
+        self.node: JsonObject = {}
+        self._agent: asyncio.Task[None] | None = None
+        self._link: Any = None
+        self._runs = 0
+
+    # --- the agent --------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """A new process of the agent."""
+        self._runs += 1
+        self._link = self.world.link(AGENT)
+        client = self.world.client("agent", self._link, self._runs)
+        informers = Informers(client)
+        recorder = Recorder(client, "kubelet", NODE)
+        self.manager = PodManager(
+            client=client,
+            informers=informers,
+            runtime=self.runtime,
+            volumes=self.volumes,
+            sources=self.sources,
+            cgroups=self.cgroups,
+            connect=self.connect,
+            node=lambda: self.node,
+            handlers=lambda: frozenset({"runc", "gvisor"}),
+            recorder=recorder,
+            settings=self.settings,
+        )
+
+        async def agent() -> None:
+            async with asyncio.TaskGroup() as group:
+                for part in (informers.run, recorder.run, self.manager.run):
+                    group.create_task(part())
+
+        self._agent = asyncio.create_task(agent())
+        await self.wait(0.1)
+
+    async def kill(self) -> None:
+        """The process ends at once, in the middle of whatever it does."""
+        assert self._agent is not None
+        self._agent.cancel()
+        await asyncio.wait([self._agent])
+        self._agent = None
+
+    async def restart(self) -> None:
+        await self.kill()
+        await self.start()
+
+    # --- pods -------------------------------------------------------------------------------------------------------
+
+    async def create(self, name: str = "web", **spec: Any) -> JsonObject:
+        return await self.pods.create(pod(name, **spec))
+
+    async def get(self, name: str = "web") -> JsonObject:
+        return await self.pods.get(name, "default")
+
+    async def status(self, name: str = "web") -> JsonObject:
+        return (await self.get(name)).get("status") or {}
+
+    async def phase(self, wanted: str, name: str = "web", seconds: float = 60) -> JsonObject:
+        """Wait for a phase; the status then."""
+
+        async def check() -> bool:
+            return (await self.status(name)).get("phase") == wanted
+
+        await self.until(check, seconds)
+        return await self.status(name)
+
+    async def ready(self, name: str = "web", wanted: str = "True", seconds: float = 60) -> JsonObject:
+        async def check() -> bool:
+            return condition(await self.status(name), "Ready").get("status") == wanted
+
+        await self.until(check, seconds)
+        return await self.status(name)
+
+    async def waits(self, reason: str, name: str = "web", container: str = "main", seconds: float = 60) -> JsonObject:
+        """Wait until a container waits for this reason; its waiting state."""
+
+        async def check() -> bool:
+            state = container_status(await self.status(name), container).get("state") or {}
+            return state.get("waiting", {}).get("reason") == reason
+
+        await self.until(check, seconds)
+        return container_status(await self.status(name), container)["state"]["waiting"]
+
+    async def gone(self, name: str = "web", seconds: float = 120) -> None:
+        async def check() -> bool:
+            try:
+                await self.get(name)
+            except NotFound:
+                return True
+            return False
+
+        await self.until(check, seconds)
+
+    async def running(self) -> list[str]:
+        """Names of containers that have processes."""
+        return sorted(each.name for each in await self.runtime.containers() if each.state == "running")
+
+    async def id(self, container: str = "main") -> str:
+        """The id of the newest container of this name."""
+        found = [each for each in await self.runtime.containers() if each.name == container]
+        return max(found, key=lambda each: (each.created_at, each.attempt)).id
+
+    async def events(self, name: str = "web") -> list[tuple[str, str]]:
+        """Reasons and messages, in the order they were first told."""
+        found = [
+            each
+            for each in (await self.user.resource(EVENTS).list("default")).items
+            if each["involvedObject"]["name"] == name
+        ]
+        found.sort(key=lambda each: int(each["metadata"]["resourceVersion"]))
+        return [(each["reason"], each["message"]) for each in found]
+
+    def calls(self, method: str) -> int:
+        return sum(1 for name, _ in self.runtime.calls if name == method)
+
+    async def wait(self, seconds: float) -> None:
+        await self.world.clock.sleep(seconds)
+
+    async def until(self, check: Callable[[], Coroutine[Any, Any, bool]], seconds: float = 60) -> None:
+        for _ in range(int(seconds * 10)):
+            if await check():
+                return
+            await self.wait(0.1)
+        raise AssertionError(f"did not become so within {seconds} s")
+
+    async def register(self, **allocatable: str) -> None:
+        """The Node object, as the rest of the agent would keep it."""
+        amounts = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
+        status = {
+            "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}, {"type": "Hostname", "address": NODE}],
+            "capacity": amounts,
+            "allocatable": amounts,
+        }
+        labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}
+        made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}}
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        await self.user.resource(SERVICE_ACCOUNTS).create(account, namespace="default")
+        node = await self.user.resource(NODES).create(made)
+        self.node = {**node, "status": status}
+
+
+def pod(name: str = "web", **spec: Any) -> JsonObject:
+    """A Pod bound to the node; `container` is merged into its one container, unless `containers` are given."""
+    metadata = spec.pop("metadata", {})
+    container = {"name": "main", "image": IMAGE, **spec.pop("container", {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "spec": {
+            "nodeName": NODE,
+            "containers": [container],
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 30,
+            **spec,
+        },
+    }
+
+
+def container_status(status: JsonObject, name: str = "main") -> JsonObject:
+    lists = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    every = [each for field in lists for each in status.get(field) or ()]
+    return next((each for each in every if each["name"] == name), {})
+
+
+def condition(status: JsonObject, type: str) -> JsonObject:
+    return next((each for each in status.get("conditions") or () if each["type"] == type), {})
+
+
+@asynccontextmanager
+async def _machine(loop: VirtualLoop, root: Path) -> AsyncGenerator[Machine]:
+    luck = Luck(Randomness(1))
+    luck.stop()
+    async with world(loop, 1, luck) as made:
+        machine = Machine(made, root)
+        await machine.register()
+        yield machine
+        if machine._agent is not None:
+            await machine.kill()
+        await machine.runtime.close()
+
+
+def play(story: Callable[[Machine], Coroutine[Any, Any, None]], *, start: bool = True) -> None:
+    """Run a story to its end."""
+
+    async def main(loop: VirtualLoop) -> None:
+        with tempfile.TemporaryDirectory(prefix="tarmac-pods-") as folder:
+            async with _machine(loop, Path(folder)) as machine:
+                if start:
+                    await machine.start()
+                await story(machine)
+
+    run(main)
