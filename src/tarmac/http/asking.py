@@ -11,6 +11,7 @@ over from a first one.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import cast
@@ -86,7 +87,7 @@ class Reply(asyncio.Protocol):
         return b"".join(parts)
 
     def detach(self) -> tuple[asyncio.Transport, bytes]:
-        """The connection after 101, and what came behind it. Set another protocol before the next turn of the loop."""
+        """The connection after 101, and what came behind it so far. Set another protocol at once."""
         assert self._rest is not None
         return self._transport, self._rest
 
@@ -168,6 +169,16 @@ class Reply(asyncio.Protocol):
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
+
+
+def tcp(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | None = None) -> Dial:
+    """A connection over TCP, with TLS if a context is given; `name` is the one to verify, if it is not the host's."""
+
+    def dial(factory: Callable[[], asyncio.Protocol]) -> Awaitable[object]:
+        loop = asyncio.get_running_loop()
+        return loop.create_connection(factory, host, port, ssl=tls, server_hostname=name if tls else None)
+
+    return dial
 
 
 def request_head(method: str, target: str, host: str, headers: Sequence[tuple[str, str]] = ()) -> bytes:

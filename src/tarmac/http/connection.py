@@ -176,6 +176,8 @@ class Connection(asyncio.Protocol):
             self._reader.since = self._shared.loop.time()
             self._answer_with(answer)
             self._advance()
+        elif not isinstance(answer, Response) and answer.abandon is not None:
+            answer.abandon()
         if self._shared.stopping:
             self._shared.settle()
 
@@ -279,6 +281,8 @@ class Connection(asyncio.Protocol):
     def _upgrade(self, answer: UpgradeResponse) -> None:
         reader, transport = self._reader, self._transport
         if reader.rest is None:
+            if answer.abandon is not None:
+                answer.abandon()
             self._respond(_failure(RuntimeError("upgrade of a request that did not ask for it")))
             return
         head = self._shared.heads.block(101, "") + encode_headers(answer.headers or [])

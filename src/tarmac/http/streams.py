@@ -107,6 +107,7 @@ def pulled(
     status: int = 200,
     content_type: str = "application/json",
     headers: list[tuple[str, str]] | None = None,
+    abandon: Callable[[], None] | None = None,
 ) -> StreamResponse:
     """An answer that is made as fast as the client takes it. An error in the making aborts it."""
 
@@ -118,7 +119,7 @@ def pulled(
 
         return stop
 
-    return StreamResponse(start, status, content_type, headers)
+    return StreamResponse(start, status, content_type, headers, abandon)
 
 
 async def _pull(chunks: AsyncIterator[bytes], stream: Stream) -> None:

@@ -199,7 +199,7 @@ class ApiServer:
 
             return end
 
-        return StreamResponse(counted, answer.status, answer.content_type, answer.headers)
+        return StreamResponse(counted, answer.status, answer.content_type, answer.headers, answer.abandon)
 
 
 async def _ready(answer: Answer | Awaitable[Answer]) -> Answer:

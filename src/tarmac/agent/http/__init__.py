@@ -1,0 +1,1 @@
+"""The node's own HTTP API, as kubelets have it: logs, commands, forwarded ports, figures; and the way to it."""

@@ -1,0 +1,257 @@
+"""The paths of the node's API, as kubelets serve them, and what answers each.
+
+    /containerLogs/NS/POD/CONTAINER            /pods  /runningpods/
+    /exec|attach|run/NS/POD[/UID]/CONTAINER    /stats/summary
+    /portForward/NS/POD[/UID]                  /metrics  /metrics/resource
+    /tarmac/v1/dial/NS/POD/UID/PORT            /healthz  /configz
+
+`handle` is for anybody and asks `Callers` first. `answer` is for those who are known already: the API server at the
+other end of a tunnel. Opening a stream is authorized as `create`, whatever the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from tarmac.agent.http import commands, ports
+from tarmac.agent.http.answers import METRICS, Refusal, document, text
+from tarmac.agent.http.callers import Callers
+from tarmac.agent.http.host import Connect, Figures, Pods
+from tarmac.agent.http.logs.options import LogOptions
+from tarmac.agent.http.logs.reading import LogReader
+from tarmac.agent.http.resourcemetrics import resource_metrics
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.http.messages import Answer, Request, Response
+from tarmac.http.streams import pulled
+from tarmac.runtimes.interface import NotFound, Runtime, RuntimeFault, Unreachable
+
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_RUN_SECONDS = 120.0
+
+
+class NodeApi:
+    """Answers requests about this node."""
+
+    def __init__(
+        self,
+        *,
+        pods: Pods,
+        runtime: Runtime,
+        connect: Connect,
+        figures: Figures,
+        callers: Callers,
+        clock: Clock,
+        config: Callable[[], JsonObject] = dict,
+    ) -> None:
+        self._pods = pods
+        self._runtime = runtime
+        self._connect = connect
+        self._figures = figures
+        self._callers = callers
+        self._clock = clock
+        self._config = config
+        self._routes: dict[str, Callable[[Request, list[str]], Awaitable[Answer]]] = {
+            "containerLogs": self._logs,
+            "exec": self._exec,
+            "attach": self._attach,
+            "run": self._run,
+            "portForward": self._port_forward,
+            "tarmac": self._dial,
+            "pods": self._all_pods,
+            "runningpods": self._running_pods,
+            "stats": self._stats,
+            "metrics": self._metrics,
+            "healthz": self._healthz,
+            "configz": self._configz,
+        }
+
+    async def handle(self, request: Request) -> Answer:
+        """A request of anybody."""
+        try:
+            await self._callers.admit(request)
+        except Refusal as refusal:
+            return text(refusal.status, str(refusal))
+        return await self.answer(request)
+
+    async def answer(self, request: Request) -> Answer:
+        """A request of somebody who may."""
+        first, *rest = request.path.strip("/").split("/")
+        try:
+            return await self._routes.get(first, _unknown)(request, rest)
+        except Refusal as refusal:
+            return text(refusal.status, str(refusal))
+        except NotFound as fault:
+            return text(404, str(fault))
+        except RuntimeFault as fault:
+            return text(503 if isinstance(fault, Unreachable) else 500, str(fault))
+
+    # Streams.
+
+    async def _logs(self, request: Request, rest: list[str]) -> Answer:
+        _only_get(request)
+        if len(rest) != 3:
+            raise Refusal(404, "404 page not found")
+        try:
+            options = LogOptions.read(request.params(), self._clock.now())
+        except ValueError as error:
+            raise Refusal(422, str(error)) from error
+        namespace, name, container = rest
+        pod = self._pods.find(namespace, name)
+        if pod is None:
+            raise Refusal(404, f'pod "{name}" does not exist')
+        if all(each["name"] != container for each in _containers(pod)):
+            raise Refusal(404, f'container "{container}" not found in pod "{name}"')
+        path = self._pods.log_path(pod, container, options.previous)
+        if path is None:
+            raise Refusal(400, _no_log(pod, container, options.previous))
+        identity = self._pods.container_id(pod, container, options.previous)
+        reader = LogReader(path, options, lambda: self._is_running(identity), self._clock)
+        try:
+            chunks = await reader.open()
+        except OSError as error:
+            raise Refusal(500, f"the log cannot be read: {error.strerror}") from error
+        return pulled(chunks, content_type="text/plain", abandon=reader.close)
+
+    async def _is_running(self, identity: str | None) -> bool:
+        if identity is None:
+            return False
+        try:
+            return (await self._runtime.container(identity)).state in ("created", "running")
+        except NotFound:
+            return False
+        except RuntimeFault:  # containers live on while their runtime is away
+            return True
+
+    async def _exec(self, request: Request, rest: list[str]) -> Answer:
+        wanted = commands.Wanted.read(request.params())
+        command = request.params().get("command")
+        if not command:
+            raise Refusal(400, "you must specify at least 1 command")
+        _, identity, _ = self._container(rest)
+        url = await self._runtime.exec_url(
+            identity, command, tty=wanted.tty, stdin=wanted.stdin, stdout=wanted.stdout, stderr=wanted.stderr
+        )
+        return await commands.stream(request, url, wanted)
+
+    async def _attach(self, request: Request, rest: list[str]) -> Answer:
+        asked = commands.Wanted.read(request.params())
+        pod, identity, name = self._container(rest)
+        spec = next(each for each in _containers(pod) if each["name"] == name)
+        # Whether a running process has a terminal cannot be chosen any more.
+        tty = bool(spec.get("tty"))
+        wanted = commands.Wanted(asked.stdin, asked.stdout, asked.stderr and not tty, tty)
+        url = await self._runtime.attach_url(
+            identity, tty=tty, stdin=wanted.stdin, stdout=wanted.stdout, stderr=wanted.stderr
+        )
+        return await commands.stream(request, url, wanted)
+
+    async def _run(self, request: Request, rest: list[str]) -> Answer:
+        if request.method != "POST":
+            raise Refusal(405, "405: Method Not Allowed")
+        _, identity, _ = self._container(rest)
+        try:
+            result = await self._runtime.exec(identity, request.param("cmd").split(" "), _RUN_SECONDS)
+        except TimeoutError as error:
+            raise Refusal(500, f"the command did not end in {_RUN_SECONDS:.0f} s") from error
+        if result.exit_code:
+            raise Refusal(500, f"command terminated with exit code {result.exit_code}")
+        return Response(200, result.stdout + result.stderr)
+
+    async def _port_forward(self, request: Request, rest: list[str]) -> Answer:
+        return ports.forward(request, self._dialler(self._pod(*rest)))
+
+    async def _dial(self, request: Request, rest: list[str]) -> Answer:
+        if len(rest) != 6 or rest[:2] != ["v1", "dial"] or not rest[5].isdecimal():
+            raise Refusal(404, "404 page not found")
+        return await ports.connect(request, self._dialler(self._pod(*rest[2:5])), int(rest[5]))
+
+    def _dialler(self, pod: JsonObject) -> ports.Dial:
+        address = pod.get("status", {}).get("podIP")
+        if not address:
+            raise Refusal(500, f"pod {pod['metadata']['name']} has no address")
+        return lambda port: self._connect(pod, address, port, ports.DIAL_SECONDS)
+
+    def _pod(self, namespace: str = "", name: str = "", uid: str | None = None) -> JsonObject:
+        pod = self._pods.find(namespace, name, uid)
+        if pod is None:
+            raise Refusal(404, "pod does not exist")
+        return pod
+
+    def _container(self, rest: list[str]) -> tuple[JsonObject, str, str]:
+        """The pod, the runtime's id and the name, of NS/POD[/UID]/CONTAINER. Raises Refusal."""
+        if len(rest) not in (3, 4):
+            raise Refusal(404, "404 page not found")
+        *place, name = rest
+        pod = self._pod(*place)
+        identity = self._pods.container_id(pod, name)
+        if identity is None:
+            raise Refusal(500, f'container not found ("{name}")')
+        return pod, identity, name
+
+    # Documents.
+
+    async def _all_pods(self, request: Request, rest: list[str]) -> Answer:
+        _only_get(request)
+        return document({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(self._pods.pods())})
+
+    async def _running_pods(self, request: Request, rest: list[str]) -> Answer:
+        """What the runtime runs, whether it should or not."""
+        _only_get(request)
+        items: dict[str, JsonObject] = {}
+        for sandbox in await self._runtime.sandboxes():
+            if sandbox.ready:
+                identity = {"name": sandbox.pod.name, "namespace": sandbox.pod.namespace, "uid": sandbox.pod.uid}
+                items[sandbox.id] = {"metadata": identity, "spec": {"containers": []}, "status": {}}
+        for container in await self._runtime.containers():
+            if container.state == "running" and container.sandbox_id in items:
+                shown = {"name": container.name, "image": container.image, "resources": {}}
+                items[container.sandbox_id]["spec"]["containers"].append(shown)
+        return document({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(items.values())})
+
+    async def _stats(self, request: Request, rest: list[str]) -> Answer:
+        _only_get(request)
+        if rest != ["summary"]:
+            raise Refusal(404, "404 page not found")
+        return document(await self._figures.summary())
+
+    async def _metrics(self, request: Request, rest: list[str]) -> Answer:
+        _only_get(request)
+        if rest == ["resource"]:
+            return text(200, resource_metrics(await self._figures.summary()), METRICS)
+        if rest:
+            raise Refusal(404, "404 page not found")
+        return text(200, self._figures.metrics(), METRICS)
+
+    async def _healthz(self, request: Request, rest: list[str]) -> Answer:
+        return text(200, "ok")
+
+    async def _configz(self, request: Request, rest: list[str]) -> Answer:
+        _only_get(request)
+        return document({"kubeletconfig": self._config()})
+
+
+async def _unknown(request: Request, rest: list[str]) -> Answer:
+    raise Refusal(404, "404 page not found")
+
+
+def _only_get(request: Request) -> None:
+    if request.method != "GET":
+        raise Refusal(405, "405: Method Not Allowed")
+
+
+def _containers(pod: JsonObject) -> list[JsonObject]:
+    return [each for field in _CONTAINERS for each in pod["spec"].get(field) or ()]
+
+
+def _no_log(pod: JsonObject, container: str, previous: bool) -> str:
+    """Why there is none, worded as kubelets word it."""
+    name, status = pod["metadata"]["name"], pod.get("status", {})
+    if previous:
+        return f'previous terminated container "{container}" in pod "{name}" not found'
+    for field in _CONTAINERS:
+        for each in status.get(f"{field.removesuffix('s')}Statuses") or ():
+            waiting = each.get("state", {}).get("waiting")
+            if each["name"] == container and waiting is not None:
+                return f'container "{container}" in pod "{name}" is waiting to start: {waiting.get("reason", "")}'
+    return f'container "{container}" in pod "{name}" is not available'

@@ -1,0 +1,109 @@
+"""A client that comes by SPDY, raw or tunnelled: it opens as many pairs of streams as it likes, one connection each.
+
+A pair is an error stream and then a data stream with the same request id, in this order, as every client opens them.
+The data stream is what the connection is made for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from tarmac.agent.http.forwarding.near import Near
+from tarmac.agent.http.forwarding.podend import Dial, PodEnd
+from tarmac.wire.channels import PORT, REQUEST_ID, STREAM_TYPE
+from tarmac.wire.spdy import Finished, GoneAway, Opened, Received, Session
+from tarmac.wire.spdy.frames import Reset
+from tarmac.wire.websocket import Piece
+
+
+class _StreamPair:
+    """The lane of one connection."""
+
+    half_closes = True
+
+    def __init__(self, forward: SpdyForward, error: int, data: int) -> None:
+        self._forward = forward
+        self._error = error
+        self._data = data
+
+    def send(self, data: bytes) -> None:
+        self._forward.send(self._data, data)
+
+    def finish(self) -> None:
+        self._forward.send(self._data, b"", fin=True)
+
+    def closed(self, error: str | None) -> None:
+        self._forward.send(self._error, (error or "").encode(), fin=True)
+        if error is None:
+            self.finish()
+        self._forward.forget(self._data, reset=error is not None)
+
+    def hold(self, held: bool) -> None:
+        self._forward.hold(held)
+
+
+class SpdyForward(Near):
+    """Port-forward by SPDY."""
+
+    def __init__(self, transport: asyncio.Transport, tunnelled: bool, dial: Dial) -> None:
+        super().__init__(transport, tunnelled)
+        self._session = Session(server=True)
+        self._dial = dial
+        self._errors: dict[str, int] = {}  # error streams by request, until their data stream comes
+        self._ends: dict[int, PodEnd] = {}  # by data stream
+
+    def ends(self) -> Sequence[PodEnd]:
+        return list(self._ends.values())
+
+    def send(self, stream: int, data: bytes, fin: bool = False) -> None:
+        """Bytes on a stream."""
+        self._session.send(stream, data, fin)
+        self._flush()
+
+    def forget(self, stream: int, reset: bool) -> None:
+        """The connection behind a data stream is no more."""
+        self._ends.pop(stream, None)
+        if reset:
+            self._session.reset(stream)
+            self._flush()
+
+    def received(self, piece: Piece) -> None:
+        for event in self._session.receive(piece.data):
+            if isinstance(event, Opened):
+                self._open(event)
+            elif isinstance(event, Received | Finished):
+                self._pass_on(event)
+            elif isinstance(event, GoneAway):
+                self.close()
+        self._flush()
+
+    def _open(self, opened: Opened) -> None:
+        stream, kind, port = opened.stream, opened.headers.get(STREAM_TYPE), opened.headers.get(PORT, "")
+        # Without request ids, as very old clients come, the data stream is the one right behind its error stream.
+        request = opened.headers.get(REQUEST_ID) or str(stream - (2 if kind == "data" else 0))
+        if kind == "error" and request not in self._errors:
+            self._errors[request] = stream
+            self._session.accept(stream)
+        elif kind == "data" and request in self._errors and port.isdecimal() and 0 < int(port) < 65536:
+            self._session.accept(stream)
+            self._ends[stream] = PodEnd(_StreamPair(self, self._errors.pop(request), stream), self._dial, int(port))
+        else:
+            self._session.reset(stream, Reset.REFUSED_STREAM)
+
+    def _pass_on(self, event: Received | Finished) -> None:
+        end = self._ends.get(event.stream)
+        if end is None:
+            return
+        if isinstance(event, Received):
+            end.write(event.data)
+        elif event.reset:
+            del self._ends[event.stream]
+            end.close()
+        else:
+            end.finish()
+
+    def _flush(self) -> None:
+        out = self._session.take()
+        if out:
+            self.carry(out)

@@ -1,0 +1,1 @@
+"""Logs of containers, as the runtime writes them to files."""

@@ -1,0 +1,84 @@
+"""The files of one container's log: those that were rotated away (`0.log.<time>`, maybe `.gz`), and `0.log`.
+
+Only regular files are opened, and no symbolic link is followed to one. A compressed file is unpacked into a nameless
+temporary one, so that everything behind reads and seeks plain files.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from tarmac.agent.http.logs.lines import is_complete
+
+_BLOCK = 64 * 1024
+
+
+def rotated(path: Path) -> list[Path]:
+    """Earlier files of a log, oldest first: their names sort by time."""
+    found = path.parent.glob(f"{path.name}.*")
+    return sorted(file for file in found if not file.name.endswith(".tmp"))
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = cast("BinaryIO", FileIO(descriptor))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise OSError(f"{path.name} is not a regular file")
+    return _unpacked(file) if path.suffix == ".gz" else file
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    plain = cast("BinaryIO", tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - the caller closes it
+    try:
+        with file, gzip.open(file) as packed:
+            shutil.copyfileobj(packed, plain)
+    except BaseException:
+        plain.close()
+        raise
+    plain.seek(0)
+    return plain
+
+
+def seek_tail(file: BinaryIO, wanted: int) -> int:
+    """Place the file before its last `wanted` lines of output; how many are missing, if it has fewer.
+
+    Parts of a line count once, together; a last line without its end counts too.
+    """
+    count, begin, newest = 0, file.seek(0, os.SEEK_END), True
+    for start, line in _backward(file):
+        if newest or is_complete(line):
+            count += 1
+            if count > wanted:
+                file.seek(begin)
+                return 0
+        begin, newest = start, False
+    file.seek(0)
+    return wanted - count
+
+
+def _backward(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Lines with the places they start at, the last one first."""
+    place, rest = file.seek(0, os.SEEK_END), b""
+    while place:
+        size = min(_BLOCK, place)
+        place -= size
+        file.seek(place)
+        rest, *lines = (file.read(size) + rest).split(b"\n")
+        end = place + len(rest) + sum(len(line) + 1 for line in lines)
+        for line in reversed(lines):
+            end -= len(line)
+            if line:
+                yield end, line
+            end -= 1
+    if rest:
+        yield 0, rest

@@ -1,0 +1,91 @@
+"""Ports of pods: forwarded for kubectl, or dialled once for the API server's proxies."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from tarmac.agent.http.answers import Refusal
+from tarmac.agent.http.forwarding.channels import ChannelForward
+from tarmac.agent.http.forwarding.podend import Dial
+from tarmac.agent.http.forwarding.streams import SpdyForward
+from tarmac.http.messages import Answer, Request, UpgradeResponse
+from tarmac.http.splicing import splice
+from tarmac.wire.channels import PORT_FORWARD_V1, PROTOCOL_VERSION, TUNNELLED_SPDY, V4
+from tarmac.wire.violations import Violation
+from tarmac.wire.websocket import accept_key, offered
+
+DIAL_SECONDS = 10.0
+RAW = "tcp"  # the Upgrade of a connection that is dialled once
+_MOST_PORTS = 64
+
+__all__ = ["DIAL_SECONDS", "RAW", "Dial", "connect", "forward"]
+
+
+def forward(request: Request, dial: Dial) -> Answer:
+    """Port-forward, however the client asks for it. Raises Refusal."""
+    kind = request.headers.get("upgrade", "").lower()
+    if kind == "websocket":
+        return _by_websocket(request, dial)
+    if kind != "spdy/3.1":
+        raise Refusal(400, "Upgrade request required")
+    versions = [each.strip() for each in request.headers.get(PROTOCOL_VERSION, PORT_FORWARD_V1).split(",")]
+    if PORT_FORWARD_V1 not in versions:
+        raise Refusal(403, f"unable to upgrade: {PORT_FORWARD_V1} is spoken here, not {', '.join(versions)}")
+    headers = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", PORT_FORWARD_V1)]
+    return UpgradeResponse(lambda client, rest: SpdyForward(client, False, dial).start(rest), headers)
+
+
+def _by_websocket(request: Request, dial: Dial) -> Answer:
+    try:
+        key, protocols = offered(request.headers)
+    except Violation as error:
+        raise Refusal(400, str(error)) from error
+    headers = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accept_key(key))]
+    if TUNNELLED_SPDY in protocols:
+        headers.append(("Sec-WebSocket-Protocol", TUNNELLED_SPDY))
+        return UpgradeResponse(lambda client, rest: SpdyForward(client, True, dial).start(rest), headers)
+    if V4 not in protocols:
+        raise Refusal(403, f"unable to upgrade: {TUNNELLED_SPDY} and {V4} are spoken here")
+    headers.append(("Sec-WebSocket-Protocol", V4))
+    ports = _ports(request)
+    return UpgradeResponse(lambda client, rest: ChannelForward(client, ports, dial).start(rest), headers)
+
+
+def _ports(request: Request) -> list[int]:
+    texts = [text for each in request.params().get("port", []) for text in each.split(",")]
+    if not texts:
+        raise Refusal(400, 'query parameter "port" is required')
+    if len(texts) > _MOST_PORTS:
+        raise Refusal(400, f"no more than {_MOST_PORTS} ports at once")
+    for each in texts:
+        if not each.isdecimal() or not 0 < int(each) < 65536:
+            raise Refusal(400, f'unable to parse "{each}" as a port')
+    return [int(each) for each in texts]
+
+
+async def connect(request: Request, dial: Dial, port: int) -> Answer:
+    """One connection to the pod, its bytes as they are. Raises Refusal."""
+    if request.headers.get("upgrade", "").lower() != RAW:
+        raise Refusal(400, "Upgrade request required")
+    try:
+        connected = await dial(port)
+        _, held = await asyncio.get_running_loop().create_connection(_Held, sock=connected)
+    except OSError as error:
+        raise Refusal(502, f"failed to connect to port {port}: {error}") from error
+
+    def start(client: asyncio.Transport, rest: bytes) -> None:
+        splice((client, rest), (held.transport, b""))
+        held.transport.resume_reading()
+
+    return UpgradeResponse(start, [("Connection", "Upgrade"), ("Upgrade", RAW)], held.transport.abort)
+
+
+class _Held(asyncio.Protocol):
+    """A connection that is not read from before it is spliced."""
+
+    transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.pause_reading()

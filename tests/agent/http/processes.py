@@ -1,0 +1,256 @@
+"""A runtime for tests of streams: its containers are processes of this machine, its streaming server is SPDY's.
+
+It behaves as containerd's does: streams are accepted as they come, the command starts once all are there, and the error
+stream tells how it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import struct
+import termios
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+from tarmac.http.listener import Listener, serve
+from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
+from tarmac.runtimes.interface import Container, ContainerState, ExecResult, NotFound, PodIdentity, Runtime, Sandbox
+from tarmac.wire.channels import PROTOCOL_VERSION, STREAM_TYPE, V4, Channel, exited, failure
+from tarmac.wire.spdy import Finished, GoneAway, Opened, Received, Session
+from tarmac.wire.violations import Violation
+
+
+@dataclass
+class Asked:
+    """A stream that was promised."""
+
+    command: Sequence[str]
+    tty: bool
+    channels: frozenset[str]
+
+
+@dataclass
+class ProcessRuntime:
+    """The part of `Runtime` that streams need. `attach_command` is what attaching leads to."""
+
+    states: dict[str, ContainerState] = field(default_factory=dict[str, ContainerState])
+    attach_command: Sequence[str] = ("cat",)
+    listener: Listener | None = None
+    asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    sessions: set[CommandSession] = field(default_factory=set["CommandSession"])
+
+    async def start(self) -> None:
+        self.listener = await serve(self._serve, None)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(session.stop() for session in list(self.sessions)))
+        if self.listener is not None:
+            await self.listener.stop(0.1)
+
+    def as_runtime(self) -> Runtime:
+        return cast("Runtime", self)
+
+    async def container(self, id: str) -> Container:
+        if id not in self.states:
+            raise NotFound(id)
+        return Container(id, "sandbox", "main", 0, self.states[id], "image", "sha256:1", {}, {}, 0.0)
+
+    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+        return [await self.container(each) for each in self.states]
+
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+        return [Sandbox("sandbox", PodIdentity("default", "web", "u1"), True, 0.0, "runc", {}, {})]
+
+    async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+        out, err = await process.communicate()
+        return ExecResult(out, err, process.returncode or 0)
+
+    async def exec_url(
+        self, id: str, command: Sequence[str], *, tty: bool, stdin: bool, stdout: bool, stderr: bool
+    ) -> str:
+        return self._promise(id, command, tty, stdin, stdout, stderr)
+
+    async def attach_url(self, id: str, *, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
+        return self._promise(id, self.attach_command, tty, stdin, stdout, stderr)
+
+    def _promise(self, id: str, command: Sequence[str], tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
+        if self.states.get(id) != "running":
+            raise NotFound(id)
+        assert self.listener is not None
+        names = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "resize": tty, "error": True}
+        token = f"t{len(self.asked)}"
+        self.asked[token] = Asked(command, tty, frozenset(name for name, wanted in names.items() if wanted))
+        return f"http://127.0.0.1:{self.listener.port}/exec/{token}"
+
+    def _serve(self, request: Request) -> Answer:
+        asked = self.asked.get(request.path.rpartition("/")[2])
+        if asked is None or request.headers.get("upgrade") != "SPDY/3.1" or request.method != "POST":
+            return Response(404, b"no such stream", "text/plain")
+        assert V4 in request.headers.get(PROTOCOL_VERSION, "")
+        headers = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", V4)]
+        return UpgradeResponse(lambda transport, rest: CommandSession(self, transport, asked).start(rest), headers)
+
+
+async def ended(process: asyncio.subprocess.Process) -> None:
+    """Nothing of a command is left, nor of its pipes (first: the end of a process is not told while one is paused)."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process._transport.close()  # type: ignore[attr-defined]  # pyright: ignore
+    await process.wait()
+
+
+class CommandSession(asyncio.Protocol):
+    """One command and its streams."""
+
+    def __init__(self, runtime: ProcessRuntime, transport: asyncio.Transport, asked: Asked) -> None:
+        self.runtime, self.transport, self.asked = runtime, transport, asked
+        self.session = Session(server=True)
+        self.streams: dict[str, int] = {}
+        self.input: asyncio.StreamWriter | None = None
+        self.terminal = -1
+        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self.task: asyncio.Task[None] | None = None
+        runtime.sessions.add(self)
+
+    def start(self, rest: bytes) -> None:
+        self.transport.set_protocol(self)
+        self.data_received(rest)
+
+    async def stop(self) -> None:
+        self.transport.abort()  # which cancels the task
+        if self.task is not None:
+            await asyncio.wait([self.task])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            self.task.add_done_callback(lambda _: self.runtime.sessions.discard(self))
+        else:
+            self.runtime.sessions.discard(self)
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            events = self.session.receive(data)
+        except Violation:
+            self.transport.abort()
+            return
+        for event in events:
+            if isinstance(event, Opened):
+                self.streams[event.headers[STREAM_TYPE]] = event.stream
+                self.session.accept(event.stream)
+                if self.asked.channels == self.streams.keys() and self.task is None:
+                    self.task = asyncio.ensure_future(self.run())
+            elif isinstance(event, Received):
+                self.on_data(event)
+            elif isinstance(event, Finished) and event.stream == self.streams.get("stdin"):
+                self.queue.put_nowait(None)
+            elif isinstance(event, GoneAway):
+                self.transport.close()
+        self.flush()
+
+    def on_data(self, event: Received) -> None:
+        if event.stream == self.streams.get("stdin"):
+            self.queue.put_nowait(event.data)
+        elif event.stream == self.streams.get("resize") and self.terminal >= 0:
+            size = json.loads(event.data)
+            packed = struct.pack("HHHH", size["Height"], size["Width"], 0, 0)
+            fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, packed)
+
+    def flush(self) -> None:
+        out = self.session.take()
+        if out and not self.transport.is_closing():
+            self.transport.write(out)
+
+    async def say(self, name: str, data: bytes, fin: bool = False) -> None:
+        await self.writable.wait()
+        if name in self.streams:
+            self.session.send(self.streams[name], data, fin)
+            self.flush()
+
+    async def run(self) -> None:
+        try:
+            code = await (self.run_in_terminal() if self.asked.tty else self.run_piped())
+            await self.say(Channel.ERROR.stream_type, exited(code), fin=True)
+        except OSError as error:
+            await self.say(Channel.ERROR.stream_type, failure(str(error)), fin=True)
+        for name in ("stdout", "stderr"):
+            await self.say(name, b"", fin=True)
+        self.session.go_away()
+        self.flush()
+        self.transport.close()
+
+    async def run_piped(self) -> int:
+        pipe = asyncio.subprocess.PIPE
+        stdin = pipe if "stdin" in self.streams else asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            *self.asked.command, stdin=stdin, stdout=pipe, stderr=pipe, start_new_session=True
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            feeding = asyncio.ensure_future(self.feed(process.stdin))
+            await asyncio.gather(self.copy("stdout", process.stdout), self.copy("stderr", process.stderr))
+            code = await process.wait()
+            feeding.cancel()
+            return code
+        finally:
+            await ended(process)
+
+    async def feed(self, writer: asyncio.StreamWriter | None) -> None:
+        while writer is not None:
+            data = await self.queue.get()
+            with suppress(ConnectionError):
+                if data is None:
+                    writer.close()
+                    return
+                writer.write(data)
+                await writer.drain()
+
+    async def copy(self, name: str, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(32768):
+            await self.say(name, data)
+
+    async def run_in_terminal(self) -> int:
+        loop = asyncio.get_running_loop()
+        self.terminal, inner = os.openpty()
+        process = await asyncio.create_subprocess_exec(
+            *self.asked.command, stdin=inner, stdout=inner, stderr=inner, start_new_session=True
+        )
+        os.close(inner)
+        reader = asyncio.StreamReader()
+        file = os.fdopen(os.dup(self.terminal), "rb", buffering=0)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+        feeding = asyncio.ensure_future(self.feed_terminal())
+        try:
+            with suppress(OSError):  # a terminal without a process is an error to read from
+                await self.copy("stdout", reader)
+            return await process.wait()
+        finally:
+            feeding.cancel()
+            transport.close()
+            os.close(self.terminal)
+            self.terminal = -1
+            await ended(process)
+
+    async def feed_terminal(self) -> None:
+        while True:
+            data = await self.queue.get()
+            if data is None:
+                return
+            os.write(self.terminal, data)

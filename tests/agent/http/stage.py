@@ -1,0 +1,121 @@
+"""A node's API on a process runtime, with a pod or two, in the clear on a free port."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tarmac.agent.http.api import NodeApi
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import SystemClock
+from tarmac.http.listener import Listener, serve
+from tarmac.http.messages import Request
+from tests.agent.http.processes import ProcessRuntime
+
+
+def pod(name: str = "web", uid: str = "u1", tty: bool = False) -> JsonObject:
+    """A running pod of one container."""
+    status = {"name": "main", "state": {"running": {}}, "restartCount": 0}
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": uid},
+        "spec": {"containers": [{"name": "main", "tty": tty}]},
+        "status": {"phase": "Running", "podIP": "127.0.0.1", "containerStatuses": [status]},
+    }
+
+
+@dataclass
+class StagePods:
+    """Implements `host.Pods`; every container that is there has the id of its name and a log in `logs`."""
+
+    logs: Path
+    known: list[JsonObject] = field(default_factory=lambda: [pod()])
+
+    def pods(self) -> Sequence[JsonObject]:
+        return self.known
+
+    def find(self, namespace: str, name: str, uid: str | None = None) -> JsonObject | None:
+        for each in self.known:
+            metadata = each["metadata"]
+            if (metadata["namespace"], metadata["name"]) == (namespace, name) and uid in (None, metadata["uid"]):
+                return each
+        return None
+
+    def container_id(self, pod: JsonObject, container: str, previous: bool = False) -> str | None:
+        return container if any(each["name"] == container for each in pod["spec"]["containers"]) else None
+
+    def log_path(self, pod: JsonObject, container: str, previous: bool = False) -> Path | None:
+        path = self.logs / ("0.log" if previous else "1.log")
+        return path if path.exists() else None
+
+
+class StageFigures:
+    """Implements `host.Figures` with numbers that a test sets."""
+
+    def __init__(self) -> None:
+        self.shown: JsonObject = {"node": {}, "pods": []}
+
+    async def summary(self) -> JsonObject:
+        return self.shown
+
+    def metrics(self) -> str:
+        return "agent_up 1\n"
+
+
+class Everybody:
+    """Lets everybody in."""
+
+    async def admit(self, request: Request) -> None:
+        pass
+
+
+async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
+    """Pods of the stage listen on this machine."""
+    made = socket.socket()
+    made.setblocking(False)
+    try:
+        await asyncio.wait_for(asyncio.get_running_loop().sock_connect(made, (address, port)), timeout)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+@dataclass
+class Stage:
+    """Everything there is."""
+
+    api: NodeApi
+    pods: StagePods
+    runtime: ProcessRuntime
+    figures: StageFigures
+    listener: Listener
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listener.port}"
+
+
+@asynccontextmanager
+async def stage(logs: Path) -> AsyncGenerator[Stage]:
+    """Serve until the block ends."""
+    pods, figures = StagePods(logs), StageFigures()
+    runtime = ProcessRuntime({"main": "running"})
+    await runtime.start()
+    api = NodeApi(
+        pods=pods,
+        runtime=runtime.as_runtime(),
+        connect=dial,
+        figures=figures,
+        callers=Everybody(),
+        clock=SystemClock(),
+    )
+    listener = await serve(api.handle, None)
+    try:
+        yield Stage(api, pods, runtime, figures, listener)
+    finally:
+        await listener.stop(0.1)
+        await runtime.stop()
