@@ -42,6 +42,7 @@ class Lab:
         if number not in self._machines:
             path = self._machines[number] = self.namespace(f"machine-{number}")
             self.command(path, "ip link set lo up")
+            self.command(path, "sysctl -w net.ipv6.conf.default.addr_gen_mode=1")  # nothing comes by itself, or later
             self.command(path, f"ip link add eth0 mtu {WIRE_MTU} type veth peer name m{number} netns {self._wire}")
             self.command(path, f"ip address add 198.18.0.{number}/24 dev eth0")
             self.command(path, f"ip address add fd99::{number}/64 dev eth0 nodad")
@@ -76,7 +77,8 @@ class Lab:
         """All that can be seen of a namespace, to compare two moments."""
         commands = ("ip -d link", "ip address", "ip route show table all", "ip -6 route show table all", "ip rule")
         controls = "sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.ipv6.conf.all.accept_ra"
-        return "\n".join(self.command(namespace, each) for each in (*commands, "nft list ruleset", controls))
+        shown = "\n".join(self.command(namespace, each) for each in (*commands, "nft -s list ruleset", controls))
+        return shown.replace(" tentative", "")  # which is over by itself
 
     def close(self) -> None:
         """Remove it all."""

@@ -126,6 +126,11 @@ class RealWorld:
             self._nodes[number] = LinuxDatapath(self.lab.folder / f"run-{number}", str(host))
         return self._nodes[number]
 
+    async def restart(self, number: int) -> LinuxDatapath:
+        """Another process in place of the one that looks after a node."""
+        await self._nodes.pop(number).close()
+        return self.node(number)
+
     def namespace(self, sandbox_id: str) -> Path:
         """The pod's namespace."""
         return self.lab.folder / f"pod-{sandbox_id}"

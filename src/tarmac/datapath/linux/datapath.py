@@ -77,7 +77,7 @@ class LinuxDatapath:
 
     async def close(self) -> None:
         """Close what is open; networks stay as they are."""
-        await self._run(self._close)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown()
 
     async def remove_all(self) -> None:
@@ -122,8 +122,7 @@ class LinuxDatapath:
     def _apply(self, state: NodeNetworks) -> None:
         assert self._host is not None, "the host is known before it is changed"
         wanted = {router_name(network.name): network for network in state.networks}
-        for name in [name for name, router in self._routers.items() if name not in wanted and not router.ends]:
-            self._routers.pop(name).remove()
+        self._remove([name for name, router in self._routers.items() if name not in wanted and not router.ends])
         self._host.keep_only(tuple(self._routers))
         self._host.prepare()
         failures: list[Exception] = []
@@ -135,6 +134,11 @@ class LinuxDatapath:
                 failures.append(failure)
         if failures:
             raise ExceptionGroup("some networks could not be made", failures)
+
+    def _remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._routers[name].remove()
+            del self._routers[name]
 
     def _sweep(self, live: Set[str]) -> Sequence[str]:
         marks = {sandbox_mark(each) for each in live}
@@ -178,8 +182,7 @@ class LinuxDatapath:
 
     def _remove_all(self) -> None:
         assert self._host is not None, "the host is known before it is changed"
-        for name in list(self._routers):
-            self._routers.pop(name).remove()
+        self._remove(list(self._routers))
         self._host.remove()
         self._folder.rmdir()
         self._close()

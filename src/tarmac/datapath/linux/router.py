@@ -64,10 +64,14 @@ class Router:
             self._netlink = Netlink()
             self._conntrack = Netlink(NETFILTER)
             self._nftables = Nftables()
-        self._netlink.request([links.setting(_LOOPBACK)])
-        self.ends = self._found_ends()
-        self._nftables.ensure(self._antispoof())
-        self._rules: object = None
+        self._answer: object = None
+        try:
+            self._netlink.request([links.setting(_LOOPBACK)])
+            self.ends = self._found_ends()
+            self._nftables.ensure(self._antispoof())
+        except BaseException:
+            self.close()
+            raise
 
     def configure(self, state: NetworkState, node_address: str) -> None:
         """Make everything but the pods' ends as it should be."""
@@ -146,8 +150,8 @@ class Router:
         doomed = [each.index for each in self.ends] + ([tunnel.index] if tunnel else [])
         self._netlink.request([links.deletion(index) for index in doomed])
         self._host.disconnect(self.path.name)
-        self.close()
         namespaces.remove(self.path)
+        self.close()
 
     def _found_ends(self) -> list[PodEnd]:
         known = routing.neighbours(self._netlink)
@@ -189,9 +193,9 @@ class Router:
     def _revoke(self, state: NetworkState) -> None:
         """Ask of every connection whether it may still be, whenever the answer could have changed."""
         answer = (dict(state.rules), state.services)
-        if answer != self._rules:
+        if answer != self._answer:
             conntrack.forget(self._conntrack, is_revoked(state.rules, state.services))
-            self._rules = answer
+            self._answer = answer
 
 
 def _gateways(interface: AttachedInterface) -> list[str]:

@@ -14,6 +14,7 @@ from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, digest, in_order, version
 
 NAME: Final = "tarmac-services"
+_REFUSAL: Final = {4: "icmp type port-unreachable", 6: "icmpv6 type port-unreachable"}
 Client = tuple[str, int]
 """A client's address, and for how many seconds it is still remembered."""
 
@@ -77,7 +78,7 @@ def _refuse() -> str:
     rules: list[str] = []
     for family in FAMILIES:
         match = f"{WORDS[family]} daddr . meta l4proto . th dport @refused{family}"
-        rules += [f"{match} meta l4proto tcp reject with tcp reset", f"{match} reject with icmpx type port-unreachable"]
+        rules += [f"{match} meta l4proto tcp reject with tcp reset", f"{match} reject with {_REFUSAL[family]}"]
     return chain("refuse", rules, "filter hook prerouting priority -150")
 
 

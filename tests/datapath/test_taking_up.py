@@ -1,0 +1,179 @@
+"""A datapath killed at any step is taken up by the next process, and rules that were meddled with come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tarmac.datapath.interface import Allowance, NetworkState, Remote, Rules, ServicePort
+from tarmac.datapath.linux import LinuxDatapath, namespaces
+from tarmac.datapath.linux.netlink import Netlink
+from tarmac.datapath.linux.nftables import Nftables
+from tests.datapath.test_datapath_contract import A6, B6, NET, PLAIN, RANGES, A, B, two_pods
+from tests.datapath.worlds import RealWorld, nic, one_network
+
+pytestmark = [pytest.mark.root, pytest.mark.serial]
+
+FULL = NetworkState(
+    NET,
+    4097,
+    1460,
+    RANGES,
+    (Remote("198.18.0.2", ("10.128.16.0/20", "fd20:1:0:1::/64")),),
+    {A: Rules(ingress=(Allowance(peers=("10.0.0.0/8",), excluded=("10.9.0.0/16",)),)), B6: Rules(egress=())},
+    (
+        ServicePort("10.96.0.9", "TCP", 80, ((A, 80), (B, 80)), affinity=60),
+        ServicePort("fd00:96::9", "TCP", 80, ((B6, 80),)),
+        ServicePort("10.96.0.10", "UDP", 53, ()),
+    ),
+)
+TABLES = (
+    ("inet", "tarmac-policy"),
+    ("inet", "tarmac-services"),
+    ("inet", "tarmac-egress"),
+    ("inet", "tarmac-antispoof"),
+    ("arp", "tarmac-antispoof"),
+)
+
+
+class Killed(BaseException):
+    """The process ends here, as far as the kernel can tell."""
+
+
+class Steps:
+    """Counts changes of the kernel, and ends the process before one of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken = 0
+        self.last: int | None = None
+        for owner, name in ((Netlink, "_batch"), (Nftables, "run"), (namespaces, "_call")):
+            monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
+
+    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
+            if "setns" not in arguments:  # leaving a namespace is not a change
+                self.taken += 1
+                if self.last is not None and self.taken > self.last:
+                    raise Killed
+            return call(*arguments)
+
+        return counted
+
+
+async def test_death_at_every_step_of_a_pods_life_leaves_nothing(
+    real: RealWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, run_dir = real.lab.machine(1), real.lab.folder / "run-1"
+    real.lab.machine(2)
+    untouched = real.everything(1)
+    interfaces = [nic(NET, f"{A}/20", f"{A6}/64")]
+    real.lab.namespace("pod-a")
+    steps = Steps(monkeypatch)
+
+    async def life(node: LinuxDatapath) -> None:
+        await node.apply(one_network(FULL))
+        await node.attach("a", str(real.namespace("a")), interfaces)
+        await node.detach("a")
+        await node.remove_all()
+
+    deaths = 0
+    while True:
+        steps.taken, steps.last = 0, deaths
+        node = LinuxDatapath(run_dir, str(host))
+        try:
+            await life(node)
+            break
+        except Killed:
+            deaths += 1
+        finally:
+            steps.last = None
+            await node.close()
+        await _takes_up(LinuxDatapath(run_dir, str(host)), real)
+        assert real.everything(1) == untouched, f"killed before step {deaths}"
+    assert deaths > 25
+    assert real.everything(1) == untouched
+
+
+async def _takes_up(node: LinuxDatapath, real: RealWorld) -> None:
+    """What the next process finds can be used, and can be removed."""
+    try:
+        await node.apply(one_network(FULL))
+        await node.attach("a", str(real.namespace("a")), [nic(NET, f"{A}/20", f"{A6}/64")])
+        assert len([index for index in range(40) if node.sandbox_of(NET, index) == "a"]) == 1
+        await node.sweep(set())
+        await node.remove_all()
+    finally:
+        await node.close()
+
+
+async def test_another_process_knows_the_pods(real: RealWorld) -> None:
+    await two_pods(real)
+    successor = await real.restart(1)
+    await successor.apply(one_network(PLAIN))
+    assert await real.reaches("a", B) == "b"
+    assert {successor.sandbox_of(NET, index) for index in range(20)} == {"a", "b", None}
+    assert await successor.sweep({"a"}) == ["b"]
+
+
+async def test_links_whose_maker_was_killed_at_once_are_swept(real: RealWorld) -> None:
+    await two_pods(real)
+    (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
+    real.lab.command(router, "ip link add p0123456789ab00 type veth peer name stray")
+    successor = await real.restart(1)
+    assert await successor.sweep({"a", "b"}) == ["p0123456789ab00"]
+    assert await real.reaches("a", B) == "b"
+
+
+async def test_the_kernel_shows_what_was_written(real: RealWorld) -> None:
+    await two_pods(real, FULL)
+    (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
+    nftables = real.lab.inside(router, Nftables)
+    shown = {table: real.lab.inside(router, lambda table=table: nftables._fingerprint(*table)) for table in TABLES}
+    nftables.close()
+    assert all(len(each) > 100 for each in shown.values())
+    other = real.lab.namespace("other")
+    text = real.lab.command(router, "nft -s list ruleset")
+    (real.lab.folder / "rules").write_text(text)
+    real.lab.command(other, f"nft -f {real.lab.folder / 'rules'}")
+    (real.lab.folder / "rules").unlink()
+    nftables = real.lab.inside(other, Nftables)
+    assert {table: nftables._fingerprint(*table) for table in TABLES} == shown
+    nftables.close()
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("meddling", ["delete table {0} {1}", "add rule {0} {1} {2} drop", "flush chain {0} {1} {2}"])
+async def test_rules_that_were_meddled_with_come_back(real: RealWorld, table: tuple[str, str], meddling: str) -> None:
+    await two_pods(real, FULL)
+    (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
+    before = real.lab.command(router, "nft -s list ruleset")
+    chain = {"tarmac-policy": "forward", "tarmac-services": "translate", "tarmac-egress": "mask"}.get(table[1], "check")
+    real.lab.command(router, "nft " + meddling.format(*table, chain))
+    assert real.lab.command(router, "nft -s list ruleset") != before
+    await real.node(1).apply(one_network(FULL))
+    assert _sorted(real.lab.command(router, "nft -s list ruleset")) == _sorted(before)
+
+
+async def test_elements_and_routes_that_were_removed_come_back(real: RealWorld) -> None:
+    await two_pods(real, FULL)
+    (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
+    before = real.lab.everything(router)
+    real.lab.command(router, f"nft delete element inet tarmac-policy in4 {{ {A} }}")
+    real.lab.command(router, "ip route delete 10.128.16.0/20")
+    real.lab.command(router, "ip neighbour flush dev tunnel nud permanent")
+    await real.node(1).apply(one_network(FULL))
+    assert _sorted(real.lab.everything(router)) == _sorted(before)
+
+
+async def test_applying_what_is_so_already_changes_nothing(real: RealWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    await two_pods(real, FULL)
+    (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
+    handles = real.lab.command(router, "nft -a list ruleset")
+    await real.node(1).apply(one_network(FULL))
+    assert real.lab.command(router, "nft -a list ruleset") == handles
+
+
+def _sorted(text: str) -> list[str]:
+    return sorted(text.splitlines())
