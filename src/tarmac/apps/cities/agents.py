@@ -1,7 +1,7 @@
 """An agent as a process in its city's network namespace, kept running.
 
-It is a child that ends with its parent's good-bye and not with its death: pods live on in both cases, and the next
-agent adopts them.
+It is a child that ends with its parent's good-bye and not with its death: an agent whose server was killed goes on
+looking after its pods, until the next `up` puts one of its own in its place. Pods live on in every case.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def command(city: City, parts: Parts, oversubscribed: int, extra: Sequence[str] 
         "node-ip": ",".join(city.host.addresses),
         "root-dir": city.agent,
         "run-dir": city.run / "agent",
+        "pod-logs-dir": city.data / "logs",
         "container-runtime-endpoint": settings.endpoint,
         "cni-bin-dir": settings.cni_bin,
         "cni-conf-dir": settings.cni_conf,
@@ -48,6 +49,31 @@ def command(city: City, parts: Parts, oversubscribed: int, extra: Sequence[str] 
         *(f"--{name}={value}" for name, value in flags.items()),
         *extra,
     ]
+
+
+def agents_of(data_dir: Path) -> list[int]:
+    """The agents of a data directory, whoever started them: they were told a root directory in it."""
+    wanted = f"--root-dir={data_dir / 'cities'}/"
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                if "agent" in words and any(word.startswith(wanted) for word in words):
+                    found.append(int(entry.name))
+    return found
+
+
+async def end(pids: Sequence[int]) -> None:
+    """Ask agents that are nobody's children to stop, and insist."""
+    loop = asyncio.get_running_loop()
+    for pid in pids:
+        _signal(pid, signal.SIGTERM)
+    until = loop.time() + _STOP_SECONDS
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and loop.time() < until:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)  # nobody tells us of their end
+    for pid in pids:
+        _signal(pid, signal.SIGKILL)
 
 
 async def keep_running(city: City, arguments: Sequence[str]) -> None:
@@ -93,3 +119,8 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)

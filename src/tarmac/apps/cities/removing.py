@@ -7,13 +7,10 @@ links and cgroups by the directory's id. So it works after any crash, and again 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.apps.cities.agents import agents_of, end
 from tarmac.apps.cities.places import City, city_of
 from tarmac.datapath import hosts
 from tarmac.datapath.linux.datapath import LinuxDatapath
@@ -22,8 +19,6 @@ from tarmac.runtimes.containerd.leftovers import unmount_below
 from tarmac.runtimes.parts import Parts
 from tarmac.volumes.linux import loops
 from tarmac.volumes.linux.mountinfo import mounts
-
-_END_SECONDS = 10.0
 
 
 def underlay_of(data_dir: Path) -> hosts.Underlay:
@@ -36,7 +31,7 @@ def underlay_of(data_dir: Path) -> hosts.Underlay:
 async def remove_cities(data_dir: Path, underlay: hosts.Underlay, parts: Parts) -> None:
     """End and remove all that runs for these cities. The data stays."""
     cities = [city_of(host.name.upper(), underlay, data_dir) for host in underlay.cities]
-    await _end(list(_agents(data_dir)))
+    await end(agents_of(data_dir))
     await asyncio.gather(*(_remove_city(city, parts) for city in cities))
     for loop in loops.loops(str(data_dir)):
         loops.clear(loop.device, loop.file)
@@ -50,7 +45,7 @@ async def remove_cities(data_dir: Path, underlay: hosts.Underlay, parts: Parts) 
 
 def remains(data_dir: Path, underlay: hosts.Underlay) -> list[str]:
     """What is still there, in words."""
-    found = [f"process {pid} (agent)" for pid in _agents(data_dir)]
+    found = [f"process {pid} (agent)" for pid in agents_of(data_dir)]
     found += [f"mount {each.path}" for root in (data_dir, underlay.run) for each in mounts(str(root))]
     found += [f"loop device {loop.device} of {loop.file}" for loop in loops.loops(str(data_dir))]
     cgroup = f"/tarmac-{underlay.id}"
@@ -65,30 +60,3 @@ async def _remove_city(city: City, parts: Parts) -> None:
         await datapath.close()
     for folder in (city.data, city.run / "agent"):
         await asyncio.to_thread(unmount_below, folder)
-
-
-def _agents(data_dir: Path) -> Iterator[int]:
-    """Agents that were told a root directory in here."""
-    wanted = f"--root-dir={data_dir / 'cities'}/"
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                if "agent" in words and any(word.startswith(wanted) for word in words):
-                    yield int(entry.name)
-
-
-async def _end(pids: Sequence[int]) -> None:
-    loop = asyncio.get_running_loop()
-    for pid in pids:
-        _signal(pid, signal.SIGTERM)
-    until = loop.time() + _END_SECONDS
-    while any(Path(f"/proc/{pid}").exists() for pid in pids) and loop.time() < until:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)  # they are not our children: nobody tells us of their end
-    for pid in pids:
-        _signal(pid, signal.SIGKILL)
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)

@@ -46,6 +46,7 @@ async def real(
             write_kubeconfig(city.kubeconfig, url, pki.ca_file.read_bytes(), pki.node(city.node), city.node)
             await client.resource(_LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
             await stack.enter_async_context(relays(city, city.containerd(parts).certs))
+        await agents.end(agents.agents_of(layout.data_dir))
         await asyncio.gather(*(containerd.start(city.containerd(parts)) for city in cities))
         for city in cities:
             labels = ",".join(f"{key}={value}" for key, value in node_labels(city.name, city.code).items())

@@ -1,0 +1,1 @@
+"""Whole cities of real parts, as `tarmac up` makes them, seen through kubectl."""

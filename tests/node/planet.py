@@ -1,0 +1,92 @@
+"""A real planet: `tarmac up --runtime containerd` in a process of its own, and kubectl to look at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.kubectl import Kubectl
+from tests.support.tarmac_process import TarmacProcess
+
+Json = dict[str, Any]
+
+
+class Planet:
+    """Cities that run, and a user of theirs."""
+
+    def __init__(self, process: TarmacProcess, home: Path) -> None:
+        self.process = process
+        self.kubectl = Kubectl(process.kubeconfig, home)
+
+    @property
+    def data_dir(self) -> Path:
+        """Where `up` keeps its things."""
+        return self.process.data_dir
+
+    def get(self, *arguments: str) -> Json:
+        """Objects, decoded."""
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def apply(self, *objects: Json) -> None:
+        """Apply manifests."""
+        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    def wait(self, what: str, condition: str, timeout: int = 60) -> None:
+        """`kubectl wait`, with the pods and events when it fails."""
+        done = self.kubectl.run("wait", f"--for={condition}", what, f"--timeout={timeout}s", timeout=timeout + 20)
+        assert done.code == 0, f"{done}\n{self.kubectl.run('get', 'pods,events', '-o', 'wide')}"
+
+    def exec(self, pod: str, *command: str, container: str = "", stdin: str = "") -> str:
+        """What a command in a pod prints; its failure fails the test."""
+        flags = [*(("-c", container) if container else ()), *(("-i",) if stdin else ())]
+        return self.kubectl("exec", *flags, pod, "--", *command, stdin=stdin)
+
+    def remove(self, *names: str) -> None:
+        """Delete pods and wait for their end."""
+        self.kubectl.run("delete", "pod", *names, "--ignore-not-found", "--wait", timeout=60)
+
+
+def eventually(check: Callable[[], bool], seconds: float = 30, what: str = "it") -> None:
+    """Wait for something that nothing announces."""
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
+        time.sleep(0.2)
+
+
+def down(directory: Path) -> subprocess.CompletedProcess[str]:
+    """`tarmac down`."""
+    command = [sys.executable, "-m", "tarmac.apps.main", "down", "--data-dir", str(directory)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180)
+
+
+def needs_root() -> None:
+    """Real cities cannot be had without root: that is a failure of the run, not something to pass over."""
+    assert os.geteuid() == 0, "real nodes need root: run these tests as root, or leave them out with -m 'not root'"
+
+
+def pod(name: str, *containers: Json, **spec: Any) -> Json:
+    """A plain Pod."""
+    metadata = {"name": name, "labels": {"app": name}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": list(containers), "terminationGracePeriodSeconds": 1, **spec},
+    }
+
+
+def busybox(name: str = "main", script: str = "trap 'exit 0' TERM; while :; do sleep 0.1; done", **more: Any) -> Json:
+    """A container with a shell in it."""
+    return {
+        "name": name,
+        "image": "registry.local/tarmac/busybox:1",
+        "command": ["sh", "-c", script],
+        **more,
+    }
