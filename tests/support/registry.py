@@ -69,11 +69,9 @@ class Registry:
         self._call("PUT", f"/v2/{name}/manifests/{tag}", manifest, descriptor["mediaType"])
         return descriptor["digest"]
 
-    def mirror(self, certs: Path, host: str = "_default") -> None:
-        """Make a containerd that reads this folder ask us instead of a host; by default, of every host."""
-        (certs / host).mkdir(parents=True, exist_ok=True)
-        lines = [f'[host."http://{self.address}"]', '  capabilities = ["pull", "resolve"]', ""]
-        (certs / host / "hosts.toml").write_text("\n".join(lines))
+    def mirror(self, certs: Path) -> None:
+        """Be asked by a containerd in the place of every registry."""
+        mirror(certs, self.address)
 
     def _push_blob(self, name: str, digest: str, content: bytes) -> None:
         place = self._call("POST", f"/v2/{name}/blobs/uploads/", b"")
@@ -105,6 +103,13 @@ class Registry:
         if self._private:
             config["auth"] = {"htpasswd": {"realm": "tests", "path": str(self._folder / "htpasswd")}}
         return config
+
+
+def mirror(certs: Path, address: str) -> None:
+    """Make a containerd that reads this folder ask one address for every image, and nobody else."""
+    (certs / "_default").mkdir(parents=True, exist_ok=True)
+    lines = [f'server = "http://{address}"', f'[host."http://{address}"]', '  capabilities = ["pull", "resolve"]', ""]
+    (certs / "_default" / "hosts.toml").write_text("\n".join(lines))
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
