@@ -17,6 +17,7 @@ ROOTS = {
     "down": "tarmac.apps.down",
     "server": "tarmac.apps.server",
     "controllers": "tarmac.apps.controllers",
+    "agent": "tarmac.apps.agent",
     "crds": "tarmac.apps.crds",
     "sim": "tarmac.apps.sim",
     "why": "tarmac.apps.verbs",

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from tarmac import __version__
+from tarmac.cli.agent import add_agent
 from tarmac.cli.controllers import add_controller_flags, add_controllers
 from tarmac.cli.verbs.options import add_verbs
 
@@ -44,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     _add_sharing_flags(server)
 
     add_controllers(commands)
+    add_agent(commands)
 
     sim = commands.add_parser("sim", help="play a scenario on a simulated planet, or the random story of a seed")
     _add_sim_flags(sim)

@@ -95,7 +95,7 @@ class Sources(Protocol):
         """The claim's disk now has this size: its status shall say so."""
         ...
 
-    def image_root(self, image: str) -> AbstractAsyncContextManager[str]:
+    def image_root(self, image: str, /) -> AbstractAsyncContextManager[str]:
         """A folder with an image's files, read-only, while the context lasts. The image is pulled when need be."""
         ...
 

@@ -97,7 +97,7 @@ def test_images_largest_first_with_all_their_names() -> None:
 
 
 def test_handlers() -> None:
-    assert [each["name"] for each in status()["runtimeHandlers"]] == ["gvisor", "runc"]
+    assert [each["name"] for each in status()["runtimeHandlers"]] == ["", "gvisor", "runc"]
 
 
 def test_nothing_new_is_not_said_again() -> None:

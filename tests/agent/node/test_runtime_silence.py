@@ -7,8 +7,10 @@ from typing import Any, cast
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.base.clock import ManualClock
 from tarmac.runtimes.interface import Handler, Runtime, RuntimeStatus, Unreachable
+from tarmac.runtimes.proving import Proof
 
 FINE = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("runc"),))
+SANDBOXED = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("gvisor", own_kernel=True), Handler("runc")))
 
 
 class Answers:
@@ -16,6 +18,7 @@ class Answers:
 
     def __init__(self, answer: RuntimeStatus | Exception) -> None:
         self.answer = answer
+        self.trials = 0
 
     async def status(self) -> RuntimeStatus:
         if isinstance(self.answer, Exception):
@@ -23,9 +26,16 @@ class Answers:
         return self.answer
 
 
-def health(answer: RuntimeStatus | Exception) -> tuple[RuntimeHealth, Answers, ManualClock]:
+def health(
+    answer: RuntimeStatus | Exception, failures: dict[str, str] | None = None
+) -> tuple[RuntimeHealth, Answers, ManualClock]:
     clock, runtime = ManualClock(), Answers(answer)
-    return RuntimeHealth(cast("Runtime", runtime), clock), runtime, clock
+
+    async def prove() -> Proof:
+        runtime.trials += 1
+        return Proof(FINE, failures or {})
+
+    return RuntimeHealth(cast("Runtime", runtime), clock, prove), runtime, clock
 
 
 async def test_before_the_first_answer_nothing_is_ready() -> None:
@@ -65,3 +75,25 @@ async def test_what_the_runtime_itself_says_is_passed_on() -> None:
         "container runtime network not ready: NetworkReady=false "
         "reason:NetworkPluginNotReady message:cni plugin not initialized"
     )
+
+
+async def test_a_handler_with_its_own_kernel_is_tried_once_before_it_is_offered() -> None:
+    found, runtime, _ = health(SANDBOXED)
+    assert found.handlers() == frozenset()
+    for _ in range(2):
+        await found.look()
+    assert found.handlers() == {"", "gvisor", "runc"}
+    assert runtime.trials == 1
+
+
+async def test_a_handler_that_fails_is_not_offered_and_tried_again_when_the_runtime_comes_back() -> None:
+    found, runtime, _ = health(SANDBOXED, {"gvisor": "no shim"})
+    for _ in range(2):
+        await found.look()
+    assert found.handlers() == {"", "runc"}
+    assert runtime.trials == 1
+    runtime.answer = Unreachable("gone")
+    await found.look()
+    runtime.answer = SANDBOXED
+    await found.look()
+    assert runtime.trials == 2

@@ -29,8 +29,12 @@ class Flags:
     kubeconfig: Path
     bootstrap_kubeconfig: Path | None = None
     root_dir: Path = Path("/var/lib/tarmac/agent")
+    run_dir: Path = Path("/run/tarmac/agent")
+    pod_logs_dir: Path | None = None
     location: str = ""
     network: NetworkMode = "auto"
+    cni_bin_dir: Path = Path("/opt/cni/bin")
+    cni_conf_dir: Path = Path("/etc/cni/net.d")
     node_labels: Mapping[str, str]
     node_ips: tuple[str, ...] = ()
     runtime_endpoint: str = ""
@@ -60,6 +64,11 @@ class AgentConfig:
     def root_dir(self) -> Path:
         """Where everything the agent keeps is."""
         return self.flags.root_dir
+
+    @property
+    def pod_logs_dir(self) -> Path:
+        """Where the logs of pods are."""
+        return self.flags.pod_logs_dir or Path(self.kubelet.pod_logs_dir)
 
 
 def settle(flags: Flags, kubelet: KubeletConfiguration) -> AgentConfig:

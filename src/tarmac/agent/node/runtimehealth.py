@@ -1,53 +1,99 @@
 """Whether the container runtime works, as last heard: asked regularly, and given 30 seconds of silence.
 
-The node is not ready when the runtime has not answered for that long, or answers that it, or its network, is not.
+The node is not ready when the runtime has not answered for that long, or answers that it, or its network, is not. A
+handler with a kernel of its own counts only once a sandbox has run with it; one that failed is tried again when the
+runtime comes back from somewhere.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration
 from tarmac.base.log import log
 from tarmac.runtimes.interface import Runtime, RuntimeFault, RuntimeStatus
+from tarmac.runtimes.proving import Proof
 
 PATIENCE: Final = 30.0
+_TRIAL_SECONDS: Final = 60.0
 _log = log("agent")
 
 
 class RuntimeHealth:
-    """The runtime's last answer, and how old it is."""
+    """The runtime's last answer, and how old it is. `prove` tries its handlers, `failed` hears of those that do not."""
 
-    def __init__(self, runtime: Runtime, clock: Clock) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        clock: Clock,
+        prove: Callable[[], Awaitable[Proof]],
+        failed: Callable[[str, str], None] = lambda _handler, _why: None,
+    ) -> None:
         self.status: RuntimeStatus | None = None
         self._runtime = runtime
         self._clock = clock
+        self._prove = prove
+        self._tell_failed = failed
+        self._proven: set[str] = set()
+        self._failed: set[str] = set()
         self._heard = -PATIENCE
-        self._why = "container runtime has not answered yet"
+        self._why = "it has not been asked yet"
+
+    def handlers(self) -> frozenset[str]:
+        """Those that work; the empty name is the runtime's default."""
+        return frozenset(("", *(each.name for each in self.status.handlers))) if self.status else frozenset()
+
+    def sandbox_image(self) -> str:
+        """What sandboxes are made from."""
+        return self.status.sandbox_image if self.status else ""
 
     async def look(self) -> None:
         """Ask the runtime. Its silence is a finding, never an error."""
         try:
-            self.status = await self._runtime.status()
+            status = await self._runtime.status()
+            if status.ready:
+                await self._try_new(status)
         except RuntimeFault as error:
             self._why = str(error)
+            self._failed.clear()
             _log.debug("the runtime does not answer", why=self._why)
-        else:
-            self._heard = self._clock.monotonic()
+            return
+        self._heard = self._clock.monotonic()
+        working = tuple(each for each in status.handlers if not each.own_kernel or each.name in self._proven)
+        self.status = replace(status, handlers=working)
 
     @property
     def unready(self) -> str:
         """Why no pod can be run; empty when pods can."""
         silence = self._clock.monotonic() - self._heard
-        if self.status is None or silence >= PATIENCE:
-            since = f" for {format_duration(round(silence))}" if self.status is not None else ""
-            return f"container runtime is down: it has not answered{since}: {self._why}"
+        if self.status is None:
+            return f"container runtime is down: {self._why}"
+        if silence >= PATIENCE:
+            return f"container runtime is down: it has not answered for {format_duration(round(silence))}: {self._why}"
         if not self.status.ready:
             return f"container runtime not ready: {_reason(self.status)}"
         if not self.status.network_ready:
             return f"container runtime network not ready: NetworkReady=false {_reason(self.status)}"
         return ""
+
+    async def _try_new(self, status: RuntimeStatus) -> None:
+        offered = {each.name for each in status.handlers if each.own_kernel}
+        if offered <= self._proven | self._failed:
+            return
+        try:
+            async with asyncio.timeout(_TRIAL_SECONDS):
+                failures = (await self._prove()).failures
+        except TimeoutError:
+            failures = dict.fromkeys(offered, f"no trial sandbox started within {_TRIAL_SECONDS:.0f} s")
+        for handler, why in failures.items():
+            _log.warning("a runtime handler does not work and is not offered", handler=handler, why=why)
+            self._tell_failed(handler, why)
+        self._failed = set(failures)
+        self._proven = offered - self._failed
 
 
 def _reason(status: RuntimeStatus) -> str:

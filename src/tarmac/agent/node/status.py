@@ -104,13 +104,17 @@ def _images(images: Sequence[Image], most: int) -> list[JsonObject]:
 
 
 def _handlers(runtime: RuntimeStatus) -> list[JsonObject]:
+    """With the default first, whose name is empty."""
     return [
-        {
-            "name": handler.name,
-            "features": {
-                "recursiveReadOnlyMounts": handler.recursive_read_only_mounts,
-                "userNamespaces": handler.user_namespaces,
-            },
-        }
-        for handler in sorted(runtime.handlers, key=lambda handler: handler.name)
+        {"name": "", "features": {"recursiveReadOnlyMounts": False, "userNamespaces": False}},
+        *(
+            {
+                "name": handler.name,
+                "features": {
+                    "recursiveReadOnlyMounts": handler.recursive_read_only_mounts,
+                    "userNamespaces": handler.user_namespaces,
+                },
+            }
+            for handler in sorted(runtime.handlers, key=lambda handler: handler.name)
+        ),
     ]

@@ -1,0 +1,69 @@
+"""An image's files as a folder, for disks that start as a copy of one and for volumes that show one.
+
+CRI has no call for this, so containerd is asked through its own tool, `ctr`. The mount is a read-only view of the
+image's layers and is taken away with the context; one that a killed agent left is found by its name and goes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from tarmac.base.log import log
+from tarmac.runtimes.interface import Runtime, RuntimeFault
+from tarmac.volumes.interface import SourceUnavailable
+
+_NAMESPACE = "k8s.io"
+_log = log("agent")
+
+ImageRoot = Callable[[str], AbstractAsyncContextManager[str]]
+
+
+def image_root(runtime: Runtime, socket: str, ctr: str, folder: Path) -> ImageRoot:
+    """How to see an image's files; views are mounted below `folder`."""
+    locks: dict[str, asyncio.Lock] = {}
+
+    @asynccontextmanager
+    async def root(image: str) -> AsyncGenerator[str]:
+        name = await _name(runtime, image)
+        target = folder / hashlib.sha256(name.encode()).hexdigest()[:16]
+        async with locks.setdefault(name, asyncio.Lock()):
+            tool = (ctr, "--address", socket, "--namespace", _NAMESPACE, "images")
+            await _run(*tool, "unmount", "--rm", str(target))
+            target.mkdir(parents=True, exist_ok=True)
+            if trouble := await _run(*tool, "mount", name, str(target)):
+                raise SourceUnavailable(f"the files of image {image} cannot be had: {trouble}")
+            try:
+                yield str(target)
+            finally:
+                await _run(*tool, "unmount", "--rm", str(target))
+
+    return root
+
+
+async def _name(runtime: Runtime, image: str) -> str:
+    """The image's full name, after pulling it if need be."""
+    try:
+        if await runtime.image(image) is None:
+            await runtime.pull(image, None)
+        found = await runtime.image(image)
+    except RuntimeFault as error:
+        raise SourceUnavailable(f"image {image} cannot be had: {error}") from error
+    if found is None:
+        raise SourceUnavailable(f"image {image} was pulled and is gone")
+    return next(iter((*found.tags, *found.digests)), image)
+
+
+async def _run(*command: str) -> str:
+    """What went wrong; empty when nothing did."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        )
+    except OSError as error:
+        return f"{command[0]}: {error.strerror}"
+    _, said = await process.communicate()
+    return said.decode(errors="replace").strip() or "it failed" if process.returncode else ""

@@ -1,0 +1,103 @@
+"""`tarmac agent`: a node, composed of its parts in the order in which they need each other.
+
+    settings → cgroups → runtime → identity and client → volumes → pods → status, lease, eviction, collection, HTTP
+
+SIGTERM and SIGINT end the agent and nothing else: pods run on, and the next agent adopts them. SIGPWR says that the
+machine goes down: pods are ended first, within `shutdownGracePeriod`, and no new ones are taken. Parts that fail are
+begun again; what is missing at start (the runtime, the server) is waited for, except settings that make no sense.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from contextlib import AsyncExitStack
+
+import uvloop
+
+from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.config.kubelet import KubeletConfiguration
+from tarmac.agent.config.reading import BadConfig, read
+from tarmac.agent.config.settings import AgentConfig, Flags, settle
+from tarmac.apps.node.composing import Node
+from tarmac.base.log import configure, log
+from tarmac.client.errors import BadKubeconfig
+
+_log = log("agent")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Be a node until a signal comes; the exit code is 0 then, 1 when it could not start."""
+    configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
+    try:
+        kubelet = read(options.config) if options.config else KubeletConfiguration()
+        uvloop.run(run(settle(_flags(options), kubelet)))
+    except (BadConfig, BadKubeconfig, CgroupError, OSError) as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def run(config: AgentConfig) -> None:
+    """Compose, then work until a signal comes; one line says when the node is registered."""
+    stopping, draining = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    loop.add_signal_handler(signal.SIGPWR, draining.set)
+    config.root_dir.mkdir(parents=True, exist_ok=True)
+    async with AsyncExitStack() as stack:
+        node = await Node.compose(config, stack)
+        work = asyncio.ensure_future(node.run())
+        stack.push_async_callback(_ended, work)
+        said = asyncio.ensure_future(_say_when_registered(node))
+        stack.push_async_callback(_ended, said)
+        await _first(work, stopping, draining)
+        if draining.is_set():
+            await node.drain()
+    _log.info("stopped", node=config.node_name)
+
+
+async def _first(work: asyncio.Future[None], *events: asyncio.Event) -> None:
+    """Wait for any of the events; the work never ends by itself, so an end of it is an error that comes out."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait((work, *waits), return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            await work
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+async def _ended(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _say_when_registered(node: Node) -> None:
+    await node.registered()
+    print(f"tarmac agent ready {node.name}", flush=True)
+
+
+def _flags(options: argparse.Namespace) -> Flags:
+    return Flags(
+        node_name=options.node_name,
+        kubeconfig=options.kubeconfig,
+        bootstrap_kubeconfig=options.bootstrap_kubeconfig,
+        root_dir=options.root_dir,
+        run_dir=options.run_dir,
+        pod_logs_dir=options.pod_logs_dir,
+        location=options.location,
+        network=options.network,
+        cni_bin_dir=options.cni_bin_dir,
+        cni_conf_dir=options.cni_conf_dir,
+        node_labels=options.node_labels,
+        node_ips=options.node_ip,
+        runtime_endpoint=options.container_runtime_endpoint,
+        cgroup_root=options.cgroup_root,
+        oversubscription=options.cpu_over_subscription_capacity,
+        feature_gates=options.feature_gates,
+    )

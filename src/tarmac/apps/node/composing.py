@@ -1,0 +1,182 @@
+"""A node, put together: every part is made here once, given what it needs, and run until the node ends."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack, suppress
+
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.node.addresses import node_addresses
+from tarmac.agent.node.identity import Identity
+from tarmac.agent.node.imageroot import image_root
+from tarmac.agent.node.lease import Heartbeat
+from tarmac.agent.node.observer import Observer
+from tarmac.agent.node.registration import node_object
+from tarmac.agent.node.reporter import NodeReporter
+from tarmac.agent.node.runtimehealth import RuntimeHealth
+from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.sources.sources import ApiSources
+from tarmac.api.schema import JsonObject
+from tarmac.apps.node.connecting import from_the_node
+from tarmac.apps.node.housekeeping import Housekeeping
+from tarmac.apps.node.machinery import containerd_tool, machinery, proof
+from tarmac.apps.node.settings import pod_settings
+from tarmac.apps.tasks import supervise
+from tarmac.base.clock import SystemClock
+from tarmac.base.log import log
+from tarmac.base.randomness import Randomness
+from tarmac.client.cache import Item
+from tarmac.client.client import Client
+from tarmac.client.events import Recorder, Reference
+from tarmac.client.informer import Informers
+from tarmac.client.targets import PODS
+from tarmac.decide.allocatable.reservations import schedulable
+from tarmac.decide.scheduling.amounts import shown
+from tarmac.volumes.driver import PodVolumes
+from tarmac.volumes.layout import Layout
+from tarmac.volumes.linux.medium import LinuxMedium
+from tarmac.volumes.node import NodeFacts
+
+_LAST_WORDS = 2.0
+_log = log("agent")
+
+
+class Node:
+    """Everything that runs on a node. Make it by `compose`."""
+
+    def __init__(self, config: AgentConfig, client: Client, identity: Identity) -> None:
+        self.name = config.node_name
+        self._config = config
+        self._client = client
+        self._clock = client.clock
+        self._identity = identity
+        self._informers = Informers(client)
+        self._about = Reference("v1", "Node", config.node_name, uid=config.node_name)
+        self._recorder = Recorder(client, "kubelet", config.node_name)
+        self._shutting_down = False
+        self._parts = machinery(config, self._clock)
+        self._unregistered = self._as_nobody_knows_it()
+        self._health = RuntimeHealth(
+            self._parts.runtime, self._clock, lambda: proof(self._parts, config), self._handler_failed
+        )
+        self._make_pods()
+        self._make_voice()
+
+    @staticmethod
+    async def compose(config: AgentConfig, stack: AsyncExitStack) -> Node:
+        """Make every part; what has to be closed is closed by the stack. Raises BadConfig, CgroupError."""
+        identity = Identity(config, SystemClock(), Randomness())
+        client = await identity.client()
+        stack.push_async_callback(client.close)
+        node = Node(config, client, identity)
+        stack.push_async_callback(node._parts.runtime.close)
+        return node
+
+    async def registered(self) -> None:
+        """Wait until the server knows the node."""
+        await self._reporter.registered.wait()
+
+    async def run(self) -> None:
+        """Be a node until cancelled."""
+        await self._health.look()  # before pods: they ask for handlers
+        try:
+            async with asyncio.TaskGroup() as group:
+                for run in (
+                    self._informers.run,
+                    self._recorder.run,
+                    self._sources.run,
+                    self._pods.run,
+                    self._reporter.run,
+                    self._heartbeat.run,
+                    self._identity.run,
+                ):
+                    group.create_task(run())
+                await self._pods.ready()
+                for name, run in self._chores.items():
+                    group.create_task(supervise(name, run, self._clock))
+                await self._bound.synced()
+                group.create_task(supervise("leftovers", self._house.leftovers(self._pods).run, self._clock))
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORDS):
+                    await self._recorder.flush()
+
+    async def drain(self) -> None:
+        """The machine goes down: end pods within the time there is, and tell."""
+        kubelet = self._config.kubelet
+        self._shutting_down = True
+        self._reporter.wake()
+        critical = kubelet.shutdown_grace_period_critical_pods
+        _log.info("the machine goes down; pods are ended", seconds=float(kubelet.shutdown_grace_period))
+        await self._pods.drain(kubelet.shutdown_grace_period - critical, critical)
+
+    def _make_pods(self) -> None:
+        config = self._config
+        views = image_root(self._parts.runtime, config.runtime_socket, containerd_tool(), config.root_dir / "images")
+        self._sources = ApiSources(self._client, views)
+        layout = Layout(str(config.root_dir))
+        volumes = PodVolumes(layout, LinuxMedium(layout), self._sources, self._facts, self._clock)
+        self._house = Housekeeping(config, self._parts, self._health, volumes, self._recorder, self._about, self._clock)
+        self._bound = self._informers.informer(PODS, fields=f"spec.nodeName={config.node_name}")
+        self._bound.on_change(self._follow)
+        self._pods = PodManager(
+            client=self._client,
+            informers=self._informers,
+            runtime=self._parts.runtime,
+            volumes=volumes,
+            sources=self._sources,
+            cgroups=self._parts.cgroups,
+            connect=from_the_node,
+            node=self.node,
+            handlers=self._health.handlers,
+            recorder=self._recorder,
+            settings=pod_settings(config),
+        )
+        self._sources.changed = self._pods.wake
+
+    def _make_voice(self) -> None:
+        config = self._config
+        observer = Observer(
+            config,
+            self._parts.machine,
+            self._health,
+            self._house.images.present,
+            self._house.pressures,
+            [lambda: "node is shutting down" if self._shutting_down else ""],
+        )
+        self._reporter = NodeReporter(self._client, self._informers, config, observer, self._recorder)
+        self._heartbeat = Heartbeat(
+            self._client, config.node_name, config.kubelet.node_lease_duration_seconds, self._reporter.node
+        )
+        self._chores = self._house.watch_over(self._pods, self._reporter.wake)
+
+    def node(self) -> JsonObject:
+        """The Node as the server knows it, or as it would be registered."""
+        return self._reporter.node() or self._unregistered
+
+    def _as_nobody_knows_it(self) -> JsonObject:
+        capacity, hostname = self._parts.capacity, socket.gethostname()
+        allocatable = schedulable(capacity, self._config.reservations)
+        status: JsonObject = {
+            "capacity": {name: shown(name, amount) for name, amount in capacity.items()},
+            "allocatable": {name: shown(name, amount) for name, amount in allocatable.items()},
+            "addresses": node_addresses(self._config.flags.node_ips, hostname),
+        }
+        return node_object(self._config, self._parts.machine.architecture, hostname, status)
+
+    def _facts(self) -> NodeFacts:
+        node = self.node()
+        return NodeFacts(
+            self.name, node["metadata"].get("labels") or {}, (node.get("status") or {}).get("allocatable") or {}
+        )
+
+    def _follow(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
+        if new is not None:
+            self._sources.follow(new.object)
+        elif old is not None:
+            self._sources.unfollow(old.metadata.uid)
+
+    def _handler_failed(self, handler: str, why: str) -> None:
+        message = f"Runtime handler {handler} does not work and is not offered: {why}"
+        self._recorder.event(self._about, "Warning", "RuntimeHandlerFailed", message)

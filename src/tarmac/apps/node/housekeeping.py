@@ -1,0 +1,98 @@
+"""Watching over the node's room: figures, eviction, and the collection of what nobody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+
+from tarmac.agent.collection.containers import DeadContainers
+from tarmac.agent.collection.images import Images
+from tarmac.agent.collection.leftovers import Leftovers
+from tarmac.agent.collection.logs import LogRotation
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.eviction.judgement import Judgement
+from tarmac.agent.eviction.manager import Evictions
+from tarmac.agent.eviction.signals import Signals
+from tarmac.agent.node.runtimehealth import RuntimeHealth
+from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.stats.own import pod_metrics, process_metrics
+from tarmac.agent.stats.pods import PodStats
+from tarmac.agent.stats.summary import Figures, Sample
+from tarmac.apps.node.machinery import Machinery
+from tarmac.base.clock import Clock
+from tarmac.client.events import Recorder, Reference
+from tarmac.decide.scheduling.amounts import MEMORY
+from tarmac.volumes.interface import Volumes
+
+
+class Housekeeping:
+    """Made in two steps: images and figures before there are pods, the rest once there are."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        parts: Machinery,
+        health: RuntimeHealth,
+        volumes: Volumes,
+        recorder: Recorder,
+        about: Reference,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._parts = parts
+        self._recorder = recorder
+        self._about = about
+        self._clock = clock
+        self.images = Images(parts.runtime, config.kubelet, clock, recorder, about, health.sandbox_image)
+        self.stats = PodStats(parts.runtime, volumes, config.pod_logs_dir, clock)
+        self.figures = Figures(
+            config.node_name, parts.stats, self.stats, config.root_dir, lambda: self.images.mount_point, clock
+        )
+        self._evictions: Evictions | None = None
+
+    def pressures(self) -> frozenset[str]:
+        """The conditions to show."""
+        return self._evictions.conditions if self._evictions else frozenset()
+
+    def watch_over(self, pods: PodManager, changed: Callable[[], None]) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What has to run, by name. `changed` hears of other conditions."""
+        config, runtime, clock = self._config, self._parts.runtime, self._clock
+        containers = DeadContainers(runtime, config.pod_logs_dir, clock)
+        evictions = self._evictions = Evictions(
+            signals=self._signals(),
+            judgement=Judgement(config.thresholds, config.kubelet.eviction_pressure_transition_period),
+            pods=pods,
+            stats=self.stats,
+            images=self.images,
+            containers=containers,
+            recorder=self._recorder,
+            about=self._about,
+            clock=clock,
+            soft_grace=config.kubelet.eviction_max_pod_grace_period,
+            changed=changed,
+        )
+        pods.add_admission(evictions.admission)
+        for source in (process_metrics, pod_metrics(config.node_name, pods.pods), evictions.metrics, self._own):
+            self.figures.add_metrics(source)
+        return {
+            "eviction": evictions.run,
+            "images": self.images.run,
+            "containers": containers.run,
+            "logs": LogRotation(runtime, config.pod_logs_dir, config.kubelet, clock).run,
+        }
+
+    def leftovers(self, pods: PodManager) -> Leftovers:
+        """To be run only once all pods are known."""
+        return Leftovers(self._parts.runtime, self._parts.cgroups, self._config.pod_logs_dir, pods.pods, self._clock)
+
+    def _signals(self) -> Signals:
+        return Signals(
+            self._parts.stats,
+            self._config.root_dir,
+            lambda: self.images.mount_point,
+            self._parts.enforced[MEMORY],
+            self._parts.cgroups.memory_used,
+        )
+
+    def _own(self) -> Iterator[Sample]:
+        yield "kubelet_image_garbage_collected_total", "counter", "", self.images.removed
+        yield "node_cpu_oversubscription_millicores", "gauge", "", self._config.reservations.oversubscription

@@ -1,0 +1,111 @@
+"""The flags of a node's agent, named as kubelet names them where it has them."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import socket
+from pathlib import Path
+from typing import Any
+
+
+def add_agent(commands: Any) -> None:
+    """Add `tarmac agent` to the top parser's subparsers."""
+    command: argparse.ArgumentParser = commands.add_parser(
+        "agent", help="a node: runs the pods bound to it, for any Kubernetes API server"
+    )
+    _add_identity(command)
+    _add_node(command)
+    _add_machine(command)
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
+    command.add_argument("--verbose", action="store_true", help="log more")
+
+
+def _add_identity(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--kubeconfig", type=Path, required=True, metavar="FILE", help="the server and who the node is there"
+    )
+    command.add_argument(
+        "--bootstrap-kubeconfig", type=Path, metavar="FILE",
+        help="credentials to ask for a certificate with; the kubeconfig is then written",
+    )  # fmt: skip
+    command.add_argument("--config", type=Path, metavar="FILE", help="a KubeletConfiguration, read strictly")
+    command.add_argument(
+        "--feature-gates", type=gates, default={}, metavar="NAME=BOOL,NAME=BOOL", help="as kubelet takes them"
+    )
+
+
+def _add_node(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--node-name", default=socket.gethostname().lower(), metavar="NAME",
+        help="the Node's name (default: the machine's)",
+    )  # fmt: skip
+    command.add_argument("--location", default="", metavar="NAME", help="the Location the node belongs to")
+    command.add_argument("--node-labels", type=pairs, default={}, metavar="KEY=VALUE,KEY=VALUE", help="more labels")
+    command.add_argument(
+        "--node-ip", type=addresses, default=(), metavar="ADDRESS,ADDRESS",
+        help="addresses the node is reached at (default: those it would use to go out)",
+    )  # fmt: skip
+    command.add_argument(
+        "--cpu-over-subscription-capacity", default="", metavar="CPUS",
+        help="processors to promise beyond those that are there and not reserved, such as 1.5",
+    )  # fmt: skip
+
+
+def _add_machine(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--root-dir", type=Path, default=Path("/var/lib/tarmac/agent"), metavar="DIR",
+        help="where everything the agent keeps is (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
+        "--run-dir", type=Path, default=Path("/run/tarmac/agent"), metavar="DIR",
+        help="where its sockets are (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
+        "--pod-logs-dir", type=Path, metavar="DIR", help="where the logs of pods are (default: /var/log/pods)"
+    )
+    command.add_argument(
+        "--container-runtime-endpoint", default="", metavar="URL",
+        help="the runtime's socket (default: unix:///run/containerd/containerd.sock)",
+    )  # fmt: skip
+    command.add_argument("--cgroup-root", default="", metavar="PATH", help="above the pods' cgroups (default: /)")
+    command.add_argument(
+        "--network", choices=("tarmac", "cni", "auto"), default="auto",
+        help="who connects pods: the agent, or the cluster's own plugins; auto asks the server whether it has Networks",
+    )  # fmt: skip
+    command.add_argument(
+        "--cni-bin-dir", type=Path, default=Path("/opt/cni/bin"), metavar="DIR",
+        help="where the runtime looks for network plugins (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
+        "--cni-conf-dir", type=Path, default=Path("/etc/cni/net.d"), metavar="DIR",
+        help="where it looks for their configuration (default: %(default)s)",
+    )  # fmt: skip
+
+
+def pairs(text: str) -> dict[str, str]:
+    """`a=b,c=d`."""
+    found: dict[str, str] = {}
+    for pair in filter(None, text.split(",")):
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise argparse.ArgumentTypeError(f"{pair!r} is not KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false`."""
+    found = pairs(text)
+    for name, value in found.items():
+        if value.lower() not in ("true", "false"):
+            raise argparse.ArgumentTypeError(f"{name}={value}: write true or false")
+    return {name: value.lower() == "true" for name, value in found.items()}
+
+
+def addresses(text: str) -> tuple[str, ...]:
+    """`10.0.0.1,fd00::1`."""
+    try:
+        return tuple(str(ipaddress.ip_address(each.strip())) for each in text.split(",") if each.strip())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
