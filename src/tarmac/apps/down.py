@@ -37,17 +37,16 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _stop(lock: Path) -> list[str]:
-    """Ask a running `up` to stop, and insist."""
-    deadline = time.monotonic() + _PATIENCE
-    asked = False
-    while (pid := holder(lock)) is not None:
-        if time.monotonic() > deadline:
-            return [f"process {pid}, which does not end"]
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM if not asked else 0)
-        asked = True
-        time.sleep(0.05)
-    return []
+    """Ask a running `up` to stop, insist after a while, and give up after another."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if (pid := holder(lock)) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + _PATIENCE
+        while holder(lock) is not None and time.monotonic() < deadline:
+            time.sleep(0.05)
+    pid = holder(lock)
+    return [] if pid is None else [f"process {pid}, which does not end"]
 
 
 async def _remove_cities(data_dir: Path) -> list[str]:

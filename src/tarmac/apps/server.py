@@ -56,6 +56,8 @@ def main(options: argparse.Namespace, surround: Callable[[Layout], Surroundings]
         surroundings = surround(layout)
         address = Address(host, port, tuple(getattr(options, "tls_san", ())), surroundings.hosts)
         uvloop.run(run(layout, address, surroundings.beside, Chosen(options.controllers, settings_of(options))))
+    except asyncio.CancelledError:
+        return 0
     except (OSError, ValueError, StoreError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
@@ -63,12 +65,20 @@ def main(options: argparse.Namespace, surround: Callable[[Layout], Surroundings]
 
 
 async def run(layout: Layout, address: Address, beside: Beside, controllers: Chosen) -> None:
-    """Serve until a signal comes; print one line when ready."""
+    """Serve until a signal comes; print one line when ready. A signal before that ends the start where it is."""
     stopping = asyncio.Event()
+    starting = asyncio.current_task()
+
+    def stop() -> None:
+        stopping.set()
+        if starting is not None:
+            starting.cancel()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stop)
     async with control_plane(layout, address, controllers) as running, beside(running):
+        starting = None
         # What was made up to here stays; keeping it out of collections saves their time and their dirtied pages.
         gc.collect()
         gc.freeze()

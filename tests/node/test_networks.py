@@ -1,0 +1,209 @@
+"""Instances across cities: by name over both families, apart where networks are, and only as policies allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.node.planet import Json, Planet, eventually
+
+pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
+
+SERVE = "echo $(hostname) > /tmp/index.html; httpd -p 8000 -h /tmp; exec httpd -f -p 9000 -h /tmp"
+FAMILIES = ("IPv4", "IPv6")
+
+
+def workload(name: str, cities: list[str], networks: list[str], policy: Json | None = None, **labels: str) -> Json:
+    """One instance in each city, on these networks, serving on two ports."""
+    container: Json = {
+        "name": "main",
+        "image": "registry.local/tarmac/busybox:1",
+        "command": ["sh", "-c", SERVE],
+        "ports": [{"name": "http", "port": 8000}, {"name": "other", "port": 9000}],
+    }
+    interfaces: list[Json] = [{"network": {"name": network}, "ipFamilies": list(FAMILIES)} for network in networks]
+    if policy is not None:
+        interfaces[0]["networkPolicy"] = policy
+    resources = {"instanceType": "datumcloud/d1-custom", "requests": {"cpu": "100m", "memory": "128Mi"}}
+    return {
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "runtime": {"resources": resources, "sandbox": {"containers": [container]}},
+                    "networkInterfaces": interfaces,
+                },
+            },
+            "placements": [{"name": "all", "cityCodes": cities, "scaleSettings": {"minReplicas": 1}}],
+        },
+    }
+
+
+def network(name: str) -> Json:
+    """A network of the same range as every other one made here."""
+    return {
+        "apiVersion": "networking.datumapis.com/v1alpha",
+        "kind": "Network",
+        "metadata": {"name": name},
+        "spec": {"ipam": {"mode": "Auto", "ipv4Range": "10.77.0.0/16"}, "ipFamilies": list(FAMILIES)},
+    }
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The instances of these tests, by workload and city."""
+
+    planet: Planet
+    pods: dict[tuple[str, str], Json]
+
+    def name(self, workload: str, city: str) -> str:
+        return self.pods[workload, city]["metadata"]["name"]
+
+    def addresses(self, workload: str, city: str) -> list[str]:
+        return [each["ip"] for each in self.pods[workload, city]["status"]["podIPs"]]
+
+    def fetch(self, caller: tuple[str, str], url: str) -> str:
+        """What one instance gets from a URL; empty when it gets nothing."""
+        command = ("exec", self.name(*caller), "--", "wget", "-qO-", "-T", "3", url)
+        return self.planet.kubectl.run(*command).out.strip()
+
+
+def bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+ONLY_HTTP: Json = {"ingress": [{"ports": [{"port": 8000}]}]}
+
+
+@pytest.fixture(scope="module")
+def instances(planet: Planet) -> Iterator[Instances]:
+    made: list[Any] = [
+        network("red"),
+        network("blue"),
+        workload("east", ["DFW", "LHR"], ["red"]),
+        workload("west", ["DFW"], ["blue"]),
+        workload("both", ["LHR"], ["red", "blue"]),
+        workload("shy", ["DFW"], ["red"], ONLY_HTTP),
+    ]
+    planet.apply(*made)
+    for each in made[2:]:
+        planet.wait(f"workload/{each['metadata']['name']}", "condition=Available", 120)
+    pods: dict[tuple[str, str], Json] = {}
+    for found in planet.get("pods")["items"]:
+        labels = found["metadata"]["labels"]
+        owner = labels.get("compute.datumapis.com/workload-name")
+        if owner:
+            pods[owner, labels["topology.datum.net/city-code"]] = found
+    yield Instances(planet, pods)
+    planet.kubectl.run("delete", "workload", "east", "west", "both", "shy", "--wait", timeout=90)
+    planet.kubectl.run("delete", "network", "red", "blue", "--wait", timeout=60)
+
+
+def test_an_instance_is_reached_by_name_in_another_city_over_both_families(instances: Instances) -> None:
+    there = instances.name("east", "LHR")
+    full = f"{there}.east.default.inst.cluster.local"
+    assert instances.fetch(("east", "DFW"), f"http://{full}:8000/") == there
+    for address in instances.addresses("east", "LHR"):
+        assert instances.fetch(("east", "DFW"), f"http://{bracketed(address)}:8000/") == there
+
+
+def test_a_workloads_name_means_all_of_its_ready_instances(instances: Instances) -> None:
+    answer = instances.fetch(("both", "LHR"), "http://east.default.inst.cluster.local:8000/")
+    assert answer in {instances.name("east", "DFW"), instances.name("east", "LHR")}
+
+
+def test_networks_of_one_range_do_not_meet(instances: Instances) -> None:
+    for address in instances.addresses("east", "DFW"):
+        heard = instances.fetch(("west", "DFW"), f"http://{bracketed(address)}:8000/")
+        assert heard in ("", instances.name("west", "DFW")), "the same address may be its own, never another network's"
+    assert (
+        instances.fetch(
+            ("west", "DFW"), f"http://{instances.name('east', 'DFW')}.east.default.inst.cluster.local:8000/"
+        )
+        == ""
+    )
+
+
+def test_an_instance_on_two_networks_is_in_both(instances: Instances) -> None:
+    planet, name = instances.planet, instances.name("both", "LHR")
+    listed = planet.exec(name, "ip", "-o", "addr")
+    assert len({line.split()[1] for line in listed.splitlines() if " inet 10.77." in line}) == 2
+    assert len([line for line in listed.splitlines() if " inet6 fd" in line]) == 2
+    assert instances.fetch(
+        ("both", "LHR"), f"http://{instances.name('west', 'DFW')}.west.default.inst.cluster.local:8000/"
+    ) == (instances.name("west", "DFW"))
+
+
+def test_a_policy_of_an_interface_allows_what_it_lists_and_nothing_else(instances: Instances) -> None:
+    for address in instances.addresses("shy", "DFW"):
+        host = bracketed(address)
+        assert instances.fetch(("east", "LHR"), f"http://{host}:8000/") == instances.name("shy", "DFW")
+        assert instances.fetch(("east", "LHR"), f"http://{host}:9000/") == ""
+
+
+def test_a_network_policy_is_enforced_while_it_is_there(instances: Instances) -> None:
+    planet = instances.planet
+    policy = {
+        "apiVersion": "networking.datumapis.com/v1alpha",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "quiet"},
+        "spec": {
+            "selector": {"matchLabels": {"compute.datumapis.com/workload-name": "east"}},
+            "network": "red",
+            "ingress": [{"ports": [{"port": "other"}]}],
+        },
+    }
+    url = f"http://{instances.name('east', 'DFW')}.east.default.inst.cluster.local"
+    caller = ("both", "LHR")
+    planet.apply(policy)
+    try:
+        eventually(lambda: instances.fetch(caller, f"{url}:8000/") == "", 30, "the refusal")
+        assert instances.fetch(caller, f"{url}:9000/") == instances.name("east", "DFW")
+    finally:
+        planet.kubectl("delete", "networkpolicies.networking.datumapis.com", "quiet")
+    eventually(lambda: instances.fetch(caller, f"{url}:8000/") != "", 30, "the end of the refusal")
+
+
+def test_a_service_reaches_its_instances_in_every_city(instances: Instances) -> None:
+    planet = instances.planet
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "easy"},
+        "spec": {
+            "selector": {"compute.datumapis.com/workload-name": "east"},
+            "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
+        },
+    }
+    planet.apply(service)
+    wanted = {instances.name("east", city) for city in ("DFW", "LHR")}
+    heard: set[str] = set()
+
+    def both_answered() -> bool:
+        heard.add(instances.fetch(("both", "LHR"), "http://easy.default.svc.cluster.local/"))
+        return wanted <= heard
+
+    try:
+        eventually(both_answered, 60, f"answers of both instances (heard {heard})")
+    finally:
+        planet.kubectl("delete", "service", "easy")
+
+
+def test_the_metadata_service_knows_its_caller_and_wants_a_token(instances: Instances) -> None:
+    planet, name = instances.planet, instances.name("east", "LHR")
+    base = "http://169.254.169.254/v1"
+    assert planet.kubectl.run("exec", name, "--", "wget", "-qO-", f"{base}/instance/city").out == ""
+    script = (
+        "printf 'PUT /v1/token HTTP/1.1\\r\\nHost: m\\r\\nConnection: close\\r\\nContent-Length: 0\\r\\n"
+        "X-Tarmac-Metadata-Token-TTL-Seconds: 60\\r\\n\\r\\n' | nc -w 3 169.254.169.254 80 | tail -n1"
+    )
+    token = planet.exec(name, "sh", "-c", script).strip()
+    header = f"X-Tarmac-Metadata-Token: {token}"
+    assert planet.exec(name, "wget", "-qO-", "--header", header, f"{base}/instance/city").strip() == "LHR"
+    assert planet.exec(name, "wget", "-qO-", "--header", header, f"{base}/instance/name").strip() == name
