@@ -104,9 +104,10 @@ class FolderMedium:
             shutil.copytree(files, unfinished, symlinks=True)
         os.rename(unfinished, self._layout.disk(disk.name))
 
-    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> None:
+    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
         """A link."""
         _link(self._layout.disk(disk.name), path)
+        return True
 
     def attach_disk(self, disk: Disk) -> str:
         """A file beside the disk."""

@@ -24,6 +24,7 @@ PLUGINS = {
     "image": "kubernetes.io~image",
 }
 PARTS = ("volume-subpaths", "volumeDevices", "volumes")
+_OURS = frozenset(PARTS)
 _IMAGE = ".img"
 
 
@@ -72,8 +73,8 @@ class Layout:
         return f"{self.disks}/staging/{_component(name)}"
 
     def pods_with_volumes(self) -> set[str]:
-        """The pods that have anything here."""
-        return {uid for uid in _names(self.pods) if any(os.path.isdir(part) for part in self.parts(uid))}
+        """The pods that have anything here; an empty folder is what an interrupted removal leaves."""
+        return {uid for uid in _names(self.pods) if not (names := _names(self.pod(uid))) or not _OURS.isdisjoint(names)}
 
     def volumes_of(self, uid: str) -> Iterator[tuple[str, str, str]]:
         """(plugin, name, path) of each of a pod's folders."""

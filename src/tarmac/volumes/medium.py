@@ -44,8 +44,8 @@ class Medium(Protocol):
         """Make a disk that is not there, with a copy of the files of a folder. It is there whole or not at all."""
         ...
 
-    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> None:
-        """Mount it, as large as it shall be."""
+    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
+        """Mount it; whether it is as large as it shall be. It may have to wait until nobody uses it."""
         ...
 
     def attach_disk(self, disk: Disk) -> str:

@@ -174,9 +174,11 @@ class PodMounts:
             await in_thread(self._bind, claimed.host_path, path, read_only=read_only)
             return MountedVolume(name, path, read_only)
         await self._make_disk(claimed, claimed.disk)
-        mounted = await self._attach(claimed.disk, name, path, link, read_only)
-        await self._report_size(claimed)
-        return mounted
+        if claimed.disk.block:
+            device = await self._attach_device(claimed, claimed.disk, link)
+            return MountedVolume(name, device, read_only, device=True)
+        await self._mount_disk(claimed, claimed.disk, path, read_only)
+        return MountedVolume(name, path, read_only)
 
     async def _make_disk(self, claimed: Claimed, disk: Disk) -> None:
         medium = self._shop.medium
@@ -191,20 +193,24 @@ class PodMounts:
             async with self._shop.sources.image_root(claimed.image) as root:
                 await in_thread(medium.make_disk, disk, root)
 
-    async def _attach(self, disk: Disk, name: str, path: str, link: str, read_only: bool) -> MountedVolume:
+    async def _attach_device(self, claimed: Claimed, disk: Disk, link: str) -> str:
+        async with self._shop.locks.hold(ATTACHING):
+            device = await in_thread(self._shop.medium.attach_disk, disk)
+            _put_link(link, device)
+        await self._report_size(claimed)
+        return device
+
+    async def _mount_disk(self, claimed: Claimed, disk: Disk, path: str, read_only: bool) -> None:
         medium = self._shop.medium
         async with self._shop.locks.hold(ATTACHING):
-            if disk.block:
-                device = await in_thread(medium.attach_disk, disk)
-                _put_link(link, device)
-                return MountedVolume(name, device, read_only, device=True)
             known = await in_thread(medium.is_mounted, path)
-            await in_thread(medium.mount_disk, disk, path, read_only=read_only)
+            whole = await in_thread(medium.mount_disk, disk, path, read_only=read_only)
         if not read_only:
             policy = (self._pod["spec"].get("securityContext") or {}).get("fsGroupChangePolicy")
             lenient = known or policy == "OnRootMismatch"
             await in_thread(give_to_group, path, self._group, only_on_mismatch=lenient)
-        return MountedVolume(name, path, read_only)
+        if whole:
+            await self._report_size(claimed)
 
     async def _report_size(self, claimed: Claimed) -> None:
         """The claim's status tells its user that the disk has grown."""

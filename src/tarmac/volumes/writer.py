@@ -106,7 +106,9 @@ def _link_visible(folder: str, names: Iterable[str]) -> None:
 
 def _remove_others(folder: str, keep: str | None) -> None:
     """Old versions, and links whose file is no longer there. Folders made for nested mounts stay."""
-    for entry in os.scandir(folder):
+    with os.scandir(folder) as listing:
+        entries = list(listing)
+    for entry in entries:
         if entry.name.startswith("..") and entry.name not in (_DATA, keep):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)

@@ -73,19 +73,18 @@ class Disks:
             return [name.removesuffix(".new") for name in os.listdir(self._layout.disks) if name.endswith(".new")]
         return []
 
-    def mount(self, disk: Disk, path: str, read_only: bool) -> None:
-        """Mount it, and let it grow."""
+    def mount(self, disk: Disk, path: str, read_only: bool) -> bool:
+        """Mount it, and let it grow; whether it has its full size."""
         if disk.device:
             _mount_device(disk.device, path, read_only)
-            return
+            return True
         image = self._layout.disk(disk.name)
         grown = _extend(image, disk.size)
         with loops.attached(image, autoclear=True) as (device, descriptor):
             if grown:
                 loops.grow(descriptor)
             _mount_device(device, path, read_only)
-            if not read_only:
-                _fill_device(device, descriptor)
+            return not _has_room(device) or _grow_mounted(device)
 
     def attach(self, disk: Disk) -> str:
         """Its block device."""
@@ -147,6 +146,8 @@ def _mount_device(device: str, path: str, read_only: bool) -> None:
     if present is None:
         if not any(each.source == device for each in mounts()):
             _check(device)
+            if _has_room(device):
+                ext4.grow(device, mounted=False)
         mount(device, path, "ext4", 0, _OPTIONS)
     if read_only and not (present and present.read_only):
         mount("", path, "", MS_BIND | MS_REMOUNT | MS_RDONLY)
@@ -161,12 +162,24 @@ def _check(device: str) -> None:
         ext4.repair(device)
 
 
-def _fill_device(device: str, descriptor: int) -> None:
-    """Grow the filesystem to its device: also when the device grew earlier and an agent was killed in between."""
-    room = os.lseek(descriptor, 0, os.SEEK_END)
+def _has_room(device: str) -> bool:
+    """Whether the device is larger than its filesystem: it has just grown, or an agent was killed right after."""
+    descriptor = os.open(device, os.O_RDONLY)
+    try:
+        room = os.lseek(descriptor, 0, os.SEEK_END)
+    finally:
+        os.close(descriptor)
     found = ext4.state(device)
-    if found is not None and room - found.size >= _SLACK:
-        ext4.grow(device)
+    return found is not None and room - found.size >= _SLACK
+
+
+def _grow_mounted(device: str) -> bool:
+    """False: it has to wait until nobody uses the disk."""
+    if not ext4.can_grow_mounted():
+        _log.debug("a disk grows when it is next mounted: CAP_SYS_RESOURCE is missing", device=device)
+        return False
+    ext4.grow(device, mounted=True)
+    return True
 
 
 def _sync(path: str) -> None:

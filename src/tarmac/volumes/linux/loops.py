@@ -32,16 +32,25 @@ class Loop(NamedTuple):
     file: str
 
 
-def loops(under: str) -> list[Loop]:
-    """The loops whose files are in a folder."""
+def loops(folder: str) -> list[Loop]:
+    """The loops whose files are in a folder. The kernel's own path of a file may be as some lost mount saw it."""
     found: list[Loop] = []
     for name in os.listdir(_SYS):
         if name.startswith("loop"):
             with suppress(OSError), open(f"{_SYS}/{name}/loop/backing_file") as file:
-                backing = file.read().rstrip("\n")
-                if backing.startswith(under.rstrip("/") + "/"):
-                    found.append(Loop(f"/dev/{name}", backing))
+                path = f"{folder}/{os.path.basename(file.read().strip())}"
+                if _is_behind(path, f"/dev/{name}"):
+                    found.append(Loop(f"/dev/{name}", path))
     return found
+
+
+def _is_behind(path: str, device: str) -> bool:
+    wanted = os.stat(path).st_ino
+    descriptor = os.open(device, os.O_RDONLY)
+    try:
+        return _inode_of(descriptor) == wanted
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -60,9 +60,9 @@ class LinuxMedium:
         """An image file with ext4."""
         self._disks.make(disk, files)
 
-    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> None:
+    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
         """Through a loop device."""
-        self._disks.mount(disk, path, read_only)
+        return self._disks.mount(disk, path, read_only)
 
     def attach_disk(self, disk: Disk) -> str:
         """As a loop device."""
@@ -117,9 +117,12 @@ class LinuxMedium:
         return busy
 
     def close(self) -> None:
-        """The root's own mount goes too."""
-        self.release(self._layout.root, lazy=True)
+        """The root's own mount goes last: through it the kernel knows the devices' files."""
+        root = self._layout.root
+        for part in (self._layout.pods, self._layout.disks):
+            self.release(part, lazy=True)
         self.detach_unused(())
+        self.release(root, lazy=True)
 
 
 def _make_target(target: str, folder: bool) -> None:

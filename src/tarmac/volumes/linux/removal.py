@@ -42,11 +42,12 @@ def _remove(top: int, name: str, numbers: Iterator[int]) -> None:
         os.unlink(name, dir_fd=top)
         return
     try:
-        for entry in os.scandir(folder):
-            if entry.is_dir(follow_symlinks=False):
-                _raise_to_top(folder, entry.name, top, numbers)
-            else:
-                os.unlink(entry.name, dir_fd=folder)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    _raise_to_top(folder, entry.name, top, numbers)
+                else:
+                    os.unlink(entry.name, dir_fd=folder)
     finally:
         os.close(folder)
     os.rmdir(name, dir_fd=top)
