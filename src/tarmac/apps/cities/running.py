@@ -6,6 +6,7 @@ Leaving the block ends the agents and nothing else: containerds and what they ru
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +20,7 @@ from tarmac.apps.cities.relays import relays
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
 from tarmac.apps.tasks import ended
+from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.targets import NODES, dynamic
 from tarmac.runtimes import containerd
@@ -28,6 +30,8 @@ from tarmac.server.security.pki import Pki, write_kubeconfig
 _LOCATIONS = dynamic(API_VERSION, "locations", "Location", namespaced=False)
 _FIELD_MANAGER = "tarmac-up"
 _PATIENCE = 90.0
+_PAUSE = 1.0
+_log = log("cities")
 
 
 @asynccontextmanager
@@ -49,11 +53,42 @@ async def real(
         await agents.end(agents.agents_of(layout.data_dir))
         await asyncio.gather(*(containerd.start(city.containerd(parts)) for city in cities))
         for city in cities:
+            await stack.enter_async_context(ended(asyncio.create_task(_keep_containerd(city, parts))))
+        for city in cities:
             labels = ",".join(f"{key}={value}" for key, value in node_labels(city.name, city.code).items())
             arguments = agents.command(city, parts, promised, [f"--node-labels={labels}"])
             await stack.enter_async_context(ended(asyncio.create_task(agents.keep_running(city, arguments))))
         await asyncio.gather(*(_reported(client, city) for city in cities))
         yield
+
+
+async def _keep_containerd(city: City, parts: Parts) -> None:
+    """Start it again when it dies: what it ran is still there, and it takes that up."""
+    settings = city.containerd(parts)
+    while True:
+        for pid in containerd.processes(settings):
+            await _end_of(pid)
+        _log.warning("containerd ended and is started again", city=city.name)
+        try:
+            await containerd.start(settings)
+        except RuntimeError as error:
+            _log.error("containerd does not start", city=city.name, why=str(error))
+            await asyncio.sleep(_PAUSE)
+
+
+async def _end_of(pid: int) -> None:
+    """Wait for a process that is not our child."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(handle, over.set)
+    try:
+        await over.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
 
 
 async def _reported(client: Client, city: City) -> None:
