@@ -6,15 +6,17 @@ reaches this has been decoded. The walk follows the data, in the order in which 
 
 from __future__ import annotations
 
-import json
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
+
+import msgspec
 
 from tarmac.api.schema import Json, Schema, Type
 from tarmac.base.fielderrors import FieldErrors
 
 _pattern = lru_cache(maxsize=256)(re.compile)
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def check(value: Json, schema: Schema, path: str, errors: FieldErrors) -> None:
@@ -34,12 +36,32 @@ def _object(value: dict[str, Any], schema: Schema, path: str, errors: FieldError
         for key, item in value.items():
             check(item, schema.items, f"{path}.{key}", errors)
         return
-    for name, field in schema.fields.items():
-        inner = f"{path}.{name}" if path else name
-        if value.get(name) is not None:
-            check(value[name], field, inner, errors)
-        elif name in schema.required:
-            errors.required(inner)
+    for name, field, required in _bound_fields(schema):
+        item = value.get(name)
+        if item is not None:
+            check(item, field, f"{path}.{name}" if path else name, errors)
+        elif required:
+            errors.required(f"{path}.{name}" if path else name)
+
+
+@cache
+def _bound_fields(schema: Schema) -> tuple[tuple[str, Schema, bool], ...]:
+    """The fields of an object that some rule is about, and whether they must be there."""
+    fields = schema.fields.items()
+    required = frozenset(schema.required)
+    return tuple((name, field, name in required) for name, field in fields if name in required or _is_bound(field))
+
+
+@cache
+def _is_bound(schema: Schema) -> bool:
+    """Whether some rule is about a value or anything below it."""
+    own = (
+        schema.enum, schema.pattern, schema.min_length, schema.max_length, schema.minimum, schema.maximum,
+        schema.min_items, schema.max_items,
+    )  # fmt: skip
+    below = (*schema.fields.values(), *((schema.items,) if schema.items is not None else ()))
+    keyed = schema.list_type in ("set", "map")
+    return bool(schema.required) or keyed or any(bound not in (None, ()) for bound in own) or any(map(_is_bound, below))
 
 
 def _list(value: list[Any], schema: Schema, path: str, errors: FieldErrors) -> None:
@@ -47,13 +69,13 @@ def _list(value: list[Any], schema: Schema, path: str, errors: FieldErrors) -> N
         errors.invalid(path, len(value), f"{path} in body should have at least {schema.min_items} items")
     if schema.max_items is not None and len(value) > schema.max_items:
         errors.too_many(path, len(value), schema.max_items)
-    seen: set[str] = set()
+    seen: set[bytes] = set()
     for index, item in enumerate(value):
         if schema.items is not None:
             check(item, schema.items, f"{path}[{index}]", errors)
         identity = _identity(item, schema)
         if identity is not None:
-            shown = json.dumps(identity, sort_keys=True)
+            shown = _encode(identity)
             if shown in seen:
                 errors.duplicate(f"{path}[{index}]", identity)
             seen.add(shown)

@@ -16,6 +16,7 @@ from tarmac.store.interface import Entry, Store
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _REMEMBERED = 128
+_FEW = 8  # a longer list would drive everything else out of memory
 
 
 def decode(entry: Entry) -> JsonObject:
@@ -33,14 +34,12 @@ class Reader:
     def get(self, bucket: str, name: str) -> JsonObject | None:
         """One object, or None."""
         entry = self.store.head(bucket, name)
-        if entry is None:
-            return None
-        known = self._decoded.get((bucket, name))
+        return None if entry is None else self._read(bucket, entry)
+
+    def _read(self, bucket: str, entry: Entry) -> JsonObject:
+        known = self._decoded.get((bucket, entry.name))
         if known is not None and known[0] is entry:
             return known[1]
-        return self._remember(bucket, entry)
-
-    def _remember(self, bucket: str, entry: Entry) -> JsonObject:
         if len(self._decoded) >= _REMEMBERED:
             self._decoded.clear()
         obj = decode(entry)
@@ -49,5 +48,7 @@ class Reader:
 
     def list(self, bucket: str, prefix: str = "") -> Iterator[JsonObject]:
         """Every object of a bucket whose name starts with `prefix` (`namespace/`)."""
-        for entry in self.store.list(bucket, prefix).entries:
-            yield decode(entry)
+        entries = self.store.list(bucket, prefix).entries
+        few = len(entries) <= _FEW
+        for entry in entries:
+            yield self._read(bucket, entry) if few else decode(entry)
