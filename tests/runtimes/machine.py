@@ -69,7 +69,10 @@ class Machine:
     async def run(self, config: ContainerConfig, **sandbox: Any) -> Running:
         """A container in a sandbox of its own, started."""
         pod = self.sandbox(**sandbox)
-        sandbox_id = await self.make(pod)
+        return await self.run_in(await self.make(pod), pod, config)
+
+    async def run_in(self, sandbox_id: str, pod: SandboxConfig, config: ContainerConfig) -> Running:
+        """A container in a sandbox that is there, started."""
         container_id = await self.runtime.create_container(sandbox_id, config, pod)
         await self.runtime.start_container(container_id)
         return Running(self.runtime, pod, sandbox_id, container_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.runtimes.interface import ContainerConfig, LinuxSecurity, Mount, Resources, Usage
+from tarmac.runtimes.interface import LinuxSecurity, Mount, Resources, Usage
 from tests.runtimes.machine import RealMachine, Running
 from tests.runtimes.test_containers import ended
 from tests.support.containerd import no_network
@@ -67,7 +67,7 @@ async def test_containers_of_a_pod_share_their_network_and_kernel(real_machine: 
     served = replace(real_machine.waits("server"), command=("sh", "-c", serves), security=LinuxSecurity())
     server = await real_machine.run(served, security=LinuxSecurity())
     config = replace(real_machine.waits("client"), security=LinuxSecurity())
-    client = await _second(real_machine, server, config)
+    client = await real_machine.run_in(server.sandbox_id, server.pod, config)
     asked = "for i in 1 2 3 4 5 6 7 8 9; do nc 127.0.0.1 8080 && break; sleep 0.2; done"
     assert await client.says("sh", "-c", asked) == "here"
     boot = "/proc/sys/kernel/random/boot_id"
@@ -83,7 +83,9 @@ async def test_containers_of_a_pod_share_their_network_and_kernel(real_machine: 
 async def test_processes_are_shared_when_the_pod_asks_for_it(shared_kernel: RealMachine) -> None:
     security = replace(_BARE, share_processes=True)
     first = await shared_kernel.run(replace(shared_kernel.waits(), security=security), security=security)
-    second = await _second(shared_kernel, first, replace(shared_kernel.waits("second"), security=security))
+    second = await shared_kernel.run_in(
+        first.sandbox_id, first.pod, replace(shared_kernel.waits("second"), security=security)
+    )
     assert "/pause" in await second.says("ps")
 
 
@@ -92,7 +94,9 @@ async def test_processes_are_shared_when_the_pod_asks_for_it(shared_kernel: Real
 async def test_a_debugger_sees_the_processes_of_its_target(shared_kernel: RealMachine) -> None:
     target = await shared_kernel.run(shared_kernel.waits())
     security = replace(_BARE, target_container=target.id)
-    debugger = await _second(shared_kernel, target, replace(shared_kernel.waits("debugger"), security=security))
+    debugger = await shared_kernel.run_in(
+        target.sandbox_id, target.pod, replace(shared_kernel.waits("debugger"), security=security)
+    )
     assert await debugger.says("cat", "/proc/1/comm") == await target.says("cat", "/proc/1/comm")
     sleeping = [line for line in (await debugger.says("ps")).splitlines() if line.endswith(" root     sleep 3600")]
     assert len(sleeping) == 2
@@ -188,13 +192,6 @@ async def test_usage_is_what_was_used(real_machine: RealMachine) -> None:
     sandbox = next(each for each in await real_machine.runtime.sandbox_usage() if each.id == running.sandbox_id)
     assert sandbox.cpu > 0.01
     assert sandbox.memory_working_set > 100_000
-
-
-async def _second(machine: RealMachine, first: Running, config: ContainerConfig) -> Running:
-    """Another container in the same sandbox."""
-    container_id = await machine.runtime.create_container(first.sandbox_id, config, first.pod)
-    await machine.runtime.start_container(container_id)
-    return Running(machine.runtime, first.pod, first.sandbox_id, container_id)
 
 
 async def _usage(machine: RealMachine, id: str) -> Usage:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 from tarmac.base.clock import Clock
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
@@ -21,7 +21,7 @@ _LOOK_SECONDS = 10.0
 _LOOK_SECONDS_WITHOUT_EVENTS = 1.0
 _RECONNECT_SECONDS = 0.5
 
-States = dict[str, tuple[str, object]]  # by id: the pod's uid and the state
+States = Mapping[str, tuple[str, object]]  # by id: the pod's uid and the state
 
 
 class ChangeFeed:
@@ -71,18 +71,25 @@ class ChangeFeed:
                 self._interval = _LOOK_SECONDS_WITHOUT_EVENTS
                 await asyncio.Event().wait()
             except RuntimeFault:
-                await self._clock.sleep(_RECONNECT_SECONDS)
+                await self._until_it_answers()
             self._tell(None)
+
+    async def _until_it_answers(self) -> None:
+        while True:
+            await self._clock.sleep(_RECONNECT_SECONDS)
+            with contextlib.suppress(RuntimeFault):
+                await self._look()
+                return
 
     async def _look_now_and_then(self) -> None:
         known: States | None = None
         while True:
-            await self._clock.sleep(self._interval)
             with contextlib.suppress(RuntimeFault):  # the listener notices as well, and tells when it is back
                 seen = await self._look()
                 for uid in changed(known, seen):
                     self._tell(uid)
                 known = seen
+            await self._clock.sleep(self._interval)
 
 
 def changed(before: States | None, after: States) -> set[str]:

@@ -1,0 +1,66 @@
+"""A tiny CRI server for tests of the driver's edges: it lists one pod's sandbox and tells what events it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
+
+
+class CriServer:
+    """`has_events`: whether it knows GetContainerEvents. `ready`: the state of its one sandbox."""
+
+    def __init__(self, socket: Path, *, has_events: bool) -> None:
+        self._socket = socket
+        self._has_events = has_events
+        self.ready = True
+        self.events: asyncio.Queue[str] = asyncio.Queue()
+        self.starting = False
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen."""
+        self._server = grpc.aio.server()
+        handlers: dict[str, Any] = {
+            "ListPodSandbox": grpc.unary_unary_rpc_method_handler(
+                self._list_sandboxes, response_serializer=pb.ListPodSandboxResponse.SerializeToString
+            ),
+            "ListContainers": grpc.unary_unary_rpc_method_handler(
+                self._list_containers, response_serializer=pb.ListContainersResponse.SerializeToString
+            ),
+        }
+        if self._has_events:
+            handlers["GetContainerEvents"] = grpc.unary_stream_rpc_method_handler(
+                self._tell, response_serializer=pb.ContainerEventResponse.SerializeToString
+            )
+        service = grpc.method_handlers_generic_handler("runtime.v1.RuntimeService", handlers)
+        self._server.add_generic_rpc_handlers((service,))
+        self._server.add_insecure_port(f"unix://{self._socket}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Hang up on everybody."""
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+
+    async def _list_sandboxes(self, _: bytes, context: Any) -> pb.ListPodSandboxResponse:
+        if self.starting:
+            await context.abort(grpc.StatusCode.UNKNOWN, "server is not initialized yet")
+        metadata = pb.PodSandboxMetadata(name="pod", uid="uid")
+        state = pb.SANDBOX_READY if self.ready else pb.SANDBOX_NOTREADY
+        return pb.ListPodSandboxResponse(items=[pb.PodSandbox(id="sandbox", metadata=metadata, state=state)])
+
+    async def _list_containers(self, _: bytes, context: Any) -> pb.ListContainersResponse:
+        return pb.ListContainersResponse()
+
+    async def _tell(self, _: bytes, context: Any) -> AsyncIterator[pb.ContainerEventResponse]:
+        while True:
+            metadata = pb.PodSandboxMetadata(uid=await self.events.get())
+            yield pb.ContainerEventResponse(pod_sandbox_status=pb.PodSandboxStatus(metadata=metadata))
