@@ -7,11 +7,13 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac.api.compute.names import LOCAL_DISKS
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import ManualClock
+from tarmac.decide.disks import PROVISIONED_BY
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.fake import FakeSources, FolderMedium
-from tarmac.volumes.interface import DISK_CLASS, MountedVolume
+from tarmac.volumes.interface import MountedVolume
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux.loops import loops
 from tarmac.volumes.linux.medium import LinuxMedium
@@ -84,11 +86,12 @@ class Bench:
             "status": {"phase": "Bound", "capacity": {"storage": size}},
         }
         self.sources.persistent_volumes[f"pv-{name}"] = {
-            "metadata": {"name": f"pv-{name}"},
+            "metadata": {"name": f"pv-{name}", "annotations": {PROVISIONED_BY: LOCAL_DISKS}},
             "spec": {
                 "capacity": {"storage": size},
                 "volumeMode": mode,
-                "storageClassName": DISK_CLASS,
+                "storageClassName": "tarmac-local",
+                "local": {"path": f"disks/pv-{name}.img"},
                 "claimRef": {"uid": f"uid-{name}"},
                 "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [where]}]}},
                 **spec,

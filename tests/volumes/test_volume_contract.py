@@ -49,7 +49,7 @@ async def test_a_config_map_becomes_files_that_follow_it(bench: Bench) -> None:
 
 
 async def test_a_missing_object_is_waited_for_by_name(bench: Bench) -> None:
-    with pytest.raises(Waiting, match='volume "config" : configmap "settings" not found') as caught:
+    with pytest.raises(Waiting, match=r'^configmap "settings" not found$') as caught:
         await bench.mount(CONFIG)
     assert caught.value.volume == "config"
     bench.add_config_map("settings", colour="red")

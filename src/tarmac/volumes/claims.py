@@ -6,11 +6,13 @@ import os
 import stat
 from dataclasses import dataclass
 
+from tarmac.api.compute.names import ANNOTATION_POPULATE_FROM
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
+from tarmac.decide.disks import is_local
 from tarmac.decide.scheduling.nodeterms import any_of
 from tarmac.volumes.content.files import ContentMissing, ContentUnsupported
-from tarmac.volumes.interface import DISK_CLASS, POPULATE_FROM, Sources
+from tarmac.volumes.interface import Sources
 from tarmac.volumes.medium import Disk
 from tarmac.volumes.node import NodeFacts
 
@@ -71,9 +73,9 @@ def _behind(persistent: JsonObject, claim: JsonObject) -> Claimed:
     capacity = str((spec.get("capacity") or {}).get("storage", "0"))
     block = spec.get("volumeMode") == "Block"
     path = (spec.get("local") or spec.get("hostPath") or {}).get("path", "")
-    if spec.get("storageClassName") == DISK_CLASS or _is_block_device(path):
+    if is_local(persistent) or _is_block_device(path):
         disk = Disk(name, Quantity.parse(capacity).value(), block, path if _is_block_device(path) else "")
-        image = (claim["metadata"].get("annotations") or {}).get(POPULATE_FROM, "")
+        image = (claim["metadata"].get("annotations") or {}).get(ANNOTATION_POPULATE_FROM, "")
         if image and (block or disk.device):
             raise ContentUnsupported("only a disk with a filesystem of its own can be filled from an image")
         return Claimed(claim, capacity, disk, image=image)
@@ -88,6 +90,6 @@ _ELSEWHERE = ("csi", "nfs", "iscsi", "fc", "cephfs", "rbd", "azureDisk", "awsEla
 
 def _is_block_device(path: str) -> bool:
     try:
-        return bool(path) and stat.S_ISBLK(os.stat(path).st_mode)
+        return path.startswith("/") and stat.S_ISBLK(os.stat(path).st_mode)
     except OSError:
         return False

@@ -161,7 +161,7 @@ def _link(source: str, path: str) -> None:
 
 def fake_volumes(root: str, sources: FakeSources, facts: Facts | None = None, clock: Clock | None = None) -> PodVolumes:
     """Volumes under a folder, without mounts."""
-    layout = Layout(os.path.realpath(root))
+    layout = Layout(root)
     return PodVolumes(
         layout, FolderMedium(layout), sources, facts or (lambda: NodeFacts("node")), clock or SystemClock()
     )

@@ -9,9 +9,8 @@ all of a pod's volumes away, `sweep` those of pods that are not in `live`. A vol
 The objects behind projections come through `Sources`, which the agent backs with its caches and the API: volumes know
 no client. Without an answer from there, what an earlier mount has put in place goes on being used.
 
-A claim's disk is an image file of this node, named after its PersistentVolume (class `tarmac-local`), or the block
-device that the volume's `local.path` names. It is made when the first pod mounts it; whoever deletes the
-PersistentVolume has it removed by `remove_disk`.
+A claim's disk is an image file of this node, named after its PersistentVolume, or the block device that the volume's
+`local.path` names. It is made when the first pod mounts it and removed by `remove_disk`.
 """
 
 from __future__ import annotations
@@ -19,13 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from tarmac.api.schema import JsonObject
-
-DISK_CLASS: Final = "tarmac-local"
-POPULATE_FROM: Final = "compute.datumapis.com/populate-from-image"
-"""On a claim: the image whose files a new disk starts with."""
 
 
 class VolumeError(Exception):

@@ -30,9 +30,12 @@ _IMAGE = ".img"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Paths under `root`."""
+    """Paths under `root`, in which no links are left: mounts are found by their real path."""
 
     root: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", os.path.realpath(self.root))
 
     @property
     def pods(self) -> str:

@@ -69,15 +69,14 @@ def used_volumes(pod: JsonObject) -> Iterator[tuple[JsonObject, str]]:
 @contextmanager
 def telling(volume: str) -> Generator[None]:
     """Turn what goes wrong into what a pod's event says."""
-    prefix = f'MountVolume.SetUp failed for volume "{volume}" : '
     try:
         yield
     except VolumeError:
         raise
     except (ContentMissing, SourceUnavailable, MediumFault, OSError) as error:
-        raise Waiting(volume, f"{prefix}{error}") from error
+        raise Waiting(volume, str(error)) from error
     except (ContentUnsupported, BadPath) as error:
-        raise Unusable(volume, f"{prefix}{error}") from error
+        raise Unusable(volume, str(error)) from error
 
 
 class PodMounts:

@@ -36,6 +36,8 @@ IDENTITY_LABELS = (
 
 ANNOTATION_SSH_KEYS = f"{GROUP}/ssh-keys"
 ANNOTATION_ANYCAST = f"{GROUP}/enable-anycast"
+# On claims: the image whose files a new disk starts with.
+ANNOTATION_POPULATE_FROM = f"{GROUP}/populate-from-image"
 ANNOTATION_RUNTIME_CLASS = f"{GROUP}/runtime-class"
 
 FINALIZER = f"{GROUP}/workload-controller"

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable
 
 from tarmac.api.compute.instance import Instance, InstanceSpec
-from tarmac.api.compute.names import STORAGE_CLASS, claim_name, identity_of
+from tarmac.api.compute.names import ANNOTATION_POPULATE_FROM, STORAGE_CLASS, claim_name, identity_of
 from tarmac.api.compute.validation.volumes import IMAGES
 from tarmac.api.compute.volumes import DiskSource, Volume, VolumeAttachment
 from tarmac.api.declare import encode
@@ -74,7 +74,7 @@ def _claim(instance: Instance, volume: str, disk: DiskSource) -> JsonObject:
         "name": claim_name(own.name, volume),
         "namespace": own.namespace,
         "labels": {**(meta.labels if meta else {}), **identity_of(own.labels)},
-        "annotations": meta.annotations if meta else {},
+        "annotations": {**(meta.annotations if meta else {}), **_populated(disk)},
         "ownerReferences": [] if owner is None or disk.template.spec.retain else [_belonging(owner)],
     }
     spec: JsonObject = {
@@ -84,6 +84,11 @@ def _claim(instance: Instance, volume: str, disk: DiskSource) -> JsonObject:
         "resources": {"requests": {"storage": _size(disk)}},
     }
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def _populated(disk: DiskSource) -> dict[str, str]:
+    populator = disk.template.spec.populator
+    return {ANNOTATION_POPULATE_FROM: populator.image.name} if populator and populator.image else {}
 
 
 def _belonging(owner: OwnerReference) -> JsonObject:

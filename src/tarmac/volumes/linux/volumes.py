@@ -15,5 +15,5 @@ from tarmac.volumes.node import Facts
 def linux_volumes(root: str, sources: Sources, facts: Facts, clock: Clock) -> PodVolumes:
     """The volumes of a node under its root folder. `start` it before use."""
     os.makedirs(root, 0o750, exist_ok=True)
-    layout = Layout(os.path.realpath(root))
+    layout = Layout(root)
     return PodVolumes(layout, LinuxMedium(layout), sources, facts, clock)
