@@ -24,9 +24,10 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.targets import EVENTS, NODES, PODS, SERVICE_ACCOUNTS
+from tarmac.client.targets import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from tarmac.runtimes.fake import FakeRuntime
 from tarmac.server.security.users import User
+from tarmac.sim.faults.link import Link
 from tarmac.sim.faults.luck import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.volumes.fake import FakeSources
@@ -127,7 +128,8 @@ class Machine:
         self.manager: PodManager
         self.node: JsonObject = {}
         self._agent: asyncio.Task[None] | None = None
-        self._link: Any = None
+        self._link: Link
+        self._server_away = False
         self._runs = 0
 
     # --- the agent --------------------------------------------------------------------------------------------------
@@ -136,6 +138,7 @@ class Machine:
         """A new process of the agent."""
         self._runs += 1
         self._link = self.world.link(AGENT)
+        self._link.mute(self._server_away)
         client = self.world.client("agent", self._link, self._runs)
         informers = Informers(client)
         recorder = Recorder(client, "kubelet", NODE)
@@ -164,6 +167,7 @@ class Machine:
     async def kill(self) -> None:
         """The process ends at once, in the middle of whatever it does."""
         assert self._agent is not None
+        self._link.sever()
         self._agent.cancel()
         await asyncio.wait([self._agent])
         self._agent = None
@@ -172,10 +176,24 @@ class Machine:
         await self.kill()
         await self.start()
 
+    def unplug_server(self) -> None:
+        """The agent's connections break, and no new ones can be had."""
+        self._server_away = True
+        self._link.mute(True)
+
+    def plug_server_in(self) -> None:
+        self._server_away = False
+        self._link.mute(False)
+
     # --- pods -------------------------------------------------------------------------------------------------------
 
     async def create(self, name: str = "web", **spec: Any) -> JsonObject:
         return await self.pods.create(pod(name, **spec))
+
+    async def allow_everything(self) -> None:
+        """No standard of security for the pods of the namespace."""
+        label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
+        await self.user.resource(NAMESPACES).patch("default", label)
 
     async def get(self, name: str = "web") -> JsonObject:
         return await self.pods.get(name, "default")
@@ -238,6 +256,10 @@ class Machine:
         found.sort(key=lambda each: int(each["metadata"]["resourceVersion"]))
         return [(each["reason"], each["message"]) for each in found]
 
+    async def remember_containers(self) -> dict[str, str]:
+        """Names of all containers by id, for when they are gone."""
+        return {each.id: each.name for each in await self.runtime.containers()}
+
     def calls(self, method: str) -> int:
         return sum(1 for name, _ in self.runtime.calls if name == method)
 
@@ -283,6 +305,11 @@ def pod(name: str = "web", **spec: Any) -> JsonObject:
             **spec,
         },
     }
+
+
+def container(name: str) -> JsonObject:
+    """A container to be added."""
+    return {"name": name, "image": IMAGE}
 
 
 def container_status(status: JsonObject, name: str = "main") -> JsonObject:

@@ -357,9 +357,9 @@ class PodManager:
         self._undertaker.bury(uid)
 
     def _keep(self, worker: PodWorker) -> None:
-        """Remember a pod beyond the life of this process; its status as far as the next agent needs it."""
+        """Remember a pod beyond the life of this process."""
         if not worker.over and not worker.pod.static:
-            self._kept.keep(worker.pod, _lasting(worker.status), worker.allocation.promised)
+            self._kept.keep(worker.pod, worker.status, worker.allocation.promised)
 
     # --- judging ----------------------------------------------------------------------------------------------------
 
@@ -414,8 +414,3 @@ def _shown(worker: PodWorker) -> JsonObject:
 def _disrupted(reason: str, message: str) -> Verdict:
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": message}
     return Verdict(reason, message, condition)
-
-
-def _lasting(status: JsonObject) -> JsonObject:
-    """What of a status must not change when the agent does: its beginning, its end, and how often it has restarted."""
-    return {field: status[field] for field in ("phase", "startTime", "reason", "message") if field in status}
