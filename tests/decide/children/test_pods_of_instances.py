@@ -108,6 +108,8 @@ def test_a_machine_is_one_container_with_its_disks_as_devices() -> None:
     ]
     boot_claim, data_claim = claims(made)
     assert boot_claim["spec"]["resources"]["requests"] == {"storage": "25Gi"}, "as much as the image needs"
+    source = {"compute.datumapis.com/populate-from-image": "datumcloud/ubuntu-2204-lts"}
+    assert (boot_claim["metadata"]["annotations"], data_claim["metadata"]["annotations"]) == (source, {})
     assert data_claim["spec"]["volumeMode"] == "Block"
 
 
