@@ -22,6 +22,7 @@ import uvloop
 from benchmarks import subjects
 from benchmarks.etcd_load import create_rate, grpc_create_rate
 from benchmarks.measured import Measured, measure
+from benchmarks.node_rows import node_rows
 from benchmarks.report import Row, table
 from benchmarks.workload_rows import workload_rows
 from tests.support.etcd import EtcdCluster, find_etcd
@@ -31,22 +32,31 @@ def main() -> int:
     """Run everything; print the table."""
     options = argparse.ArgumentParser(prog="make bench ARGS=…")
     options.add_argument("--repeat", type=int, default=5, help="runs of each load (default: %(default)s)")
-    options.add_argument("--only", choices=("server", "workloads"), help="leave the other half out")
+    options.add_argument("--only", choices=("server", "workloads", "node"), help="leave the others out")
     options.add_argument("--large", action="store_true", help="land 50,000 instances too")
     chosen = options.parse_args()
     with_peer = os.environ.get("PEERS") == "1"
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tarmac-bench-")))
         rows: list[Row] = []
-        if chosen.only != "workloads":
+        if chosen.only in (None, "server"):
             rows += _rows(directory, chosen.repeat, with_peer)
-        if chosen.only != "server":
+        if chosen.only in (None, "workloads"):
             rows += workload_rows(directory, max(1, chosen.repeat // 2), chosen.large, _say)
+        if chosen.only in (None, "node"):
+            rows += _node_rows(directory)
     print(table(rows, with_peer))
     broken = [row.what for row in rows if not row.kept]
     if broken:
         print(f"\nbroken promises: {', '.join(broken)}", file=sys.stderr)
     return bool(broken)
+
+
+def _node_rows(directory: Path) -> list[Row]:
+    if os.geteuid() != 0:
+        _say("NOT MEASURED: nodes, which need root")
+        return []
+    return node_rows(directory, _say)
 
 
 def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:

@@ -1,0 +1,234 @@
+"""What an agent costs: how long a pod takes from bound to Running, beside the same by raw calls to the same containerd.
+
+The pods of both are alike: one container, its image present, a network by CNI. The agent's pods get Tarmac's network,
+the raw ones Debian's bridge plugin, whose configuration is put before Tarmac's while they are made. They take turns, so
+that what else the machine does meets both. The agent's CPU is that of its process and of the CNI calls into it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from benchmarks.processes import cpu_seconds, resident_bytes
+from tarmac.apps.cities.agents import agents_of
+from tarmac.apps.cities.places import City, city_of
+from tarmac.apps.cities.removing import underlay_of
+from tarmac.client.client import Client
+from tarmac.client.http import HttpTransport
+from tarmac.client.informer import Informer, Informers
+from tarmac.client.kubeconfig import load
+from tarmac.client.targets import PODS
+from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.interface import ContainerConfig, PodIdentity, SandboxConfig
+from tarmac.runtimes.parts import find_parts, parts_folder
+from tests.node.planet import busybox, down, pod
+from tests.support.tarmac_process import TarmacProcess
+
+IMAGE = "registry.local/tarmac/busybox:1"
+SLEEP = ("sleep", "1000000")
+ROUNDS, EACH = 3, 10
+FULL = 20
+IDLE_SECONDS = 120.0
+_AFTERWARDS = 0.3  # what a start still costs once the watcher has seen it
+_BRIDGE = "tmbench0"
+
+
+@dataclass
+class Starts:
+    """Seconds of each start, by the agent and raw, and CPU seconds of the agent for each."""
+
+    agent: list[float] = field(default_factory=list[float])
+    raw: list[float] = field(default_factory=list[float])
+    cpu: list[float] = field(default_factory=list[float])
+
+    @property
+    def ratio(self) -> float:
+        """How much longer a watcher waits than the bare calls take."""
+        return statistics.median(self.agent) / statistics.median(self.raw)
+
+
+@dataclass(frozen=True)
+class Idle:
+    """An agent with 20 pods that do nothing."""
+
+    resident_mb: float
+    core: float  # share of one
+
+
+class Bench:
+    """One city, and the ways into it."""
+
+    def __init__(self, process: TarmacProcess, client: Client, informer: Informer[Any]) -> None:
+        underlay = underlay_of(process.data_dir)
+        self.city: City = city_of("DFW", underlay, process.data_dir)
+        self.client = client
+        self.runtime = CriRuntime(self.city.containerd(find_parts()).endpoint)
+        self._informer = informer
+        self._changed = asyncio.Event()
+        self._bound: dict[str, float] = {}
+        self._running: dict[str, float] = {}
+        self._numbers = iter(range(1_000_000))
+        informer.on_change(lambda _old, new: self._seen(new))
+
+    @property
+    def agent(self) -> list[int]:
+        """The agent's process."""
+        return agents_of(self.city.data.parent.parent)
+
+    async def start_pod(self, handler: str, **more: Any) -> str:
+        """A pod that runs; its name."""
+        name = f"bench-{next(self._numbers)}"
+        container = busybox("main", "exec sleep 1000000", **more)
+        body = pod(name, container, runtimeClassName=handler, enableServiceLinks=False)
+        body["metadata"]["namespace"] = "default"
+        await self.client.resource(PODS).create(body)
+        await self._until(lambda: name in self._running)
+        return name
+
+    def waited(self, name: str) -> float:
+        """Seconds from bound to Running, as the watch told."""
+        return self._running[name] - self._bound[name]
+
+    async def remove_pod(self, name: str) -> None:
+        """End a pod and wait until it is gone."""
+        await self.client.resource(PODS).delete(name, "default")
+        await self._until(lambda: self._informer.cache.get(f"default/{name}") is None)
+
+    async def start_raw(self, handler: str) -> float:
+        """Seconds that the bare calls take, for a pod that is removed again."""
+        identity = PodIdentity("default", f"raw-{next(self._numbers)}", os.urandom(8).hex())
+        sandbox = SandboxConfig(identity, "raw", str(self.city.data / "rawlogs"), f"{self.city.cgroup}/raw")
+        container = ContainerConfig("main", 0, IMAGE, IMAGE, command=SLEEP, log_path="main.log")
+        began = perf_counter()
+        made = await self.runtime.run_sandbox(sandbox, handler)
+        inside = await self.runtime.create_container(made, container, sandbox)
+        await self.runtime.start_container(inside)
+        took = perf_counter() - began
+        await self.runtime.stop_sandbox(made)
+        await self.runtime.remove_sandbox(made)
+        return took
+
+    def _seen(self, new: Any) -> None:
+        if new is not None:
+            name, now = new.object["metadata"]["name"], perf_counter()
+            if new.object["spec"].get("nodeName"):
+                self._bound.setdefault(name, now)
+            if new.object.get("status", {}).get("phase") == "Running":
+                self._running.setdefault(name, now)
+        self._changed.set()
+
+    async def _until(self, true: Any) -> None:
+        async with asyncio.timeout(120):
+            while not true():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+async def starts(bench: Bench, handler: str) -> Starts:
+    """30 starts of each kind, in turns."""
+    found, call = Starts(), _cni_call_cost(bench.city)
+    await bench.remove_pod(await bench.start_pod(handler))
+    for _ in range(ROUNDS):
+        for _ in range(EACH):
+            before = cpu_seconds(bench.agent)
+            name = await bench.start_pod(handler)
+            await asyncio.sleep(_AFTERWARDS)
+            found.cpu.append(cpu_seconds(bench.agent) - before + call)
+            found.agent.append(bench.waited(name))
+            await bench.remove_pod(name)
+        async with _debians_bridge(bench.city):
+            await bench.start_raw(handler)
+            found.raw += [await bench.start_raw(handler) for _ in range(EACH)]
+    return found
+
+
+async def idle(bench: Bench) -> Idle:
+    """20 pods, half of them with a probe, and nothing to do."""
+    probe = {"exec": {"command": ["true"]}, "periodSeconds": 10}
+    names = [
+        await bench.start_pod("runc", **({"livenessProbe": probe} if number % 2 else {})) for number in range(FULL)
+    ]
+    await asyncio.sleep(10)
+    before = cpu_seconds(bench.agent)
+    await asyncio.sleep(IDLE_SECONDS)
+    used = cpu_seconds(bench.agent) - before
+    found = Idle(resident_bytes(bench.agent) / 1e6, used / IDLE_SECONDS)
+    for name in names:
+        await bench.remove_pod(name)
+    return found
+
+
+@asynccontextmanager
+async def bench(directory: Path) -> AsyncGenerator[Bench]:
+    """A city to measure in, gone afterwards."""
+    data = directory / "node"
+    try:
+        with TarmacProcess(data, "--runtime", "containerd", "--cities", "DFW", command="up") as process:
+            client = Client(HttpTransport(load(str(process.kubeconfig)).http))
+            informers = Informers(client)
+            informer = informers.informer(PODS, namespace="default")
+            watching = asyncio.create_task(informers.run())
+            await informer.synced()
+            made = Bench(process, client, informer)
+            try:
+                yield made
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+                await made.runtime.close()
+                await client.close()
+    finally:
+        left = down(data)
+        if left.returncode:
+            raise RuntimeError(left.stderr)
+
+
+@asynccontextmanager
+async def _debians_bridge(city: City) -> AsyncGenerator[None]:
+    """Sandboxes made inside get a network from Debian's plugins; containerd takes the first file it finds."""
+    settings = city.containerd(find_parts())
+    plugins = parts_folder() / "cni"
+    links = [settings.cni_bin / plugin.name for plugin in plugins.iterdir()]
+    for link, plugin in zip(links, plugins.iterdir(), strict=True):
+        link.symlink_to(plugin.resolve())
+    ranges = [[{"subnet": "10.250.0.0/16"}], [{"subnet": "fd00:fa::/64"}]]
+    local = {"type": "host-local", "dataDir": str(city.run / "ipam"), "ranges": ranges}
+    routes = {"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
+    bridge = {"type": "bridge", "bridge": _BRIDGE, "isGateway": True, "ipam": {**local, **routes}}
+    file = settings.cni_conf / "00-bench.conflist"
+    file.write_text(json.dumps({"cniVersion": "0.4.0", "name": "bench", "plugins": [bridge]}))
+    await asyncio.sleep(1)  # containerd watches the folder
+    try:
+        yield
+    finally:
+        file.unlink()
+        for link in links:
+            link.unlink()
+        inside = ["nsenter", f"--net={city.host.namespace}"]
+        gone = [*inside, "ip", "link", "delete", _BRIDGE]
+        await asyncio.to_thread(subprocess.run, gone, check=False, capture_output=True)
+        await asyncio.sleep(1)
+
+
+def _cni_call_cost(city: City) -> float:
+    """CPU seconds of the program that containerd runs to reach the agent."""
+    [relay] = [path for path in city.containerd(find_parts()).cni_bin.iterdir() if not path.is_symlink()]
+    costs: list[float] = []
+    for _ in range(5):
+        process = subprocess.Popen(
+            [relay], env={"CNI_COMMAND": "VERSION"}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        _, _, used = os.wait4(process.pid, 0)
+        process.returncode = 0
+        costs.append(used.ru_utime + used.ru_stime)
+    return statistics.median(costs)
