@@ -11,12 +11,12 @@ import os
 import shutil
 import signal
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from tarmac.apps.layout import Layout, layout_of
 from tarmac.apps.lock import holder
+from tarmac.base.clock import Clock, SystemClock
 
 _PATIENCE = 30.0
 _MADE = ("kubeconfig", "controllers.kubeconfig", "pki", "secrets.key", "cities", "up.lock", ".lock")
@@ -25,26 +25,29 @@ _PATTERNS = ("store.db*", "audit.log*")
 
 def main(options: argparse.Namespace) -> int:
     """Stop, remove, look."""
-    layout = layout_of(options)
-    left = _stop(layout.lock)
-    if not left and os.geteuid() == 0:
-        left = asyncio.run(_remove_cities(layout.data_dir))
-    if not left:
-        left = _remove_files(layout)
+    left = asyncio.run(_down(layout_of(options)))
     for what in left:
         print(f"tarmac: still there: {what}", file=sys.stderr)
     return 1 if left else 0
 
 
-def _stop(lock: Path) -> list[str]:
+async def _down(layout: Layout) -> list[str]:
+    """What is left."""
+    left = await _stop(layout.lock, SystemClock())
+    if not left and os.geteuid() == 0:
+        left = await _remove_cities(layout.data_dir)
+    return left or _remove_files(layout)
+
+
+async def _stop(lock: Path, clock: Clock) -> list[str]:
     """Ask a running `up` to stop, insist after a while, and give up after another."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if (pid := holder(lock)) is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
-        deadline = time.monotonic() + _PATIENCE
-        while holder(lock) is not None and time.monotonic() < deadline:
-            time.sleep(0.05)
+        deadline = clock.monotonic() + _PATIENCE
+        while holder(lock) is not None and clock.monotonic() < deadline:
+            await clock.sleep(0.05)
     pid = holder(lock)
     return [] if pid is None else [f"process {pid}, which does not end"]
 
