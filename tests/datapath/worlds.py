@@ -90,7 +90,7 @@ class FakeWorld:
 
     def everything(self, number: int) -> object:
         node = self.node(number)
-        return dict(node.sandboxes), node.state, dict(node.doors)
+        return dict(node.attached), node.state, dict(node.doors)
 
     async def reaches(
         self,

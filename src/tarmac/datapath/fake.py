@@ -31,27 +31,27 @@ class FakeDatapath:
 
     def __init__(self, underlay: Underlay | None = None) -> None:
         self.doors: dict[tuple[str, str, int], tuple[str, int]] = {}
-        self.sandboxes: dict[str, tuple[AttachedInterface, ...]] = {}
+        self.attached: dict[str, tuple[AttachedInterface, ...]] = {}
         self.state = NodeNetworks(())
         self._underlay = underlay or Underlay()
         self._indexes: dict[tuple[str, int], str] = {}
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
         """Remember the pod's interfaces."""
-        if sandbox_id not in self.sandboxes:
+        if sandbox_id not in self.attached:
             for interface in interfaces:
                 self._indexes[interface.network, len(self._indexes) + 2] = sandbox_id
-        self.sandboxes[sandbox_id] = tuple(interfaces)
+        self.attached[sandbox_id] = tuple(interfaces)
         return Attached(tuple(interfaces))
 
     async def detach(self, sandbox_id: str) -> None:
         """Forget them."""
-        self.sandboxes.pop(sandbox_id, None)
+        self.attached.pop(sandbox_id, None)
         self._indexes = {key: of for key, of in self._indexes.items() if of != sandbox_id}
 
     async def apply(self, state: NodeNetworks) -> None:
         """Remember the networks, and those that pods still use."""
-        used = {interface.network for interfaces in self.sandboxes.values() for interface in interfaces}
+        used = {interface.network for interfaces in self.attached.values() for interface in interfaces}
         named = {network.name for network in state.networks}
         kept = tuple(each for each in self.state.networks if each.name in used - named)
         self.state = replace(state, networks=(*state.networks, *kept))
@@ -60,7 +60,7 @@ class FakeDatapath:
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
         """Forget sandboxes that are not alive."""
-        dead = sorted(self.sandboxes.keys() - live)
+        dead = sorted(self.attached.keys() - live)
         for sandbox_id in dead:
             await self.detach(sandbox_id)
         return dead
@@ -92,6 +92,10 @@ class FakeDatapath:
         self.doors[network, address, port] = made.getsockname()
         return made
 
+    def sandboxes(self) -> Set[str]:
+        """The sandboxes that have links."""
+        return set(self.attached)
+
     def sandbox_of(self, network: str, interface_index: int) -> str | None:
         """The sandbox behind a link."""
         return self._indexes.get((network, interface_index))
@@ -105,7 +109,7 @@ class FakeDatapath:
 
     async def remove_all(self) -> None:
         """Forget everything."""
-        self.sandboxes.clear()
+        self.attached.clear()
         self._indexes.clear()
         self.doors.clear()
         self.state = NodeNetworks(())
@@ -113,7 +117,7 @@ class FakeDatapath:
 
     def reaches(self, sandbox_id: str, address: str, port: int, protocol: str = "TCP") -> str | None:
         """The sandbox that a connection from this one would come to, if any."""
-        interfaces = self.sandboxes.get(sandbox_id, ())
+        interfaces = self.attached.get(sandbox_id, ())
         best = max(interfaces, key=lambda each: _nearness(each, address), default=None)
         if best is None or _nearness(best, address) < 0:
             return None
@@ -154,7 +158,7 @@ class FakeDatapath:
         return permits(network.rules.get(address, Rules()).ingress, source, protocol, port)
 
     def _holder(self, network: str, address: str) -> str | None:
-        for sandbox_id, interfaces in self.sandboxes.items():
+        for sandbox_id, interfaces in self.attached.items():
             if any(each.network == network and address in _addresses(each) for each in interfaces):
                 return sandbox_id
         return None

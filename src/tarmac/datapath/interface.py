@@ -115,6 +115,10 @@ class Datapath(Protocol):
         """A listening socket inside the network's router namespace (DNS, metadata)."""
         ...
 
+    def sandboxes(self) -> Set[str]:
+        """The sandboxes that have links, as far as is known."""
+        ...
+
     def sandbox_of(self, network: str, interface_index: int) -> str | None:
         """The sandbox behind a link of a router namespace: how the metadata service knows its caller."""
         ...

@@ -69,6 +69,10 @@ class LinuxDatapath:
         """A listening socket inside the network's router namespace (DNS, metadata)."""
         return await self._run(lambda: self._bind(network, address, port, kind))
 
+    def sandboxes(self) -> Set[str]:
+        """The sandboxes that have links, as far as is known."""
+        return {_identity(each) for router in list(self._routers.values()) for each in router.ends}
+
     def sandbox_of(self, network: str, interface_index: int) -> str | None:
         """The sandbox behind a link of a router namespace: how the metadata service knows its caller."""
         router = self._routers.get(router_name(network))
@@ -144,7 +148,11 @@ class LinuxDatapath:
         marks = {sandbox_mark(each) for each in live}
         swept: set[str] = set()
         for router in self._routers.values():
-            dead = [each for each in router.ends if not any(each.end.link.startswith(mark) for mark in marks)]
+            dead = [
+                each
+                for each in router.ends
+                if _identity(each) not in live and not any(each.end.link.startswith(mark) for mark in marks)
+            ]
             swept |= {_identity(each) for each in dead}
             router.remove_ends(dead)
         return sorted(swept)

@@ -1,0 +1,167 @@
+"""Answers the questions that the relay brings: ADD, DEL and CHECK of one pod's interfaces.
+
+Who asks is the runtime, over a socket that only root can open. Which pod it is about is told by namespace, name and
+uid, and what interfaces that pod has is what the agent itself knows of it; nothing else that is said is believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+from tarmac.agent.network.cni.files import CNI_VERSION
+from tarmac.agent.network.dialing import interfaces_of
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.api.schema import JsonObject
+from tarmac.base.log import log
+from tarmac.datapath.interface import Datapath
+
+Find = Callable[[str, str, str], JsonObject | None]
+"""The pod of this namespace, name and uid, as the agent knows it."""
+
+Covered = Callable[[Sequence[AttachedInterface]], Awaitable[None]]
+"""Waits until the rules of these interfaces are in force."""
+
+_MOST: Final = 1 << 16
+_SLOW: Final = 30.0
+_INVALID, _UNKNOWN_POD, _TRY_LATER, _FAILED = 4, 7, 11, 100
+
+_log = log("network")
+
+
+class Refusal(Exception):
+    """A question that cannot be answered as hoped, with CNI's code for why."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class CniServer:
+    """The agent's end of the relay."""
+
+    def __init__(self, path: Path, datapath: Datapath, find: Find, covered: Covered) -> None:
+        self._path = path
+        self._datapath = datapath
+        self._find = find
+        self._covered = covered
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        aside = self._path.with_name(f".{self._path.name}")
+        aside.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(self._serve, aside, limit=_MOST)
+        async with server:
+            aside.chmod(0o600)
+            os.replace(aside, self._path)  # from here on a relay finds someone who listens
+            await server.serve_forever()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_SLOW):
+                question = await reader.read(_MOST)
+                while part := await reader.read(_MOST):
+                    question += part
+            writer.write(await self.answer(_pairs(question.decode(errors="replace"), "\0")))
+            await writer.drain()
+        except (OSError, TimeoutError) as error:
+            _log.warning("a question about a pod's network was not finished", error=repr(error))
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def answer(self, question: Mapping[str, str]) -> bytes:
+        """The exit code as one byte, then what to print."""
+        command = question.get("CNI_COMMAND", "")
+        try:
+            said = await self._carry_out(command, question)
+        except Refusal as refusal:
+            return _refused(refusal.code, str(refusal))
+        except Exception as error:
+            _log.error("a pod's network failed", command=command, sandbox=_sandbox(question), error=repr(error))
+            return _refused(_FAILED, f"{type(error).__name__}: {error}")
+        return b"\0" + (json.dumps(said).encode() if said is not None else b"")
+
+    async def _carry_out(self, command: str, question: Mapping[str, str]) -> JsonObject | None:
+        sandbox_id = _sandbox(question)
+        if not sandbox_id:
+            raise Refusal(_INVALID, "CNI_CONTAINERID is missing")
+        if command == "DEL":
+            await self._datapath.detach(sandbox_id)
+            return None
+        if command == "ADD":
+            return await self._add(sandbox_id, question)
+        if command == "CHECK":
+            if sandbox_id not in self._datapath.sandboxes():
+                raise Refusal(_FAILED, f"sandbox {sandbox_id} has no interfaces")
+            return None
+        raise Refusal(_INVALID, f"there is no command {command!r}")
+
+    async def _add(self, sandbox_id: str, question: Mapping[str, str]) -> JsonObject:
+        namespace = question.get("CNI_NETNS", "")
+        if not namespace:
+            raise Refusal(_INVALID, "CNI_NETNS is missing")
+        interfaces = self._interfaces(question)
+        try:
+            await self._covered(interfaces)
+        except TimeoutError:
+            raise Refusal(_TRY_LATER, "the network's rules about the pod are not there yet") from None
+        try:
+            attached = await self._datapath.attach(sandbox_id, namespace, interfaces)
+        except Exception:
+            await self._datapath.detach(sandbox_id)
+            raise
+        return _result(attached.interfaces, namespace, question.get("CNI_IFNAME", "eth0"))
+
+    def _interfaces(self, question: Mapping[str, str]) -> Sequence[AttachedInterface]:
+        told = _pairs(question.get("CNI_ARGS", ""), ";")
+        name = f"{told.get('K8S_POD_NAMESPACE')}/{told.get('K8S_POD_NAME')}"
+        pod = self._find(told.get("K8S_POD_NAMESPACE", ""), told.get("K8S_POD_NAME", ""), told.get("K8S_POD_UID", ""))
+        if pod is None:
+            raise Refusal(_UNKNOWN_POD, f"pod {name} is not of this node")
+        try:
+            found = interfaces_of(pod)
+        except ValueError as error:
+            raise Refusal(_INVALID, f"pod {name}: {error}") from error
+        if not found:
+            raise Refusal(_TRY_LATER, f"pod {name} has been given no addresses")
+        return found
+
+
+def _result(interfaces: Sequence[AttachedInterface], namespace: str, first: str) -> JsonObject:
+    """CNI's result. Runtimes look for the pod's addresses under the name they asked for, whatever it is inside."""
+    names = [first, *(interface.name for interface in interfaces[1:])]
+    return {
+        "cniVersion": CNI_VERSION,
+        "interfaces": [
+            {"name": name, "mac": interface.mac, "sandbox": namespace}
+            for name, interface in zip(names, interfaces, strict=True)
+        ],
+        "ips": [
+            {"address": address, "interface": index} | ({"gateway": gateway} if gateway else {})
+            for index, interface in enumerate(interfaces)
+            for address, gateway in zip_longest(interface.addresses, interface.gateways, fillvalue="")
+        ],
+        "dns": {},
+    }
+
+
+def _refused(code: int, message: str) -> bytes:
+    return b"\1" + json.dumps({"cniVersion": CNI_VERSION, "code": code, "msg": message}).encode()
+
+
+def _pairs(text: str, separator: str) -> dict[str, str]:
+    parts = (part.partition("=") for part in text.split(separator))
+    return {name: value for name, _, value in parts}
+
+
+def _sandbox(question: Mapping[str, str]) -> str:
+    return question.get("CNI_CONTAINERID", "")

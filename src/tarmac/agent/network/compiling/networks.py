@@ -1,0 +1,98 @@
+"""What this node's networks should be, given what the API says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from tarmac.agent.network.compiling.facts import Member, Policy, Service, Slice
+from tarmac.agent.network.compiling.policies import PolicyBook
+from tarmac.agent.network.compiling.services import by_service, service_ports
+from tarmac.api.networking.network import Network
+from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote, Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the API says. Networks by namespace/name, labels by namespace."""
+
+    members: Sequence[Member] = ()
+    networks: Mapping[str, Network] = field(default_factory=dict[str, Network])
+    policies: Sequence[Policy] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    services: Sequence[Service] = ()
+    slices: Sequence[Slice] = ()
+
+
+def compile_networks(
+    snapshot: Snapshot, node: str, node_addresses: Sequence[str], kept: Set[str] = frozenset()
+) -> NodeNetworks:
+    """Every network with a pod on this node, and those `kept` for pods that may come."""
+    found: dict[str, list[Member]] = {}
+    for member in snapshot.members:
+        for network in {interface.network for interface in member.interfaces}:
+            found.setdefault(network, []).append(member)
+    here = {network for network, members in found.items() if any(member.node == node for member in members)}
+    slices = by_service(snapshot.slices)
+    compiler = _Compiler(snapshot, node, node_addresses, slices)
+    return NodeNetworks(
+        tuple(node_addresses),
+        tuple(compiler.network(name, found.get(name, [])) for name in sorted(here | kept)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    snapshot: Snapshot
+    node: str
+    node_addresses: Sequence[str]
+    slices: Mapping[str, Sequence[Slice]]
+
+    def network(self, name: str, members: Sequence[Member]) -> NetworkState:
+        """One network, given the pods on it anywhere."""
+        declared = self.snapshot.networks.get(name)
+        status = declared.status if declared else None
+        interfaces = [each for member in members for each in member.interfaces if each.network == name]
+        ranges = (status.ipv4_range, status.ipv6_range) if status else ()
+        return NetworkState(
+            name=name,
+            vni=(status.vni if status else 0) or next((each.vni for each in interfaces), 0),
+            mtu=self._mtu(name, members) or (declared.spec.mtu if declared else 0),
+            ranges=tuple(each for each in ranges if each),
+            remotes=self._remotes(name, members),
+            rules=self._rules(name, members),
+            services=service_ports(name, self.node, self.snapshot.services, self.slices),
+        )
+
+    def _mtu(self, name: str, members: Sequence[Member]) -> int:
+        """What the pods here were told; the largest, since each has its own limit."""
+        here = [member for member in members if member.node == self.node]
+        return max((each.mtu for member in here for each in member.interfaces if each.network == name), default=0)
+
+    def _remotes(self, name: str, members: Sequence[Member]) -> tuple[Remote, ...]:
+        found: dict[str, list[str]] = {}
+        for member in members:
+            host = self._host(member)
+            if member.node != self.node and host:
+                found.setdefault(host, []).extend(
+                    f"{each}/{128 if ':' in each else 32}" for each in member.addresses(name)
+                )
+        return tuple(Remote(host, tuple(sorted(prefixes))) for host, prefixes in sorted(found.items()))
+
+    def _host(self, member: Member) -> str:
+        """The address of a pod's node of the family that this node's tunnels use."""
+        six = ":" in self.node_addresses[0] if self.node_addresses else False
+        return next((each for each in member.hosts if (":" in each) == six), "")
+
+    def _rules(self, name: str, members: Sequence[Member]) -> dict[str, Rules]:
+        """Rules of every local address; those without any are listed too, which says that they are known."""
+        book = PolicyBook(name, self.snapshot.policies, members, self.snapshot.namespaces)
+        return {
+            address.partition("/")[0]: rules
+            for member in members
+            if member.node == self.node
+            for interface in member.interfaces
+            if interface.network == name
+            for rules in (book.rules(member, interface),)
+            for address in interface.addresses
+        }

@@ -1,0 +1,48 @@
+"""Dialling pods from inside their network; those with the node's own interfaces, from the node."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import msgspec
+
+from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.schema import JsonObject
+from tarmac.datapath.interface import Datapath
+
+
+def interfaces_of(pod: JsonObject) -> list[AttachedInterface]:
+    """The interfaces that the control plane gave a pod. Raises ValueError when they cannot be read."""
+    text = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_INTERFACES, "")
+    try:
+        return decode_interfaces(text) if text else []
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"the annotation {ANNOTATION_INTERFACES} cannot be read: {error}") from error
+
+
+class PodDialer:
+    """Connects to pods for probes and forwarded ports."""
+
+    def __init__(self, datapath: Datapath) -> None:
+        self._datapath = datapath
+
+    async def __call__(self, pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
+        """A connected, non-blocking TCP socket. Raises OSError, TimeoutError included."""
+        for interface in interfaces_of(pod):
+            if address in (own.partition("/")[0] for own in interface.addresses):
+                return await self._datapath.connect(interface.network, address, port, timeout)
+        return await _from_the_node(address, port, timeout)
+
+
+async def _from_the_node(address: str, port: int, timeout: float) -> socket.socket:
+    made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    made.setblocking(False)
+    try:
+        async with asyncio.timeout(timeout):
+            await asyncio.get_running_loop().sock_connect(made, (address, port))
+    except BaseException:
+        made.close()
+        raise
+    return made

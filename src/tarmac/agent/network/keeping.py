@@ -1,0 +1,133 @@
+"""Keeps the datapath as the API says, and pods from starting before the rules about them are there.
+
+Changes are gathered for a moment, compiled together and applied; what the kernel has is compared with it every minute
+even when nothing changes. A network stays for a while after its last pod: the next one often comes soon.
+
+A pod is *covered* once a state that knows its addresses has been applied. While the server has never been heard, pods
+are let through: what they may is in the kernel from before, and unknown ones cannot come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence, Set
+
+from tarmac.agent.network.compiling import compile_networks
+from tarmac.agent.network.watching import Watching
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.base.log import log
+from tarmac.client.backoff import Backoff
+from tarmac.client.client import Client
+from tarmac.datapath.interface import Datapath, NodeNetworks
+
+GATHER = 0.02
+CHECK_EVERY = 60.0
+LINGER = 120.0
+PATIENCE = 10.0
+
+_log = log("network")
+
+
+class NetworkKeeper:
+    """The networks of one node."""
+
+    def __init__(
+        self, client: Client, datapath: Datapath, node: str, node_addresses: Callable[[], Sequence[str]]
+    ) -> None:
+        self._datapath = datapath
+        self._clock = client.clock
+        self._node = node
+        self._node_addresses = node_addresses
+        self._wake = asyncio.Event()
+        self._applied = NodeNetworks(())
+        self._news = asyncio.Condition()
+        self._last_used: dict[str, float] = {}
+        self._observers: list[Callable[[Set[str]], Awaitable[None]]] = []
+        self._watching = Watching(client, self._wake.set)
+        self._backoff = Backoff(client.randomness, 0.2, 30.0)
+
+    @property
+    def networks(self) -> Set[str]:
+        """The networks that are there now."""
+        return {network.name for network in self._applied.networks}
+
+    def on_networks(self, observer: Callable[[Set[str]], Awaitable[None]]) -> None:
+        """Call with the networks of this node whenever they have changed, after they have been made."""
+        self._observers.append(observer)
+
+    async def covered(self, interfaces: Sequence[AttachedInterface]) -> None:
+        """Wait until the rules of a pod with these interfaces are in force. Raises TimeoutError."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._watching.synced()
+        except TimeoutError:
+            return
+        if self._covers(interfaces):
+            return
+        self._wake.set()
+        async with asyncio.timeout(PATIENCE), self._news:
+            await self._news.wait_for(lambda: self._covers(interfaces))
+
+    async def run(self) -> None:
+        """Keep the networks right until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watching.run())
+            await self._watching.synced()
+            while True:
+                delay = await self._turn()
+                await self._pause(delay)
+
+    async def _turn(self) -> float:
+        """Compile and apply once; how long it is good for if nothing changes."""
+        self._wake.clear()
+        wanted = self._compile()
+        try:
+            if wanted.node_addresses:
+                await self._datapath.apply(wanted)
+        except Exception as error:
+            _log.error("networks could not be applied", error=repr(error), why=_details(error))
+            return self._backoff.next()
+        self._backoff.reset()
+        before, self._applied = self.networks, wanted
+        async with self._news:
+            self._news.notify_all()
+        if self.networks != before:
+            for observer in self._observers:
+                await observer(self.networks)
+        return CHECK_EVERY
+
+    def _compile(self) -> NodeNetworks:
+        now = self._clock.monotonic()
+        snapshot = self._watching.snapshot()
+        used = {
+            interface.network
+            for member in snapshot.members
+            if member.node == self._node
+            for interface in member.interfaces
+        }
+        self._last_used |= dict.fromkeys(used, now)
+        self._last_used = {name: at for name, at in self._last_used.items() if now - at < LINGER}
+        kept = {name for name in self._last_used if name in snapshot.networks}
+        return compile_networks(snapshot, self._node, self._node_addresses(), kept)
+
+    async def _pause(self, seconds: float) -> None:
+        """Until something changes, and a moment more for what changes with it."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        await self._clock.sleep(GATHER)
+
+    def _covers(self, interfaces: Sequence[AttachedInterface]) -> bool:
+        rules = {network.name: network.rules for network in self._applied.networks}
+        return all(
+            address.partition("/")[0] in rules.get(interface.network, {})
+            for interface in interfaces
+            for address in interface.addresses
+        )
+
+
+def _details(error: Exception) -> list[str]:
+    inner = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+    return [f"{each} ({', '.join(getattr(each, '__notes__', ()))})" for each in inner]
