@@ -153,7 +153,7 @@ async def test_approval_changes_conditions_and_nothing_else(api: Client) -> None
     assert "certificate" not in approved.json["status"]
 
 
-@pytest.mark.parametrize("subresource", ["log", "exec", "attach", "portforward", "proxy"])
+@pytest.mark.parametrize("subresource", ["log", "exec", "attach", "portforward"])
 async def test_without_a_connection_to_the_node_the_answer_says_so(api: Client, subresource: str) -> None:
     unbound = await api.get(f"{PODS}/p/{subresource}")
     if subresource == "log":  # nothing has run, so nothing was said
@@ -164,6 +164,12 @@ async def test_without_a_connection_to_the_node_the_answer_says_so(api: Client, 
     refused = await api.get(f"{PODS}/p/{subresource}")
     assert (refused.status, refused.json["reason"]) == (503, "ServiceUnavailable")
     assert refused.message == "no connection to node n1: no agent serves it"
+
+
+async def test_a_pod_without_an_address_is_not_proxied(api: Client) -> None:
+    await bind(api, name="n1")
+    refused = await api.get(f"{PODS}/p/proxy/")
+    assert (refused.status, refused.message) == (400, "address not allowed")
 
 
 async def test_scale_shows_and_sets_replicas(api: Client) -> None:

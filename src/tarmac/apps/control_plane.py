@@ -31,6 +31,11 @@ from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import Parts, assemble
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.metrics import Metrics
+from tarmac.server.nodes.connections import NodeWays
+from tarmac.server.nodes.scraping import Scraper
+from tarmac.server.nodes.tunnels import PREFIX as TUNNELS_PATH
+from tarmac.server.nodes.tunnels import Tunnels
+from tarmac.server.nodes.ways import NodeTls, Ways
 from tarmac.server.reader import Reader
 from tarmac.server.security.audit import AuditLog
 from tarmac.server.security.authenticate import Authenticator
@@ -40,6 +45,7 @@ from tarmac.server.security.encryption import SecretSealer
 from tarmac.server.security.fairness import Fairness
 from tarmac.server.security.jwt import SigningKey
 from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.policy import SERVER_TO_NODES
 from tarmac.server.security.renewal import keep_renewed
 from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens
@@ -145,9 +151,22 @@ def _server(
     issuer = TokenIssuer(store, tokens, clock, randomness)
     parts = Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
     parts.usage = metering
+    _join_nodes(parts, reader, pki, metering, stack)
     parts.documents.update(tokens.documents())
     parts.ready["store"] = lambda: store.trouble
     return assemble(parts)
+
+
+def _join_nodes(parts: Parts, reader: Reader, pki: Pki, metering: Metering, stack: AsyncExitStack) -> None:
+    """Ways to nodes, and what they are asked of the server's own accord."""
+    clock, tunnels = parts.clock, Tunnels(parts.randomness)
+    tls = NodeTls(pki.ca_file.read_text(), lambda: pki.client(SERVER_TO_NODES), clock)
+    ways = Ways(reader, tunnels, tls)
+    parts.connections = NodeWays(ways)
+    parts.documents[TUNNELS_PATH] = tunnels.answer
+    metering.source = scraper = Scraper(reader, ways, clock)
+    scraping = asyncio.create_task(supervise("metering", scraper.run, clock))
+    stack.callback(scraping.cancel)
 
 
 @asynccontextmanager

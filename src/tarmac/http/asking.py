@@ -181,6 +181,15 @@ def tcp(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | Non
     return dial
 
 
+def hand_over(transport: asyncio.Transport, rest: bytes, factory: Callable[[], asyncio.Protocol]) -> None:
+    """Let a new protocol have a connection that exists, with what came on it already; for a `Dial`."""
+    protocol = factory()
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    if rest:
+        protocol.data_received(rest)
+
+
 def request_head(method: str, target: str, host: str, headers: Sequence[tuple[str, str]] = ()) -> bytes:
     """A request without a body, or what goes before one."""
     return f"{method} {target} HTTP/1.1\r\n".encode() + encode_headers([("Host", host), *headers]) + b"\r\n"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.status import MethodNotAllowed, NotFound, not_found
-from tarmac.http.messages import Request, Response
+from tarmac.http.messages import Answer, Request, Response
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.health import Health
 from tarmac.server.endpoints.openapi import OpenApiEndpoint
@@ -19,7 +19,7 @@ from tarmac.server.routes import NO_METHOD, NO_RESOURCE
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _HEALTH = ("livez", "readyz", "healthz")
 
-Endpoint = Callable[[Request], Response]
+Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
 
 
 class Documents:
@@ -34,6 +34,7 @@ class Documents:
         metrics: Metrics,
         more: Mapping[str, Endpoint],
     ) -> None:
+        """`more` by path; one that ends with a slash is for everything below it, whatever the method."""
         self._catalog = catalog
         self._native = {resource.group for resource in catalog if resource.native}
         self._discovery = discovery
@@ -44,11 +45,15 @@ class Documents:
             "/version": lambda request: document(request, version()),
             "/metrics": lambda _: Response(200, metrics.text(), _EXPOSITION),
             "/openapi/v2": openapi.v2,
-            **more,
+            **{path: endpoint for path, endpoint in more.items() if not path.endswith("/")},
         }
+        self._below = {path: endpoint for path, endpoint in more.items() if path.endswith("/")}
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: Request) -> Answer | Awaitable[Answer]:
         """GET of a path that is no resource."""
+        for prefix, endpoint in self._below.items():
+            if request.path.startswith(prefix):
+                return endpoint(request)
         path = request.path.rstrip("/") or "/"
         endpoint = self._exact.get(path) or self._family(path)
         response = None if endpoint is None else endpoint(request)
@@ -71,7 +76,7 @@ class Documents:
             raise NotFound(NO_RESOURCE, details={})
         return page_not_found()
 
-    def _family(self, path: str) -> Callable[[Request], Response | None] | None:
+    def _family(self, path: str) -> Callable[[Request], Answer | Awaitable[Answer] | None] | None:
         first, _, rest = path[1:].partition("/")
         if first in ("api", "apis"):
             return lambda request: self._discovery.answer(request, first, rest)

@@ -17,6 +17,7 @@ _RBAC = "rbac.authorization.k8s.io"
 _COMPUTE = "compute.datumapis.com"
 _NETWORKING = "networking.datumapis.com"
 _SUBMARINER = "submariner.io"
+SERVER_TO_NODES = "kube-apiserver-kubelet-client"  # as whom the server calls the nodes' own APIs
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
@@ -200,6 +201,8 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule(_READ, _SUBMARINER, "externalservices forwarders gateways sourceips"),
         rule("patch update", _SUBMARINER, "forwarders/status gateways/status"),
     ],
+    # That each opens only its own tunnel is checked where it arrives.
+    "tarmac:node-tunnel": [urls("get", "/tarmac/v1/nodes/*")],
 }
 
 _SIGNERS = (
@@ -258,6 +261,8 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
         ["Group system:serviceaccounts"],
     ),
     "tarmac:node-network": ("tarmac:node-network", ["Group system:nodes"]),
+    "tarmac:node-tunnel": ("tarmac:node-tunnel", ["Group system:nodes"]),
+    "tarmac:server-to-nodes": ("system:kubelet-api-admin", [f"User {SERVER_TO_NODES}"]),
     "tarmac:node-bootstrapper": ("system:node-bootstrapper", ["Group system:bootstrappers"]),
     "tarmac:node-autoapprove-bootstrap": (
         "system:certificates.k8s.io:certificatesigningrequests:nodeclient",

@@ -1,67 +1,162 @@
 """Subresources that lead to a node: logs, exec, attach, port-forward, and the proxies.
 
-The server knows who may use them and which node is meant; the way there is a `NodeConnections`, which a server without
-nodes does not have.
+The server knows who may use them, which node is meant and what the node calls it; the way there is a `NodeConnections`,
+which a server without nodes does not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, ServiceUnavailable
 from tarmac.http.messages import Answer, Request, Response
-from tarmac.server.routes import Route
+from tarmac.server.routes import Route, Routes
 from tarmac.server.storage.served import Served
+from tarmac.server.subresources import podstreams, proxies
 
 _ANY_METHOD = ("get", "create", "update", "patch", "delete")
 
+Answering = Callable[[Request], Answer | Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class PodPort:
+    """A port of a pod, and what it is called in a request to it."""
+
+    namespace: str
+    name: str
+    uid: str
+    port: int
+    host: str
+
 
 class NodeConnections(Protocol):
-    """Ways to nodes."""
+    """Ways to nodes. Each method is None when there is no way to this one."""
 
-    def forward(self, node: str, request: Request, obj: JsonObject) -> Answer | Awaitable[Answer] | None:
-        """Let the node answer; None when there is no connection to it. `obj` is the pod, node or service of the URL."""
+    def forward(self, node: str, request: Request, target: str) -> Awaitable[Answer] | None:
+        """Let the node's own API answer at `target`, a path with its query."""
+        ...
+
+    def log(self, node: str, target: str) -> Awaitable[Answer] | None:
+        """As `forward`, with the node's errors told as the API server's own."""
+        ...
+
+    def to_pod(self, node: str, place: PodPort, request: Request, target: str) -> Awaitable[Answer] | None:
+        """Let what listens in a pod answer."""
         ...
 
 
 class NoConnections:
     """No node is within reach."""
 
-    def forward(self, node: str, request: Request, obj: JsonObject) -> Answer | Awaitable[Answer] | None:
+    def forward(self, node: str, request: Request, target: str) -> Awaitable[Answer] | None:
+        """There is no way."""
+        return None
+
+    def log(self, node: str, target: str) -> Awaitable[Answer] | None:
+        """There is no way."""
+        return None
+
+    def to_pod(self, node: str, place: PodPort, request: Request, target: str) -> Awaitable[Answer] | None:
         """There is no way."""
         return None
 
 
-def connection_route(served: Served, connections: NodeConnections) -> Route:
-    """Whatever the method, the answer is the node's."""
-    return dict.fromkeys(_ANY_METHOD, partial(_connect, served, connections))
+def log_route(served: Served, connections: NodeConnections) -> Route:
+    """GET of `pods/NAME/log`."""
+
+    def answer(request: Request) -> Answer | Awaitable[Answer]:
+        query = podstreams.log_query(request)
+        pod = _object(served, request.info.namespace, request.info.name)
+        container = podstreams.container_of(pod, request.param("container"))
+        node = pod["spec"].get("nodeName", "")
+        if not node:
+            return Response(204, b"", "")  # nothing has run, so nothing was said
+        place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}/{container}"
+        return _reached(node, connections.log(node, f"/containerLogs/{place}?{query}"))
+
+    return {"get": answer}
 
 
-def _connect(served: Served, connections: NodeConnections, request: Request) -> Answer | Awaitable[Answer]:
-    info = request.info
-    entry = served.store.get(served.bucket, served.key(info.namespace, info.name))
+def stream_route(served: Served, connections: NodeConnections, kind: str) -> Route:
+    """exec, attach and portforward of a pod; opening one is a create whatever the method."""
+
+    def answer(request: Request) -> Awaitable[Answer]:
+        pod = _object(served, request.info.namespace, request.info.name)
+        target = podstreams.TARGETS[kind](request, pod)
+        node = _node_of(pod)
+        return _reached(node, connections.forward(node, request, target))
+
+    return {"create": answer}
+
+
+def node_proxy_route(served: Served, connections: NodeConnections) -> Route:
+    """`nodes/NAME/proxy/…`: the node's own API."""
+
+    def answer(request: Request) -> Awaitable[Answer]:
+        _, name, port = proxies.scheme_name_port(request.info.name, "node")
+        node = _object(served, "", name)
+        proxies.check_node_port(node, port)
+        return _reached(name, connections.forward(name, request, proxies.behind(request)))
+
+    return dict.fromkeys(_ANY_METHOD, answer)
+
+
+def pod_proxy_route(served: Served, connections: NodeConnections) -> Route:
+    """`pods/[SCHEME:]NAME[:PORT]/proxy/…`: what listens in a pod."""
+
+    def answer(request: Request) -> Awaitable[Answer]:
+        scheme, name, port = proxies.scheme_name_port(request.info.name, "pod")
+        pod = _object(served, request.info.namespace, name)
+        number = proxies.port_of_pod(pod, port, scheme)
+        return _to_pod(connections, request, pod, number)
+
+    return dict.fromkeys(_ANY_METHOD, answer)
+
+
+def service_proxy_route(routes: Routes, served: Served, connections: NodeConnections) -> Route:
+    """`services/[SCHEME:]NAME[:PORT]/proxy/…`: what listens in one of the pods behind a Service."""
+
+    def answer(request: Request) -> Awaitable[Answer]:
+        _, name, port = proxies.scheme_name_port(request.info.name, "service")
+        service = _object(served, request.info.namespace, name)
+        pods = partial(_object, routes.sibling("", "v1", "pods"))
+        reader = served.services.reader
+        pod, number = proxies.endpoint_of(service, port, reader, served.services.randomness, pods)
+        return _to_pod(connections, request, pod, number)
+
+    return dict.fromkeys(_ANY_METHOD, answer)
+
+
+def _to_pod(connections: NodeConnections, request: Request, pod: JsonObject, port: int) -> Awaitable[Answer]:
+    metadata, node = pod["metadata"], _node_of(pod)
+    address = pod.get("status", {}).get("podIP", "")
+    if not address:
+        raise BadRequest("address not allowed")
+    host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    place = PodPort(metadata["namespace"], metadata["name"], metadata["uid"], port, host)
+    return _reached(node, connections.to_pod(node, place, request, proxies.behind(request)))
+
+
+def _object(served: Served, namespace: str, name: str) -> JsonObject:
+    entry = served.store.get(served.bucket, served.key(namespace, name))
     if entry is None:
-        raise served.not_found(info.name)
-    obj = served.load(entry)
-    if info.subresource == "log" and not obj["spec"].get("nodeName"):
-        return Response(204, b"", "")  # nothing has run, so nothing was said
-    node = _node_of(served.resource.kind, obj)
-    answer = connections.forward(node, request, obj)
-    if answer is None:
-        where = f"node {node}" if node else f"{served.resource.singular} {info.name}"
-        raise ServiceUnavailable(f"no connection to {where}: no agent serves it")
-    return answer
+        raise served.not_found(name)
+    return served.load(entry)
 
 
-def _node_of(kind: str, obj: JsonObject) -> str:
-    if kind == "Node":
-        return obj["metadata"]["name"]
-    if kind != "Pod":
-        return ""
-    node = obj["spec"].get("nodeName", "")
+def _node_of(pod: JsonObject) -> str:
+    node = pod["spec"].get("nodeName", "")
     if not node:
-        raise BadRequest(f"pod {obj['metadata']['name']} does not have a host assigned")
+        raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
     return node
+
+
+def _reached(node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
+    if answer is None:
+        raise ServiceUnavailable(f"no connection to node {node}: no agent serves it")
+    return answer

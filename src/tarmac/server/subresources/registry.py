@@ -8,7 +8,14 @@ from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
 from tarmac.server.storage.served import Served
 from tarmac.server.subresources.binding import binding_route, bindings_route
-from tarmac.server.subresources.connections import NodeConnections, connection_route
+from tarmac.server.subresources.connections import (
+    NodeConnections,
+    log_route,
+    node_proxy_route,
+    pod_proxy_route,
+    service_proxy_route,
+    stream_route,
+)
 from tarmac.server.subresources.doors import (
     approval_route,
     ephemeral_containers_route,
@@ -32,9 +39,6 @@ def special_routes(
 ) -> Mapping[Key, Answering]:
     """By (group, plural, subresource)."""
 
-    def connection(_: Routes, served: Served) -> Route:
-        return connection_route(served, connections)
-
     def measured(_: Routes, served: Served) -> Route:
         return usage_route(served, usage)
 
@@ -56,11 +60,21 @@ def special_routes(
     for group, plural in REVIEWS:
         routes[group, plural, ""] = lambda _, served: review_route(served, reviews)
     routes["", "serviceaccounts", "token"] = lambda _, served: token_route(served, issuer)
-    for subresource in ("log", "exec", "attach", "portforward", "proxy"):
-        routes["", "pods", subresource] = connection
-    for plural in ("nodes", "services"):
-        routes["", plural, "proxy"] = connection
+    routes |= _to_nodes(connections)
     return routes
+
+
+def _to_nodes(connections: NodeConnections) -> dict[Key, Answering]:
+    def stream(kind: str) -> Answering:
+        return lambda _, served: stream_route(served, connections, kind)
+
+    return {
+        ("", "pods", "log"): lambda _, served: log_route(served, connections),
+        **{("", "pods", kind): stream(kind) for kind in ("exec", "attach", "portforward")},
+        ("", "pods", "proxy"): lambda _, served: pod_proxy_route(served, connections),
+        ("", "nodes", "proxy"): lambda _, served: node_proxy_route(served, connections),
+        ("", "services", "proxy"): lambda routes, served: service_proxy_route(routes, served, connections),
+    }
 
 
 def _eviction(routes: Routes, served: Served) -> Route:

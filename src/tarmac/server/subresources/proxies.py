@@ -1,0 +1,89 @@
+"""Which port of which pod a proxied path means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest, NotFound, ServiceUnavailable
+from tarmac.base.randomness import Randomness
+from tarmac.http.messages import Request
+from tarmac.server.reader import Reader
+
+_SERVICE_NAME = "kubernetes.io/service-name"
+_SCHEMES = ("", "http", "https")
+_SAFE = "/:@!$&'()*+,;=~-._"
+
+
+def scheme_name_port(text: str, what: str) -> tuple[str, str, str]:
+    """The parts of NAME, NAME:PORT or SCHEME:NAME:PORT. Raises BadRequest."""
+    parts = text.split(":")
+    if len(parts) <= 2:
+        parts = ["", *parts, ""][:3]
+    if len(parts) != 3 or parts[0] not in _SCHEMES or not parts[1]:
+        raise BadRequest(f'invalid {what} request "{text}"')
+    return parts[0], parts[1], parts[2]
+
+
+def behind(request: Request) -> str:
+    """The path and query behind `…/proxy`."""
+    info = request.info
+    _, _, rest = request.path.partition(f"/{info.name}/proxy")
+    path = quote(rest, safe=_SAFE) or "/"  # it came in decoded
+    return f"{path}?{request.query}" if request.query else path
+
+
+def check_node_port(node: JsonObject, port: str) -> None:
+    """Only the node's own API is proxied. Raises BadRequest."""
+    own = node.get("status", {}).get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
+    if port and port != str(own):
+        raise BadRequest(f"port {port} is not the node's own API, the only one that is proxied")
+
+
+def port_of_pod(pod: JsonObject, port: str, scheme: str) -> int:
+    """The port that was named, or the first that the pod declares, or 80. Raises BadRequest."""
+    if scheme == "https":
+        raise BadRequest("pods are proxied over http only")
+    declared = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
+    if not port:
+        return declared[0]["containerPort"] if declared else 80
+    named = [each["containerPort"] for each in declared if each.get("name") == port]
+    if named:
+        return named[0]
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise BadRequest(f'invalid port "{port}"')
+    return int(port)
+
+
+def endpoint_of(
+    service: JsonObject, port: str, reader: Reader, randomness: Randomness, pod: Callable[[str, str], JsonObject]
+) -> tuple[JsonObject, int]:
+    """A pod behind a service port, and its port there. Raises ServiceUnavailable."""
+    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+    if port.isdecimal():
+        ports = [each for each in service["spec"].get("ports") or () if each["port"] == int(port)]
+        if not ports:
+            raise ServiceUnavailable(f'no service port {port} found for service "{name}"')
+        port = ports[0].get("name", "")
+    found = list(_endpoints(reader, namespace, name, port))
+    while found:
+        target, number = chosen = randomness.choice(found)
+        try:
+            return pod(namespace, target), number
+        except NotFound:  # it has just gone
+            found.remove(chosen)
+    raise ServiceUnavailable(f'no endpoints available for service "{name}"')
+
+
+def _endpoints(reader: Reader, namespace: str, service: str, port: str) -> Iterator[tuple[str, int]]:
+    """Names of pods that answer, with their ports."""
+    for part in reader.list("discovery.k8s.io/endpointslices", f"{namespace}/"):
+        if (part["metadata"].get("labels") or {}).get(_SERVICE_NAME) != service:
+            continue
+        numbers = [each.get("port") for each in part.get("ports") or () if (each.get("name") or "") == port]
+        for endpoint in part.get("endpoints") or ():
+            target = endpoint.get("targetRef") or {}
+            ready = (endpoint.get("conditions") or {}).get("ready", True)
+            if numbers and numbers[0] and ready and target.get("kind") == "Pod":
+                yield target["name"], numbers[0]
