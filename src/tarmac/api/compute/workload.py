@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
+
 from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.scaling import ScaleSettings
 from tarmac.api.declare import Field, IntOrString, Struct, Time
@@ -79,14 +81,21 @@ class WorkloadSpec(Struct):
     paused: Annotated[bool, Field("No rollout and no scaling while true.")] = False
 
 
-class Counters(Struct):
-    """Instances counted."""
+def _counted() -> int:
+    """Zero, but said: a default that has to be made is written even when nothing was counted, and can be waited for."""
+    return msgspec.field(default_factory=int)
 
-    replicas: Annotated[int, Field("Instances that exist.", minimum=0)] = 0
-    current_replicas: Annotated[int, Field("Instances of the newest template that are programmed.", minimum=0)] = 0
-    desired_replicas: Annotated[int, Field("Instances wanted now.", minimum=0)] = 0
-    ready_replicas: Annotated[int, Field("Instances that are ready, whatever their template.", minimum=0)] = 0
-    updated_replicas: Annotated[int, Field("Instances of the newest template.", minimum=0)] = 0
+
+class Counters(Struct):
+    """Instances counted. All of them are always there."""
+
+    replicas: Annotated[int, Field("Instances that exist.", minimum=0)] = _counted()
+    current_replicas: Annotated[int, Field("Instances of the newest template that are programmed.", minimum=0)] = (
+        _counted()
+    )
+    desired_replicas: Annotated[int, Field("Instances wanted now.", minimum=0)] = _counted()
+    ready_replicas: Annotated[int, Field("Instances that are ready, whatever their template.", minimum=0)] = _counted()
+    updated_replicas: Annotated[int, Field("Instances of the newest template.", minimum=0)] = _counted()
 
 
 class PlacementStatus(Counters, kw_only=True):
