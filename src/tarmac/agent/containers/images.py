@@ -18,11 +18,14 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration
 from tarmac.client.events import Recorder
-from tarmac.runtimes.interface import Image, ImageRefused, Runtime, RuntimeFault
+from tarmac.runtimes.interface import Image, ImageRefused, Progress, Runtime, RuntimeFault
 from tarmac.volumes.interface import Sources, SourceUnavailable
 
 ERROR_SHOWN = 5.0
 """How long a failed pull is told as what it is, before it is told as a back-off."""
+
+PROGRESS_TOLD = 30.0
+"""How often a pull under way is told about."""
 
 
 class Pulling:
@@ -125,7 +128,7 @@ class Images:
         try:
             async with self._slots:
                 began = self._clock.monotonic()
-                image = await self._fetch(pod, with_tag(name))
+                image = await self._fetch(pod, with_tag(name), self._progress(pod, container))
         except (RuntimeFault, SourceUnavailable, TimeoutError) as error:
             self._failed(pod, container, key, str(error))
             return
@@ -142,12 +145,25 @@ class Images:
         self._back_offs.forget(key)
         self._results[key] = image
 
-    async def _fetch(self, pod: Pod, name: str) -> Image:
+    def _progress(self, pod: Pod, container: JsonObject) -> Progress:
+        """Tells of a pull that takes its time, now and then."""
+        told = self._clock.monotonic()
+
+        def progress(here: int, needed: int) -> None:
+            nonlocal told
+            if self._clock.monotonic() - told >= PROGRESS_TOLD:
+                told = self._clock.monotonic()
+                amount = f"{here >> 20} of {needed >> 20} MiB are here"
+                self._tell(pod, container, "Pulling", f'Pulling image "{container["image"]}": {amount}')
+
+        return progress
+
+    async def _fetch(self, pod: Pod, name: str, progress: Progress) -> Image:
         """Each credential in turn, and none if there are none."""
         refused: ImageRefused | None = None
         for credentials in await credentials_for(name, pod, self._sources) or [None]:
             try:
-                pulled = await self._runtime.pull(name, credentials)
+                pulled = await self._runtime.pull(name, credentials, progress=progress)
             except ImageRefused as error:
                 refused = error
                 continue

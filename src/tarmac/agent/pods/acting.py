@@ -52,6 +52,22 @@ class Hands:
         self._cgroup: str | None = None
         self._quota_set = False
         self._not_before: dict[str, float] = {}
+        self._stale = False
+
+    def out_of_date(self) -> None:
+        """What containers wait for may be there, and what volumes show may have changed."""
+        self._not_before.clear()
+        self._stale = True
+
+    async def refresh(self, pod: Pod) -> None:
+        """Bring files projected from objects up to date, if they are not."""
+        if not self._stale:
+            return
+        self._stale = False
+        try:
+            await self._tools.volumes.refresh(pod.raw)
+        except VolumeError as error:
+            self._tell_volume(pod, error)
 
     def adopt(self, seen: Seen, promised: Mapping[str, JsonObject]) -> None:
         """Containers that ran before the agent did have what they were promised then."""
@@ -97,10 +113,13 @@ class Hands:
             try:
                 self._volumes = await self._tools.volumes.mount(pod.raw)
             except VolumeError as error:
-                message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
-                self._tools.recorder.event(pod.reference, "Warning", error.reason, message)
+                self._tell_volume(pod, error)
                 raise StepFailed from error
         return self._volumes
+
+    def _tell_volume(self, pod: Pod, error: VolumeError) -> None:
+        message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
+        self._tools.recorder.event(pod.reference, "Warning", error.reason, message)
 
     async def _sandbox_config(self, pod: Pod, attempt: int) -> SandboxConfig:
         settings = self._tools.settings

@@ -179,12 +179,9 @@ class PodManager:
         await self.writer.settled()
 
     def wake(self, uid: str | None = None) -> None:
-        """Look at a pod again soon, or at all of them."""
-        if uid is None:
-            for worker in self._workers.values():
-                worker.wake()
-        elif uid in self._workers:
-            self._workers[uid].wake()
+        """Something a pod refers to has changed, or may have for all of them: look again, and try again at once."""
+        for worker in self._workers.values() if uid is None else filter(None, (self._workers.get(uid),)):
+            worker.try_again()
 
     # --- running ----------------------------------------------------------------------------------------------------
 
@@ -226,10 +223,12 @@ class PodManager:
 
     async def _listen(self) -> None:
         async for event in self._tools.runtime.events():
-            if event is None:
-                self.wake()
-            else:
-                self.wake(event.pod_uid)
+            for uid in self._workers if event is None else (event.pod_uid,):
+                self._look_at(uid)
+
+    def _look_at(self, uid: str) -> None:
+        if uid in self._workers:
+            self._workers[uid].wake()
 
     async def _sweep_often(self) -> None:
         """Once the API has been heard, what nobody asked for goes; and again now and then, to be sure."""
@@ -241,7 +240,8 @@ class PodManager:
             except (RuntimeFault, VolumeError, OSError) as error:
                 _log.info("orphans not looked for", error=str(error))
             await self._clock.sleep(self._settings.relist)
-            self.wake()
+            for uid in self._workers:
+                self._look_at(uid)
 
     async def _sweep(self) -> None:
         for uid, worker in list(self._workers.items()):
@@ -255,16 +255,12 @@ class PodManager:
         await self._tools.volumes.sweep(self._workers.keys() | self._undertaker.busy)
 
     async def _refresh_often(self) -> None:
-        """Files projected from objects follow them."""
+        """Files projected from objects follow them; tokens are renewed in time."""
         while True:
             await self._clock.sleep(self._settings.volume_refresh)
-            for worker in list(self._workers.values()):
-                if not worker.ending and worker.seen.running:
-                    try:
-                        await self._tools.volumes.refresh(worker.pod.raw)
-                    except VolumeError as error:
-                        message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
-                        self._recorder.event(worker.pod.reference, "Warning", error.reason, message)
+            for worker in self._workers.values():
+                if worker.seen.running and worker.pod.spec.get("volumes"):
+                    worker.try_again()
 
     async def _read_manifests(self) -> None:
         """Static pods come and go with their files; their mirrors follow."""
@@ -290,7 +286,7 @@ class PodManager:
         pod = Pod(new.object)
         self.writer.heard(pod)
         if CONFIG_MIRROR in pod.annotations:
-            self.wake(self._mirrors.heard(pod))
+            self._look_at(self._mirrors.heard(pod))
             return
         worker = self._workers.get(pod.uid)
         if worker is not None:

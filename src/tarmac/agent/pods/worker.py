@@ -95,6 +95,11 @@ class PodWorker:
         """Look again soon."""
         self._woken.set()
 
+    def try_again(self) -> None:
+        """Something it refers to has changed: what failed may work now, and files may be out of date."""
+        self._hands.out_of_date()
+        self.wake()
+
     def update(self, pod: Pod) -> None:
         """The definition changed."""
         before, self.pod = self.pod, pod
@@ -169,6 +174,7 @@ class PodWorker:
                 self._tell()
             if not await self._act(plan):
                 break
+        await self._hands.refresh(self.pod)
         self._tell()
         wakes = [each for each in (plan.wake_at, self._hands.ask_again, self._deadline()) if each is not None]
         if wakes:
