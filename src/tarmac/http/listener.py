@@ -54,7 +54,7 @@ class Listener:
     async def start(
         self, hosts: Sequence[str], port: int, context: ssl.SSLContext | None, accelerate: Accelerate = "auto"
     ) -> None:
-        """Bind and accept. Port 0 picks a free one, the same for all hosts."""
+        """Bind and accept. Port 0 picks a free one for all hosts; without hosts only `adopt` brings clients."""
         create = _server_factory(self.loop, context is not None and accelerate != "off", accelerate == "on")
         tls_options: dict[str, Any] = {}
         if context is not None:
@@ -66,6 +66,14 @@ class Listener:
                 server = await create(lambda: Connection(self), sock=bound, ssl=context, backlog=1024, **tls_options)
                 self._servers.append(server)
         self._sweep()
+
+    def adopt(self, transport: asyncio.Transport, rest: bytes) -> None:
+        """Serve on a connection that was made elsewhere, with what came on it already."""
+        connection = Connection(self)
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+        if rest:
+            connection.data_received(rest)
 
     def _sweep(self) -> None:
         self.heads.tick(self._clock.now())
