@@ -120,8 +120,8 @@ async def test_a_password_is_written_nowhere(
     await runtime.pull(IMAGE, Credentials(USERNAME, PASSWORD))
     places = (containerd_node.settings.root, containerd_node.settings.run)
     files = [Path(folder) / name for place in places for folder, _, names in os.walk(place) for name in names]
-    readable = [path for path in files if path.is_file() and not path.is_symlink()]
-    assert not [path for path in readable if PASSWORD.encode() in path.read_bytes()]
+    assert len(files) > 20
+    assert not [path for path in files if PASSWORD.encode() in _bytes(path)]
 
 
 async def test_a_layer_that_is_not_what_was_promised_is_refused(
@@ -151,6 +151,14 @@ async def test_a_pull_that_nobody_waits_for_is_given_up(runtime: CriRuntime, con
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(runtime.pull(IMAGE, None), 1)
         assert await runtime.image(IMAGE) is None
+
+
+def _bytes(path: Path) -> bytes:
+    """What is in a file; sockets, namespaces and what has just gone have nothing in them."""
+    try:
+        return path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    except OSError:
+        return b""
 
 
 def _fresh_image(node: ContainerdNode) -> Path:

@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from tarmac.base.clock import Clock, SystemClock
@@ -26,8 +27,7 @@ from tarmac.runtimes.containerd.leftovers import (
     processes_naming,
     unmount_below,
 )
-from tarmac.runtimes.cri import CriRuntime
-from tarmac.runtimes.interface import RuntimeFault
+from tarmac.runtimes.interface import Runtime, RuntimeFault
 
 _log = log("runtimes.containerd")
 
@@ -77,13 +77,11 @@ async def answers(settings: ContainerdSettings) -> bool:
     """Whether it takes calls, those of CRI included."""
     if not settings.socket.exists():
         return False
-    runtime = CriRuntime(settings.endpoint)
     try:
-        await asyncio.wait_for(runtime.version(), 2)
+        async with _runtime(settings) as runtime, asyncio.timeout(2):
+            await runtime.status()
     except (RuntimeFault, TimeoutError):
         return False
-    finally:
-        await runtime.close()
     return True
 
 
@@ -133,18 +131,26 @@ def _spawn(settings: ContainerdSettings) -> None:
 
 
 async def _remove_pods(settings: ContainerdSettings) -> None:
-    runtime = CriRuntime(settings.endpoint)
     try:
-        async with asyncio.timeout(_REMOVE_SECONDS):
+        async with _runtime(settings) as runtime, asyncio.timeout(_REMOVE_SECONDS):
             sandboxes = await runtime.sandboxes()
             await asyncio.gather(*(_remove_pod(runtime, sandbox.id) for sandbox in sandboxes))
     except (RuntimeFault, TimeoutError) as fault:
         _log.warning("Pods are ended by force", reason=str(fault) or type(fault).__name__)
+
+
+@contextlib.asynccontextmanager
+async def _runtime(settings: ContainerdSettings) -> AsyncGenerator[Runtime]:
+    from tarmac.runtimes.cri import CriRuntime  # gRPC costs 15 MB and a moment: not for who only writes settings
+
+    runtime = CriRuntime(settings.endpoint)
+    try:
+        yield runtime
     finally:
         await runtime.close()
 
 
-async def _remove_pod(runtime: CriRuntime, id: str) -> None:
+async def _remove_pod(runtime: Runtime, id: str) -> None:
     with contextlib.suppress(RuntimeFault):  # what refuses is ended by force later
         await runtime.stop_sandbox(id)
         await runtime.remove_sandbox(id)

@@ -54,20 +54,15 @@ class CriRuntime:
         """Hang up."""
         await self._channel.close()
 
-    async def version(self) -> tuple[str, str]:
-        """The runtime's name and version."""
-        reply = await self._runtime("Version", pb.VersionRequest(version="v1"), pb.VersionResponse.FromString)
-        return reply.runtime_name, reply.runtime_version
-
     async def status(self) -> RuntimeStatus:
         """What the runtime is, and whether it can work."""
-        name, version = await self.version()
+        version = await self._runtime("Version", pb.VersionRequest(version="v1"), pb.VersionResponse.FromString)
         reply = await self._runtime("Status", pb.StatusRequest(verbose=True), pb.StatusResponse.FromString)
         conditions = {each.type: each for each in reply.status.conditions}
         failed = next((each for each in reply.status.conditions if not each.status), pb.RuntimeCondition())
         return RuntimeStatus(
-            name=name,
-            version=version,
+            name=version.runtime_name,
+            version=version.runtime_version,
             ready="RuntimeReady" in conditions and conditions["RuntimeReady"].status,
             network_ready="NetworkReady" in conditions and conditions["NetworkReady"].status,
             handlers=handlers(reply),
