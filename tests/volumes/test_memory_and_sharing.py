@@ -11,7 +11,7 @@ import pytest
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import holder_of, mount_at, mounts
 from tarmac.volumes.linux.syscalls import MS_BIND, mount
-from tests.volumes.bench import MIB, UID, Bench, content, put
+from tests.volumes.bench import MIB, UID, Bench, claim, content, put
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
 MEMORY = {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}}
@@ -108,6 +108,20 @@ async def test_a_mount_that_appears_during_removal_stops_it(linux: Bench, tmp_pa
     linux.restart()
     await linux.volumes.sweep(set())
     assert not any(linux.leftovers().values())
+
+
+async def test_after_a_reboot_everything_is_there_again(linux: Bench) -> None:
+    linux.add_secret("keys", key=b"1")
+    linux.add_disk("disk")
+    whole = ({"name": "keys", "secret": {"secretName": "keys"}}, MEMORY, claim("disk"))
+    before = await linux.mount(*whole)
+    put(f"{before['data'].path}/kept", "text")
+    await linux.volumes.purge()
+    linux.restart()
+    await linux.volumes.start()
+    assert await linux.mount(*whole) == before
+    assert content(f"{before['keys'].path}/key") == "1"
+    assert content(f"{before['data'].path}/kept") == "text"
 
 
 async def test_purging_leaves_disks_and_no_mount(linux: Bench) -> None:

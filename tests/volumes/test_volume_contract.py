@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -132,6 +133,29 @@ async def test_an_unbound_claim_is_waited_for(bench: Bench) -> None:
     bench.add_disk("disk")
     del bench.sources.claims["default/disk"]["spec"]["volumeName"]
     with pytest.raises(Waiting, match='"disk" is not bound yet'):
+        await bench.mount(claim("disk"))
+
+
+async def test_a_folder_of_the_node_can_be_claimed(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for source in ("local", "hostPath"):
+        bench.add_disk(source)
+        persistent = bench.sources.persistent_volumes[f"pv-{source}"]
+        del persistent["metadata"]["annotations"], persistent["spec"]["local"]
+        persistent["spec"][source] = {"path": str(tmp_path / "folder")}
+        mounted = (await bench.mount(claim(source), uid=source))["data"]
+        assert mounted.owned_by_pod == (source == "local")
+        put(f"{mounted.path}/file", source)
+        await bench.volumes.unmount(source)
+        assert content(f"{tmp_path}/folder/file") == source
+
+
+async def test_volumes_of_other_storage_are_refused_in_plain_words(bench: Bench) -> None:
+    bench.add_disk("disk")
+    persistent = bench.sources.persistent_volumes["pv-disk"]
+    del persistent["metadata"]["annotations"], persistent["spec"]["local"]
+    persistent["spec"]["csi"] = {"driver": "x", "volumeHandle": "y"}
+    with pytest.raises(Unusable, match="persistent volumes of the kind csi are not offered by this node"):
         await bench.mount(claim("disk"))
 
 

@@ -19,12 +19,13 @@ from tarmac.volumes.node import NodeFacts
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a claim gives: a disk, or a path of the host."""
+    """What a claim gives: a disk, or a folder of the host, which a pod may own or just use."""
 
     claim: JsonObject
     capacity: str
     disk: Disk | None
-    host_path: str = ""
+    folder: str = ""
+    owned: bool = False
     image: str = ""  # what a new disk is filled with
 
 
@@ -82,7 +83,7 @@ def _behind(persistent: JsonObject, claim: JsonObject) -> Claimed:
     if not path:
         sort = next((key for key in spec if key in _ELSEWHERE), "this")
         raise ContentUnsupported(f"persistent volumes of the kind {sort} are not offered by this node")
-    return Claimed(claim, capacity, None, path)
+    return Claimed(claim, capacity, None, path, owned="local" in spec)
 
 
 _ELSEWHERE = ("csi", "nfs", "iscsi", "fc", "cephfs", "rbd", "azureDisk", "awsElasticBlockStore", "gcePersistentDisk")

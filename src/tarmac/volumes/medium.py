@@ -61,7 +61,7 @@ class Medium(Protocol):
         ...
 
     def detach_unused(self, linked: Collection[str]) -> None:
-        """Let go of devices that have neither a mount nor one of these links."""
+        """Let go of block devices that none of these links names."""
         ...
 
     def bind(self, source: int, target: str, *, read_only: bool = False) -> None:

@@ -47,7 +47,7 @@ class Workshop:
     sources: Sources
     facts: Facts
     clock: Clock
-    locks: Locks  # by disk while it is made; by ATTACHING while devices come and go
+    locks: Locks  # by disk while it is made and mounted; by ATTACHING while block devices come and go
 
 
 ATTACHING = " attaching"
@@ -170,27 +170,30 @@ class PodMounts:
                 raise
             return MountedVolume(name, path, read_only)
         if claimed.disk is None:
-            await in_thread(self._bind, claimed.host_path, path, read_only=read_only)
+            known = await in_thread(self._shop.medium.is_mounted, path)
+            await in_thread(self._bind, claimed.folder, path, read_only=read_only)
+            if claimed.owned and not read_only:
+                await self._give_to_group(path, known)
+            return MountedVolume(name, path, read_only, owned_by_pod=claimed.owned)
+        async with self._shop.locks.hold(claimed.disk.name):
+            await self._make_disk(claimed, claimed.disk)
+            if claimed.disk.block:
+                device = await self._attach_device(claimed, claimed.disk, link)
+                return MountedVolume(name, device, read_only, device=True)
+            await self._mount_disk(claimed, claimed.disk, path, read_only)
             return MountedVolume(name, path, read_only)
-        await self._make_disk(claimed, claimed.disk)
-        if claimed.disk.block:
-            device = await self._attach_device(claimed, claimed.disk, link)
-            return MountedVolume(name, device, read_only, device=True)
-        await self._mount_disk(claimed, claimed.disk, path, read_only)
-        return MountedVolume(name, path, read_only)
 
     async def _make_disk(self, claimed: Claimed, disk: Disk) -> None:
-        medium = self._shop.medium
-        async with self._shop.locks.hold(disk.name):
-            if await in_thread(medium.has_disk, disk):
-                return
-            if "deletionTimestamp" in claimed.claim["metadata"]:
-                raise ContentMissing(f'persistentvolumeclaim "{claimed.claim["metadata"]["name"]}" is being deleted')
-            if not claimed.image:
-                await in_thread(medium.make_disk, disk, None)
-                return
-            async with self._shop.sources.image_root(claimed.image) as root:
-                await in_thread(medium.make_disk, disk, root)
+        medium, metadata = self._shop.medium, claimed.claim["metadata"]
+        if await in_thread(medium.has_disk, disk):
+            return
+        if "deletionTimestamp" in metadata:
+            raise ContentMissing(f'persistentvolumeclaim "{metadata["name"]}" is being deleted')
+        if not claimed.image:
+            await in_thread(medium.make_disk, disk, None)
+            return
+        async with self._shop.sources.image_root(claimed.image) as root:
+            await in_thread(medium.make_disk, disk, root)
 
     async def _attach_device(self, claimed: Claimed, disk: Disk, link: str) -> str:
         async with self._shop.locks.hold(ATTACHING):
@@ -200,16 +203,18 @@ class PodMounts:
         return device
 
     async def _mount_disk(self, claimed: Claimed, disk: Disk, path: str, read_only: bool) -> None:
-        medium = self._shop.medium
-        async with self._shop.locks.hold(ATTACHING):
-            known = await in_thread(medium.is_mounted, path)
-            whole = await in_thread(medium.mount_disk, disk, path, read_only=read_only)
+        known = await in_thread(self._shop.medium.is_mounted, path)
+        whole = await in_thread(self._shop.medium.mount_disk, disk, path, read_only=read_only)
         if not read_only:
-            policy = (self._pod["spec"].get("securityContext") or {}).get("fsGroupChangePolicy")
-            lenient = known or policy == "OnRootMismatch"
-            await in_thread(give_to_group, path, self._group, only_on_mismatch=lenient)
+            await self._give_to_group(path, known)
         if whole:
             await self._report_size(claimed)
+
+    async def _give_to_group(self, path: str, known: bool) -> None:
+        """Once for each pod, as its policy says; when repeated, only what an interrupted attempt has left."""
+        policy = (self._pod["spec"].get("securityContext") or {}).get("fsGroupChangePolicy")
+        lenient = known or policy == "OnRootMismatch"
+        await in_thread(give_to_group, path, self._group, only_on_mismatch=lenient)
 
     async def _report_size(self, claimed: Claimed) -> None:
         """The claim's status tells its user that the disk has grown."""

@@ -19,7 +19,7 @@ from tarmac.volumes.linux.syscalls import MS_BIND, MS_RDONLY, MS_REMOUNT, mount,
 from tarmac.volumes.medium import Disk, MediumFault
 
 # Room that files give up is given back to the node.
-_OPTIONS = "discard"
+_OPTIONS = "discard,errors=remount-ro"
 _SLACK = 1 << 20  # less than this a filesystem may be smaller than its device
 
 _log = log("disks")
@@ -48,13 +48,13 @@ class Disks:
         unfinished = path.removesuffix(".img") + ".new"
         os.makedirs(self._layout.disks, 0o750, exist_ok=True)
         self.discard_unfinished(disk.name)
-        _allocate(unfinished, disk.size)
-        if not disk.block:
-            ext4.make(unfinished)
-        if files is not None:
-            self._fill(disk.name, unfinished, files)
-        _sync(unfinished)
+        try:
+            self._make(disk, unfinished, files)
+        except BaseException:
+            self.discard_unfinished(disk.name)
+            raise
         os.rename(unfinished, path)
+        self.discard_unfinished(disk.name)
         _sync(self._layout.disks)
 
     def discard_unfinished(self, name: str) -> None:
@@ -103,12 +103,18 @@ class Disks:
         return any(loop.file == image for loop in loops.loops(self._layout.disks))
 
     def detach_unused(self, linked: set[str]) -> None:
-        """Clear loops that nobody has a mount of or a link to. Those that are mounted clear themselves."""
-        present = loops.loops(self._layout.disks)
-        mounted = {each.source for each in mounts()} if present else set[str]()
-        for loop in present:
-            if loop.device not in mounted and loop.device not in linked:
+        """Clear loops that nobody has a link to. Those that are for mounts clear themselves."""
+        for loop in loops.loops(self._layout.disks):
+            if not loop.clears_itself and loop.device not in linked:
                 loops.clear(loop.device, loop.file)
+
+    def _make(self, disk: Disk, image: str, files: str | None) -> None:
+        _allocate(image, disk.size)
+        if not disk.block:
+            ext4.make(image)
+        if files is not None:
+            self._fill(disk.name, image, files)
+        _sync(image)
 
     def _fill(self, name: str, image: str, files: str) -> None:
         staging = self._layout.staging(name)
@@ -119,7 +125,6 @@ class Disks:
                 left_out = copy_tree(files, staging)
             finally:
                 umount(staging)
-        os.rmdir(staging)
         if left_out:
             _log.info("left out special files of an image", disk=name, files=left_out)
 

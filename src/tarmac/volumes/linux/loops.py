@@ -30,6 +30,7 @@ class Loop(NamedTuple):
 
     device: str
     file: str
+    clears_itself: bool
 
 
 def loops(folder: str) -> list[Loop]:
@@ -40,8 +41,13 @@ def loops(folder: str) -> list[Loop]:
             with suppress(OSError), open(f"{_SYS}/{name}/loop/backing_file") as file:
                 path = f"{folder}/{os.path.basename(file.read().strip())}"
                 if _is_behind(path, f"/dev/{name}"):
-                    found.append(Loop(f"/dev/{name}", path))
+                    found.append(Loop(f"/dev/{name}", path, _clears_itself(name)))
     return found
+
+
+def _clears_itself(name: str) -> bool:
+    with open(f"{_SYS}/{name}/loop/autoclear") as file:
+        return file.read().strip() == "1"
 
 
 def _is_behind(path: str, device: str) -> bool:
