@@ -17,7 +17,7 @@ from tarmac.agent.network.watching import Watching
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
-from tarmac.client.client import Client
+from tarmac.client.informer import Informers
 from tarmac.datapath.interface import Datapath, NodeNetworks
 
 GATHER = 0.02
@@ -32,10 +32,10 @@ class NetworkKeeper:
     """The networks of one node."""
 
     def __init__(
-        self, client: Client, datapath: Datapath, node: str, node_addresses: Callable[[], Sequence[str]]
+        self, informers: Informers, datapath: Datapath, node: str, node_addresses: Callable[[], Sequence[str]]
     ) -> None:
         self._datapath = datapath
-        self._clock = client.clock
+        self._clock = informers.client.clock
         self._node = node
         self._node_addresses = node_addresses
         self._wake = asyncio.Event()
@@ -43,8 +43,8 @@ class NetworkKeeper:
         self._news = asyncio.Condition()
         self._last_used: dict[str, float] = {}
         self._observers: list[Callable[[Set[str]], Awaitable[None]]] = []
-        self._watching = Watching(client, self._wake.set)
-        self._backoff = Backoff(client.randomness, 0.2, 30.0)
+        self._watching = Watching(informers, self._wake.set)
+        self._backoff = Backoff(informers.client.randomness, 0.2, 30.0)
 
     @property
     def networks(self) -> Set[str]:
@@ -70,12 +70,9 @@ class NetworkKeeper:
 
     async def run(self) -> None:
         """Keep the networks right until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._watching.run())
-            await self._watching.synced()
-            while True:
-                delay = await self._turn()
-                await self._pause(delay)
+        await self._watching.synced()
+        while True:
+            await self._pause(await self._turn())
 
     async def _turn(self) -> float:
         """Compile and apply once; how long it is good for if nothing changes."""

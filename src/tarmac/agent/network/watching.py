@@ -1,12 +1,12 @@
-"""What the API says about networks, kept as little as will do: pods of the whole cluster as a few fields each.
+"""What the API says about networks, each object as the few fields that matter here.
 
-A change that makes no difference to those fields, such as a new status of a pod, wakes nobody.
+A change that makes no difference to those fields, such as a new status of a pod, wakes nobody. The informers are shared
+with the rest of the agent.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -26,11 +26,10 @@ from tarmac.api.declare import decoder
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.networking.network import Network
 from tarmac.base.log import log
-from tarmac.client.client import Client
+from tarmac.client.cache import Item
 from tarmac.client.envelope import metadata_of
-from tarmac.client.reflector import Reflector
+from tarmac.client.informer import Informers
 from tarmac.client.targets import NAMESPACES, PODS, Target, dynamic
-from tarmac.client.watch import Change
 
 T = TypeVar("T")
 
@@ -43,82 +42,64 @@ _log = log("network")
 
 
 class Kept(Generic[T]):
-    """A sink that keeps what `read` makes of each object; None is not kept."""
+    """What `read` makes of each object of a kind, by key; None is not kept."""
 
     def __init__(self, read: Callable[[bytes], T | None], changed: Callable[[], None]) -> None:
         self.by_key: dict[str, T] = {}
-        self._uids: dict[str, str] = {}
         self._read = read
         self._changed = changed
 
-    def replaced(self, state: Iterable[Change]) -> None:
-        """Take a whole new state."""
-        gone = set(self.by_key)
-        for change in state:
-            gone.discard(change.metadata.key)
-            self._put(change)
-        for key in gone:
-            self._drop(key)
+    def follow(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """Take one change, as informers tell it."""
+        if new is None:
+            assert old is not None, "a change has a state before or after it"
+            self._keep(old.key, None)
+        else:
+            self._keep(new.key, self._readable(new))
 
-    def changed(self, change: Change) -> None:
-        """Take one change. A late word about an object whose name another has taken is none."""
-        key = change.metadata.key
-        if change.type != "DELETED":
-            self._put(change)
-        elif self._uids.get(key) == change.metadata.uid:
-            self._drop(key)
-
-    def _put(self, change: Change) -> None:
-        key = change.metadata.key
+    def _readable(self, item: Item[Any]) -> T | None:
         try:
-            found = self._read(change.raw)
+            return self._read(item.raw)
         except msgspec.MsgspecError as error:
-            _log.warning("unreadable object", key=key, error=str(error))
-            found = None
-        if found is None:
-            self._drop(key)
-        elif self.by_key.get(key) != found:
-            self.by_key[key], self._uids[key] = found, change.metadata.uid
-            self._changed()
+            _log.warning("unreadable object", key=item.key, error=str(error))
+            return None
 
-    def _drop(self, key: str) -> None:
-        if self.by_key.pop(key, None) is not None:
-            del self._uids[key]
-            self._changed()
+    def _keep(self, key: str, value: T | None) -> None:
+        if self.by_key.get(key) == value:
+            return
+        if value is None:
+            del self.by_key[key]
+        else:
+            self.by_key[key] = value
+        self._changed()
 
 
 class Watching:
     """Everything that networks are made of. `changed` is called whenever some of it is different."""
 
-    def __init__(self, client: Client, changed: Callable[[], None]) -> None:
+    def __init__(self, informers: Informers, changed: Callable[[], None]) -> None:
         self.members: Kept[Member] = Kept(member_of, changed)
         self.networks: Kept[Network] = Kept(decoder(Network), changed)
         self.policies: Kept[Policy] = Kept(policy_of, changed)
         self.services: Kept[Service] = Kept(decode_service, changed)
         self.slices: Kept[Slice] = Kept(decode_slice, changed)
         self.namespaces: Kept[dict[str, str]] = Kept(_labels, changed)
-        sinks: tuple[tuple[Target[Any], Kept[Any], bool], ...] = (
-            (PODS, self.members, False),
-            (_NETWORKS, self.networks, False),
-            (_POLICIES, self.policies, False),
-            (_SERVICES, self.services, False),
-            (_SLICES, self.slices, False),
-            (NAMESPACES, self.namespaces, True),
+        kinds: tuple[tuple[Target[Any], Kept[Any]], ...] = (
+            (PODS, self.members),
+            (_NETWORKS, self.networks),
+            (_POLICIES, self.policies),
+            (_SERVICES, self.services),
+            (_SLICES, self.slices),
+            (NAMESPACES, self.namespaces),
         )
-        self._reflectors = [
-            Reflector(client, target, sink, metadata_only=metadata_only) for target, sink, metadata_only in sinks
-        ]
-
-    async def run(self) -> None:
-        """Keep in step until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run())
+        self._informers = [informers.informer(target) for target, _ in kinds]
+        for informer, (_, kept) in zip(self._informers, kinds, strict=True):
+            informer.on_change(kept.follow)
 
     async def synced(self) -> None:
         """Wait until all of it is known."""
-        for reflector in self._reflectors:
-            await reflector.synced.wait()
+        for informer in self._informers:
+            await informer.synced()
 
     def snapshot(self) -> Snapshot:
         """It, as of now."""

@@ -1,0 +1,277 @@
+"""What a node's networks should be, given what the API says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tarmac.agent.network.compiling import Snapshot, compile_networks
+from tarmac.agent.network.compiling.facts import Member, Policy, decode_service, decode_slice, member_of, policy_of
+from tarmac.api.declare import decode
+from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
+from tarmac.api.networking.network import Network
+from tarmac.api.networking.policy import InterfacePolicy
+from tarmac.api.schema import JsonObject
+from tarmac.datapath.interface import Allowance, NetworkState, Ports, Remote, Rules, ServicePort
+
+HERE, NET = "here", "shop/default"
+
+
+def pod(name: str, address: str, node: str = HERE, **more: Any) -> JsonObject:
+    """A pod with one interface, by default of the namespace shop and on its default network."""
+    interface = AttachedInterface(
+        name="eth0",
+        network=more.get("network", NET),
+        vni=4097,
+        mtu=1460,
+        addresses=[f"{address}/20", f"fd20::{address.rpartition('.')[2]}/64"],
+        policy=more.get("policy"),
+    )
+    return {
+        "metadata": {
+            "namespace": more.get("namespace", "shop"),
+            "name": name,
+            "uid": f"uid-{name}",
+            "labels": more.get("labels", {}),
+            "annotations": {ANNOTATION_INTERFACES: encode_interfaces([interface])},
+        },
+        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i", "ports": more.get("ports", [])}]},
+        "status": {"phase": more.get("phase", "Running"), "hostIP": more.get("host", "198.18.0.1")},
+    }
+
+
+def member(*arguments: Any, **more: Any) -> Member:
+    found = member_of(msgspec.json.encode(pod(*arguments, **more)))
+    assert found is not None
+    return found
+
+
+def policy(spec: JsonObject, namespace: str = "shop", name: str = "p") -> Policy:
+    return policy_of(msgspec.json.encode({"metadata": {"namespace": namespace, "name": name}, "spec": spec}))
+
+
+def compiled(**snapshot: Any) -> dict[str, NetworkState]:
+    found = compile_networks(Snapshot(**snapshot), HERE, ("198.18.0.1", "fd99::1"))
+    return {network.name: network for network in found.networks}
+
+
+def rules(policies: list[Policy], *others: Member, **more: Any) -> Rules:
+    """Of the pod `web` at 10.128.0.5, labelled app=web, whose port http is 8080."""
+    more = {"labels": {"app": "web"}, "ports": [{"containerPort": 8080, "name": "http"}], **more}
+    namespaces = {"shop": {"team": "shop"}, "bank": {"team": "bank"}}
+    members = [member("web", "10.128.0.5", **more), *others]
+    found = compiled(members=members, policies=policies, namespaces=namespaces)[NET]
+    assert found.rules["10.128.0.5"] == found.rules["fd20::5"]
+    return found.rules["10.128.0.5"]
+
+
+class TestWhichNetworks:
+    def test_those_with_a_pod_here(self) -> None:
+        members = [member("a", "10.128.0.5"), member("b", "10.128.0.6", "there", network="shop/other")]
+        assert list(compiled(members=members)) == [NET]
+
+    def test_pods_elsewhere_are_behind_their_nodes(self) -> None:
+        members = [
+            member("a", "10.128.0.5"),
+            member("b", "10.128.0.6", "there", host="198.18.0.2"),
+            member("c", "10.128.0.7", "there", host="198.18.0.2"),
+            member("d", "10.128.0.8", "not-yet-heard-of", host=""),
+            member("e", "10.128.0.9", "of-the-other-family", host="fd99::3"),
+        ]
+        there = ("10.128.0.6/32", "10.128.0.7/32", "fd20::6/128", "fd20::7/128")
+        assert compiled(members=members)[NET].remotes == (Remote("198.18.0.2", there),)
+
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    def test_pods_that_have_run_their_course_count_no_more(self, phase: str) -> None:
+        assert member_of(msgspec.json.encode(pod("a", "10.128.0.5", phase=phase))) is None
+
+    def test_pods_without_interfaces_or_node_do_not_count(self) -> None:
+        unbound, plain = pod("a", "10.128.0.5", ""), pod("a", "10.128.0.5")
+        plain["metadata"]["annotations"] = None
+        assert [member_of(msgspec.json.encode(each)) for each in (unbound, plain)] == [None, None]
+
+    def test_the_network_says_its_number_and_ranges(self) -> None:
+        spec = {"ipam": {"mode": "Auto"}}
+        status = {"vni": 5000, "ipv4Range": "10.128.0.0/9", "ipv6Range": "fd20::/48"}
+        network = decode(
+            Network, {"metadata": {"name": "default", "namespace": "shop"}, "spec": spec, "status": status}
+        )
+        found = compiled(members=[member("a", "10.128.0.5")], networks={NET: network})[NET]
+        assert (found.vni, found.mtu, found.ranges) == (5000, 1460, ("10.128.0.0/9", "fd20::/48"))
+
+    def test_a_network_may_be_kept_without_pods(self) -> None:
+        found = compile_networks(Snapshot(), HERE, ("198.18.0.1",), {"shop/gone"})
+        assert [network.name for network in found.networks] == ["shop/gone"]
+
+
+class TestPolicies:
+    def test_nobody_says_anything(self) -> None:
+        assert rules([]) == Rules()
+
+    def test_a_policy_for_others_says_nothing(self) -> None:
+        assert rules([policy({"selector": {"matchLabels": {"app": "db"}}})]) == Rules()
+        assert rules([policy({"selector": {}}, namespace="bank")]) == Rules()
+        assert rules([policy({"selector": {}, "network": "other"})]) == Rules()
+
+    def test_an_empty_policy_lets_nothing_in_and_everything_out(self) -> None:
+        assert rules([policy({"selector": {}})]) == Rules(ingress=())
+        assert rules([policy({"selector": {}, "network": "default"})]) == Rules(ingress=())
+
+    def test_a_policy_that_speaks_of_egress_limits_it(self) -> None:
+        assert rules([policy({"selector": {}, "egress": []})]) == Rules((), ())
+        assert rules([policy({"selector": {}, "egress": [{}]})]) == Rules((), (Allowance(),))
+
+    def test_an_interfaces_own_policy_denies_what_it_does_not_list(self) -> None:
+        assert rules([], policy=InterfacePolicy()) == Rules(ingress=())
+        own = decode(InterfacePolicy, {"ingress": [{"ports": [{"port": "http"}]}]})
+        assert rules([], policy=own) == Rules((Allowance(ports=(Ports("TCP", 8080, 8080),)),))
+
+    def test_policies_add_up(self) -> None:
+        first = policy({"selector": {}, "ingress": [{"ports": [{"port": 80}]}]}, name="first")
+        second = policy({"selector": {"matchLabels": {"app": "web"}}, "ingress": [{"ports": [{"port": 81}]}]})
+        both = (Allowance(ports=(Ports("TCP", 80, 80),)), Allowance(ports=(Ports("TCP", 81, 81),)))
+        assert rules([first, second, first]) == Rules(both)
+
+    def test_blocks_with_holes_stand_alone(self) -> None:
+        peers = [
+            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.9.0.0/16"]}},
+            {"ipBlock": {"cidr": "10.9.9.0/24"}},
+            {"ipBlock": {"cidr": "fd20::/48"}},
+        ]
+        found = rules([policy({"selector": {}, "ingress": [{"from": peers}]})])
+        assert found.ingress == (Allowance(("10.9.9.0/24", "fd20::/48")), Allowance(("10.0.0.0/8",), ("10.9.0.0/16",)))
+
+    @pytest.mark.parametrize(
+        ("peer", "expected"),
+        [
+            ({"podSelector": {"matchLabels": {"app": "db"}}}, ["10.128.0.6"]),
+            ({"podSelector": {}}, ["10.128.0.5", "10.128.0.6"]),
+            ({"namespaceSelector": {"matchLabels": {"team": "bank"}}}, ["10.128.0.7", "10.128.0.8"]),
+            (
+                {
+                    "namespaceSelector": {},
+                    "podSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["db"]}]},
+                },
+                ["10.128.0.6", "10.128.0.7"],
+            ),
+        ],
+    )
+    def test_peers_by_label_are_their_addresses_on_the_network(self, peer: JsonObject, expected: list[str]) -> None:
+        others = (
+            member("db", "10.128.0.6", labels={"app": "db"}),
+            member("db", "10.128.0.7", "there", namespace="bank", labels={"app": "db"}),
+            member("till", "10.128.0.8", namespace="bank"),
+            member("elsewhere", "10.128.0.9", labels={"app": "db"}, network="shop/other"),
+        )
+        found = rules([policy({"selector": {"matchLabels": {"app": "web"}}, "ingress": [{"from": [peer]}]})], *others)
+        assert found.ingress is not None
+        assert [each for each in found.ingress[0].peers or () if "." in each] == [f"{each}/32" for each in expected]
+
+    def test_peers_that_nobody_is_let_nothing_in(self) -> None:
+        nobody = {"podSelector": {"matchLabels": {"app": "nobody"}}}
+        assert rules([policy({"selector": {}, "ingress": [{"from": [nobody]}]})]) == Rules(ingress=())
+
+    def test_ports_by_number_range_and_name(self) -> None:
+        ports = [
+            {"port": 80},
+            {"port": 8000, "endPort": 8100},
+            {"protocol": "UDP"},
+            {"port": "http"},
+            {"port": "http", "protocol": "UDP"},
+        ]
+        found = rules([policy({"selector": {}, "ingress": [{"ports": ports}]})])
+        expected = (Ports("TCP", 80, 80), Ports("TCP", 8000, 8100), Ports("UDP"), Ports("TCP", 8080, 8080))
+        assert found.ingress == (Allowance(ports=expected),)
+
+    def test_a_name_that_the_pod_does_not_know_is_no_port_at_all(self) -> None:
+        assert rules([policy({"selector": {}, "ingress": [{"ports": [{"port": "grpc"}]}]})]) == Rules(ingress=())
+
+    def test_on_the_way_out_a_name_means_what_each_peer_calls_so(self) -> None:
+        others = (
+            member("db", "10.128.0.6", labels={"app": "db"}, ports=[{"containerPort": 1, "name": "sql"}]),
+            member("db2", "10.128.0.7", labels={"app": "db"}, ports=[{"containerPort": 2, "name": "sql"}]),
+            member("db3", "10.128.0.8", labels={"app": "db"}),
+        )
+        rule = {"to": [{"podSelector": {"matchLabels": {"app": "db"}}}], "ports": [{"port": "sql"}]}
+        found = rules([policy({"selector": {"matchLabels": {"app": "web"}}, "egress": [rule]})], *others)
+        assert found.egress == (
+            Allowance(("10.128.0.6/32", "fd20::6/128"), ports=(Ports("TCP", 1, 1),)),
+            Allowance(("10.128.0.7/32", "fd20::7/128"), ports=(Ports("TCP", 2, 2),)),
+        )
+
+
+def service(name: str = "db", namespace: str = "shop", **spec: Any) -> Any:
+    ports = [{"port": 5432, "name": "sql"}]
+    return decode_service(
+        msgspec.json.encode(
+            {
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"clusterIPs": ["10.96.0.9"], "ports": ports, **spec},
+            }
+        )
+    )
+
+
+def endpoints(*addresses: str, network: str = NET, name: str = "db", namespace: str = "shop", **conditions: Any) -> Any:
+    metadata = {
+        "name": f"{name}-1",
+        "namespace": namespace,
+        "labels": {"kubernetes.io/service-name": name},
+        "annotations": {ANNOTATION_NETWORK: network} if network else {},
+    }
+    family = "IPv6" if addresses and ":" in addresses[0] else "IPv4"
+    listed = [{"addresses": [each], "conditions": conditions, "nodeName": "there"} for each in addresses]
+    ports = [{"name": "sql", "port": 6000, "protocol": "TCP"}, {"name": "other", "port": 1}]
+    return decode_slice(
+        msgspec.json.encode({"metadata": metadata, "addressType": family, "endpoints": listed, "ports": ports})
+    )
+
+
+class TestServices:
+    def ports(self, services: list[Any], slices: list[Any]) -> tuple[ServicePort, ...]:
+        return compiled(members=[member("a", "10.128.0.5")], services=services, slices=slices)[NET].services
+
+    def test_ready_endpoints_are_backends(self) -> None:
+        slices = [endpoints("10.128.0.7", "10.128.0.6"), endpoints("10.128.0.8", ready=False)]
+        backends = (("10.128.0.6", 6000), ("10.128.0.7", 6000))
+        assert self.ports([service()], slices) == (ServicePort("10.96.0.9", "TCP", 5432, backends),)
+
+    def test_of_those_that_leave_the_ones_that_still_serve_take_over_when_no_other_is_left(self) -> None:
+        leaving = endpoints("10.128.0.8", ready=False, serving=True, terminating=True)
+        dead = endpoints("10.128.0.9", ready=False, serving=False, terminating=True)
+        assert self.ports([service()], [leaving, dead])[0].backends == (("10.128.0.8", 6000),)
+        assert self.ports([service()], [leaving, endpoints("10.128.0.7")])[0].backends == (("10.128.0.7", 6000),)
+
+    def test_each_family_has_its_own_backends(self) -> None:
+        both = service(clusterIPs=["10.96.0.9", "fd00:96::9"])
+        found = self.ports([both], [endpoints("10.128.0.7"), endpoints("fd20::7")])
+        assert [(each.address, each.backends) for each in found] == [
+            ("10.96.0.9", (("10.128.0.7", 6000),)),
+            ("fd00:96::9", (("fd20::7", 6000),)),
+        ]
+
+    def test_backends_on_other_networks_are_none(self) -> None:
+        assert self.ports([service()], [endpoints("10.128.0.7", network="shop/other")])[0].backends == ()
+        bank = service(namespace="bank")
+        assert self.ports([bank], [endpoints("10.128.0.7", network="bank/default", namespace="bank")]) == ()
+
+    def test_services_of_other_namespaces_count_where_they_have_a_backend_or_one_outside_all_networks(self) -> None:
+        bank = service(namespace="bank")
+        for network in (NET, ""):
+            found = self.ports([bank], [endpoints("192.0.2.1", network=network, namespace="bank")])
+            assert found[0].backends == (("192.0.2.1", 6000),)
+
+    @pytest.mark.parametrize("spec", [{"clusterIPs": ["None"]}, {"clusterIPs": []}, {"type": "ExternalName"}])
+    def test_services_without_an_address_need_nothing(self, spec: JsonObject) -> None:
+        assert self.ports([service(**spec)], [endpoints("10.128.0.7")]) == ()
+
+    def test_affinity_has_a_time(self) -> None:
+        assert self.ports([service(sessionAffinity="ClientIP")], [])[0].affinity == 10800
+        config = {"clientIP": {"timeoutSeconds": 7}}
+        assert self.ports([service(sessionAffinity="ClientIP", sessionAffinityConfig=config)], [])[0].affinity == 7
+
+    def test_traffic_that_is_to_stay_on_the_node_finds_no_backend_elsewhere(self) -> None:
+        assert self.ports([service(internalTrafficPolicy="Local")], [endpoints("10.128.0.7")])[0].backends == ()

@@ -1,0 +1,168 @@
+"""The networks of a node follow the API: the whole server in this process, and a node's own rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac.agent.network import keeping
+from tarmac.agent.network.keeping import NetworkKeeper
+from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, API_VERSION
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.apps.control_plane import local_transport
+from tarmac.client.client import Client
+from tarmac.client.informer import Informers
+from tarmac.client.targets import NODES, PODS, SERVICE_ACCOUNTS, dynamic
+from tarmac.datapath.fake import FakeDatapath
+from tarmac.datapath.interface import NetworkState, NodeNetworks, Rules
+from tarmac.server.security.users import User
+from tests.client.backends import our_server
+
+CONTROLLERS = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
+NODE = User("system:node:here", groups=("system:nodes", "system:authenticated"))
+NIC = AttachedInterface(name="eth0", network="default/default", vni=4097, mtu=1400, addresses=["10.128.0.5/20"])
+POLICIES = dynamic(API_VERSION, "networkpolicies", "NetworkPolicy")
+
+
+class World:
+    """A server, an admin, and the keeper of the node `here`."""
+
+    def __init__(self, admin: Client, node: Client) -> None:
+        self.admin = admin
+        self.datapath = FakeDatapath()
+        self.informers = Informers(node)
+        self.keeper = NetworkKeeper(self.informers, self.datapath, "here", lambda: ("198.18.0.1",))
+
+    async def create(self, target: Any, name: str, annotations: dict[str, str] | None = None, **fields: Any) -> None:
+        metadata = {"name": name, "annotations": annotations or {}}
+        metadata |= {"namespace": "default"} if target.namespaced else {}
+        kind = {"apiVersion": target.api_version, "kind": target.kind}
+        await self.admin.resource(target).create({**kind, "metadata": metadata, **fields})
+
+    async def pod(self, name: str = "web", interface: AttachedInterface = NIC) -> None:
+        spec: JsonObject = {
+            "nodeName": "here",
+            "containers": [{"name": "main", "image": "registry.example/app:1"}],
+            "automountServiceAccountToken": False,
+        }
+        await self.create(PODS, name, {ANNOTATION_INTERFACES: encode_interfaces([interface])}, spec=spec)
+
+    def network(self) -> NetworkState | None:
+        return next((each for each in self.datapath.state.networks if each.name == "default/default"), None)
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncGenerator[World]:
+    async with our_server(tmp_path) as running:
+        node = Client(local_transport(running.server, NODE))
+        made = World(Client(local_transport(running.server, CONTROLLERS)), node)
+        await made.create(NODES, "here")
+        await _account(made.admin)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(made.informers.run()), group.create_task(made.keeper.run())]
+            yield made
+            for task in tasks:
+                task.cancel()
+
+
+async def _account(admin: Client) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await admin.resource(SERVICE_ACCOUNTS).get("default", "default")
+                return
+            except NotFound:
+                await asyncio.sleep(0.02)
+
+
+async def test_a_node_may_see_what_it_needs_and_makes_the_network_of_its_pod(world: World) -> None:
+    await world.pod()
+    await world.until(world.network)
+    found = world.network()
+    assert found is not None
+    assert (found.mtu, found.rules) == (1400, {"10.128.0.5": Rules()})
+    assert world.datapath.state.node_addresses == ("198.18.0.1",)
+    assert any(port.address == "10.96.0.1" for port in found.services), "the API server is there for pods"
+
+
+async def test_policies_are_followed(world: World) -> None:
+    await world.pod()
+    await world.until(world.network)
+    await world.create(POLICIES, "closed", spec={"selector": {}, "ingress": []})
+    await world.until(lambda: (state := world.network()) and state.rules["10.128.0.5"] == Rules(ingress=()))
+    await world.admin.resource(POLICIES).delete("closed", "default")
+    await world.until(lambda: (state := world.network()) and state.rules["10.128.0.5"] == Rules())
+
+
+async def test_a_pod_waits_until_its_rules_are_in_force(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.keeper._watching.synced()
+    waiting = asyncio.create_task(world.keeper.covered([NIC]))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await world.pod()
+    await waiting
+    assert world.network() is not None
+    await world.keeper.covered([NIC])
+    monkeypatch.setattr(keeping, "PATIENCE", 0.05)
+    with pytest.raises(TimeoutError):
+        await world.keeper.covered([AttachedInterface("eth0", "default/default", addresses=["10.128.0.99/20"])])
+
+
+async def test_a_failure_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = 3
+    apply = world.datapath.apply
+
+    async def failing(state: NodeNetworks) -> None:
+        nonlocal failures
+        if state.networks and failures:
+            failures -= 1
+            raise OSError("no buffers")
+        await apply(state)
+
+    monkeypatch.setattr(world.datapath, "apply", failing)
+    await world.pod()
+    await world.until(world.network)
+    assert failures == 0
+
+
+async def test_whoever_listens_inside_networks_is_told_of_them(world: World) -> None:
+    heard: list[set[str]] = []
+
+    async def observer(networks: Any) -> None:
+        heard.append(set(networks))
+
+    world.keeper.on_networks(observer)
+    await world.pod()
+    await world.until(lambda: heard)
+    assert heard == [{"default/default"}]
+
+
+async def test_a_network_lingers_after_its_last_pod(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.pod()
+    await world.until(world.network)
+    await world.admin.resource(PODS).delete("web", "default", grace=0)
+    await world.until(lambda: (state := world.network()) and not state.rules)
+    monkeypatch.setattr(keeping, "LINGER", 0.0)
+    await world.create(POLICIES, "wake", spec={"selector": {}})
+    await world.until(lambda: world.network() is None)
+
+
+async def test_before_the_server_was_ever_heard_pods_are_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "PATIENCE", 0.01)
+
+    class Silent:
+        shared = staticmethod(lambda *_: b"")
+
+    keeper = NetworkKeeper(Informers(Client(Silent())), FakeDatapath(), "here", tuple)  # type: ignore[arg-type]
+    await keeper.covered([NIC])

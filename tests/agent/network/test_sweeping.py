@@ -1,0 +1,43 @@
+"""Links without a sandbox are removed, but none that is only being made."""
+
+from __future__ import annotations
+
+from tarmac.agent.network.sweeping import Sweeper
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.base.clock import ManualClock
+from tarmac.datapath.fake import FakeDatapath
+
+NIC = AttachedInterface(name="eth0", network="a/b")
+
+
+async def test_what_two_looks_found_without_a_sandbox_goes() -> None:
+    datapath, live = FakeDatapath(), {"runs"}
+
+    async def living() -> set[str]:
+        return live
+
+    sweeper = Sweeper(datapath, living, ManualClock())
+    for sandbox_id in ("runs", "dead"):
+        await datapath.attach(sandbox_id, "/nowhere", [NIC])
+    await sweeper.look()
+    assert datapath.sandboxes() == {"runs", "dead"}
+    await datapath.attach("being-made", "/nowhere", [NIC])
+    await sweeper.look()
+    assert datapath.sandboxes() == {"runs", "being-made"}
+    live.add("being-made")
+    live.remove("runs")
+    await sweeper.look()
+    await sweeper.look()
+    assert datapath.sandboxes() == {"being-made"}
+
+
+async def test_one_that_comes_between_two_looks_stays() -> None:
+    datapath = FakeDatapath()
+
+    async def living() -> set[str]:
+        await datapath.attach("late", "/nowhere", [NIC])
+        return set()
+
+    sweeper = Sweeper(datapath, living, ManualClock())
+    await sweeper.look()
+    assert datapath.sandboxes() == {"late"}
