@@ -45,9 +45,11 @@ KINDS = (
     Kind("v1", "pods", "Pod"),
     Kind("v1", "serviceaccounts", "ServiceAccount"),
     Kind("v1", "events", "Event"),
+    Kind("v1", "services", "Service"),
     Kind("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     Kind("v1", "persistentvolumes", "PersistentVolume", namespaced=False),
     Kind("coordination.k8s.io/v1", "leases", "Lease"),
+    Kind("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
     Kind("certificates.k8s.io/v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False),
     Kind("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False),
 )

@@ -43,6 +43,12 @@ outside all networks."""
 ANNOTATION_UNDERLAY_MTU = f"{GROUP}/underlay-mtu"
 """Annotation of a node: the largest packet, in bytes, that reaches other nodes."""
 
+RESOLVERS = ("169.254.20.10", "fd00:96:20::a")
+"""Where pods ask for names, in every Network."""
+
+METADATA_ADDRESS = "169.254.169.254"
+"""Where pods ask about themselves, in every Network."""
+
 SUBNET_CLASS = "private"
 """The kind of subnet that instances get their addresses from."""
 

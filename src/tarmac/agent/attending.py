@@ -1,0 +1,73 @@
+"""Keeps services open in the router namespace of every network that is on this node, and of no other."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.datapath.interface import Datapath
+
+AGAIN_SECONDS = 1.0
+
+_log = log("attending")
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A service: where it is found in each network, and what serves there until it is cancelled."""
+
+    name: str
+    address: str
+    port: int
+    kind: Literal["tcp", "udp"]
+    serve: Callable[[str, socket.socket], Awaitable[None]]
+
+
+class Attending:
+    """The doors of one agent."""
+
+    def __init__(self, datapath: Datapath, clock: Clock, doors: Sequence[Door]) -> None:
+        self._datapath = datapath
+        self._clock = clock
+        self._doors = tuple(doors)
+        self._wanted: frozenset[str] = frozenset()
+        self._changed = asyncio.Event()
+
+    def attend(self, networks: Collection[str]) -> None:
+        """These are the networks from now on, as namespace/name."""
+        self._wanted = frozenset(networks)
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        open_: dict[str, list[asyncio.Task[None]]] = {}
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._changed.clear()
+                for network in open_.keys() - self._wanted:
+                    for task in open_.pop(network):
+                        task.cancel()
+                for network in sorted(self._wanted - open_.keys()):
+                    open_[network] = [group.create_task(self._keep(network, door)) for door in self._doors]
+                await self._changed.wait()
+
+    async def _keep(self, network: str, door: Door) -> None:
+        """Open the door, and again when it falls shut: the namespace may be on its way."""
+        while True:
+            try:
+                made = await self._datapath.bind(network, door.address, door.port, door.kind)
+            except OSError as error:
+                _log.debug("door not open", network=network, door=door.name, why=str(error))
+            else:
+                made.setblocking(False)
+                with made:
+                    try:
+                        await door.serve(network, made)
+                    except OSError as error:
+                        _log.warning("door fell shut", network=network, door=door.name, why=str(error))
+            await self._clock.sleep(AGAIN_SECONDS)

@@ -1,0 +1,62 @@
+"""Who is at the other end of a socket in a network's router namespace: told by the link a packet came in on.
+
+A source address says little, since several networks may have the same; the link is one pod's and no other's.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+_IP_PKTINFO: Final = 8
+_IP_PKTOPTIONS: Final = 9
+_IPV6_RECVPKTINFO: Final = 49
+_IPV6_PKTINFO: Final = 50
+_IPV6_2292PKTOPTIONS: Final = 6
+_V4: Final = struct.Struct("I4s4s")
+_V6: Final = struct.Struct("16sI")
+_HEADER: Final = struct.Struct("@NII")  # of one control message: its length, level and type
+_ROOM: Final = 128
+
+Message = tuple[int, int, bytes]
+
+
+def tell_links(listening: socket.socket) -> None:
+    """Have the kernel say which link packets come in on, for this socket and those accepted from it."""
+    if listening.family == socket.AF_INET6:
+        listening.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, 1)
+    else:
+        listening.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
+
+
+def link_of_message(messages: Iterable[Message]) -> int:
+    """The index of the link that a datagram came in on, from what came with it; 0 when it does not say."""
+    for level, kind, data in messages:
+        if (level, kind) == (socket.IPPROTO_IP, _IP_PKTINFO) and len(data) >= _V4.size:
+            return _V4.unpack_from(data)[0]
+        if (level, kind) == (socket.IPPROTO_IPV6, _IPV6_PKTINFO) and len(data) >= _V6.size:
+            return _V6.unpack_from(data)[1]
+    return 0
+
+
+def link_of_connection(accepted: socket.socket) -> int:
+    """The index of the link that an accepted connection came in on; 0 when it does not say."""
+    ipv6 = accepted.family == socket.AF_INET6
+    level, option = (socket.IPPROTO_IPV6, _IPV6_2292PKTOPTIONS) if ipv6 else (socket.IPPROTO_IP, _IP_PKTOPTIONS)
+    try:
+        return link_of_message(_messages(accepted.getsockopt(level, option, _ROOM)))
+    except OSError:
+        return 0
+
+
+def _messages(raw: bytes) -> Iterable[Message]:
+    """The control messages in a buffer, each padded to the size of a word."""
+    offset = 0
+    while offset + _HEADER.size <= len(raw):
+        length, level, kind = _HEADER.unpack_from(raw, offset)
+        if length < _HEADER.size:
+            return
+        yield level, kind, raw[offset + _HEADER.size : offset + length]
+        offset += length + -length % 8

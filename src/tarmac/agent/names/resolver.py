@@ -1,0 +1,232 @@
+"""question × view × asker → answer, or None when the question is not about the cluster and somebody else has to know.
+
+An asker sees the addresses on its own networks and nothing of others: what is on other networks does not exist for it.
+The address of a Service counts as on the networks its endpoints are on; without endpoints, on those of its namespace.
+A name that has records of other types, or names below it, exists and has no such data; any other does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from ipaddress import ip_address
+from typing import Final
+
+from tarmac.agent.names.messages import (
+    AAAA,
+    ANY,
+    CNAME,
+    NO_SUCH_NAME,
+    PTR,
+    SOA,
+    SRV,
+    A,
+    Answer,
+    Question,
+    Record,
+    address_record,
+    name_record,
+    service_record,
+    start_record,
+)
+from tarmac.agent.names.names import Malformed, Name, address_of, name_of
+from tarmac.agent.names.view import Endpoint, Place, Port, Service, Slice, View, label_of
+
+TTL: Final = 5
+_ADDRESSES: Final = {A: 4, AAAA: 6}
+_PROTOCOLS: Final = ("_tcp", "_udp", "_sctp")
+
+Networks = Collection[str]
+"""The networks of an asker, as namespace/name."""
+
+
+class Resolver:
+    """Answers for one zone, such as `cluster.local`."""
+
+    def __init__(self, view: View, zone: str = "cluster.local") -> None:
+        self._view = view
+        self._zone = name_of(zone)
+
+    def answer(self, question: Question, networks: Networks) -> Answer | None:
+        """What the asker is told; None when the question is for somebody else."""
+        name, zone = question.name, self._zone
+        address = address_of(name)
+        if address is not None:
+            return self._reverse(question, address, networks)
+        if name[len(name) - len(zone) :] != zone:
+            return None
+        found = self._records(question, name[: len(name) - len(zone)], networks)
+        if found is None:
+            return Answer(NO_SUCH_NAME, authority=(start_record(zone, TTL),))
+        if not found.answers:
+            return Answer(authority=(start_record(zone, TTL),))
+        return found
+
+    def _records(self, question: Question, labels: Name, networks: Networks) -> Answer | None:
+        """Within the zone: None when there is no such name, an empty answer when it has no such data."""
+        if not labels:
+            return Answer(answers=(start_record(self._zone, TTL),)) if question.type in (SOA, ANY) else Answer()
+        match labels:
+            case ("svc",) | ("inst",):
+                return Answer()
+            case (namespace, "svc"):
+                return Answer() if any(key[0] == namespace for key in self._view.services) else None
+            case (namespace, "inst"):
+                return Answer() if any(key[0] == namespace for key in self._view.workloads) else None
+            case (*inner, service, namespace, "svc"):
+                return self._service(question, tuple(inner), (namespace, service), networks)
+            case (workload, namespace, "inst"):
+                return self._workload(question, (namespace, workload), networks)
+            case (instance, workload, namespace, "inst"):
+                return self._instance(question, instance, (namespace, workload), networks)
+            case _:
+                return None
+
+    # Services.
+
+    def _service(self, question: Question, inner: Name, key: tuple[str, str], networks: Networks) -> Answer | None:
+        service = self._view.services.get(key)
+        if service is None:
+            return None
+        if service.external:
+            return self._alias(question, service.external) if not inner else None
+        slices = list(self._view.slices.get(key, {}).values())
+        if not _is_visible(key[0], slices, networks):
+            return None
+        seen = [each for each in slices if each.network in ("", *networks)]
+        match inner:
+            case ():
+                return self._whole(question, service, seen)
+            case (port, protocol) if protocol in _PROTOCOLS and port.startswith("_"):
+                return self._port(question, service, seen, port[1:], protocol[1:])
+            case (label,) if label in _PROTOCOLS:
+                return Answer()
+            case (label,):
+                named = [each for each in _endpoints(service, seen) if label_of(each).lower() == label]
+                return _addresses(question, [each.place.address for each in named]) if named else None
+            case _:
+                return None
+
+    def _alias(self, question: Question, target: str) -> Answer:
+        try:
+            aim = name_of(target)
+        except Malformed:
+            return Answer()
+        alias = (name_record(CNAME, question.name, aim, TTL),)
+        return Answer(answers=alias, follow=aim if question.type in (A, AAAA, ANY) else None)
+
+    def _whole(self, question: Question, service: Service, slices: list[Slice]) -> Answer:
+        if question.type == SRV:
+            ports = list(dict.fromkeys(port for each in _offered(service, slices) for port in each[0]))
+            records = [
+                record for port in ports if port.name for record in self._targets(question, service, slices, port)
+            ]
+            return self._with_addresses(question, service, slices, records)
+        ready = (each.place.address for each in _endpoints(service, slices))
+        return _addresses(question, service.addresses or ready)
+
+    def _port(
+        self, question: Question, service: Service, slices: list[Slice], name: str, protocol: str
+    ) -> Answer | None:
+        offered = [port for ports, _ in _offered(service, slices) for port in ports]
+        wanted = [port for port in dict.fromkeys(offered) if (port.name.lower(), port.protocol) == (name, protocol)]
+        if not wanted:
+            return None
+        if question.type not in (SRV, ANY):
+            return Answer()
+        records = [record for port in wanted for record in self._targets(question, service, slices, port)]
+        return self._with_addresses(question, service, slices, records)
+
+    def _targets(self, question: Question, service: Service, slices: list[Slice], port: Port) -> Iterator[Record]:
+        """Where a port is served: at the Service's own address, or at each endpoint of a headless one."""
+        base = self._base(question)
+        if service.addresses:
+            yield service_record(question.name, port.number, base, TTL)
+            return
+        for ports, endpoints in _offered(service, slices):
+            if port in ports:
+                for endpoint in endpoints:
+                    yield service_record(question.name, port.number, (label_of(endpoint).lower(), *base), TTL)
+
+    def _with_addresses(
+        self, question: Question, service: Service, slices: list[Slice], records: Iterable[Record]
+    ) -> Answer:
+        """Service records, and the addresses of the names in them."""
+        base, records = self._base(question), tuple(dict.fromkeys(records))
+        if service.addresses:
+            extra = [address_record(base, address, TTL) for address in service.addresses]
+        else:
+            endpoints = _endpoints(service, slices)
+            extra = [address_record((label_of(each).lower(), *base), each.place.address, TTL) for each in endpoints]
+        return Answer(answers=records, additional=tuple(extra) if records else ())
+
+    def _base(self, question: Question) -> Name:
+        """The name of the Service that a question is about."""
+        return question.name[-(len(self._zone) + 3) :]
+
+    # Instances.
+
+    def _workload(self, question: Question, key: tuple[str, str], networks: Networks) -> Answer | None:
+        members = self._view.workloads.get(key, {}).values()
+        seen = [member for member in members if any(place.network in networks for place in member.places)]
+        if not seen:
+            return None
+        return _addresses(
+            question, _on([place for member in seen if member.ready for place in member.places], networks)
+        )
+
+    def _instance(self, question: Question, name: str, key: tuple[str, str], networks: Networks) -> Answer | None:
+        member = self._view.workloads.get(key, {}).get(name)
+        found = _on(member.places, networks) if member is not None else []
+        return _addresses(question, found) if found else None
+
+    # Addresses.
+
+    def _reverse(self, question: Question, address: str, networks: Networks) -> Answer | None:
+        names = [
+            name for network, name in self._view.reverse.get(address, ()) if self._may_know(network, name, networks)
+        ]
+        if names:
+            if question.type not in (PTR, ANY):
+                return Answer(authority=(start_record(question.name, TTL),))
+            return Answer(answers=tuple(name_record(PTR, question.name, (*name, *self._zone), TTL) for name in names))
+        if ip_address(address).is_private:  # nobody outside knows better, and nobody outside need know that we ask
+            return Answer(NO_SUCH_NAME, authority=(start_record(question.name, TTL),))
+        return None
+
+    def _may_know(self, network: str, name: Name, networks: Networks) -> bool:
+        if network or name[-1] != "svc":
+            return network in networks
+        *_, service, namespace, _ = name
+        slices = list(self._view.slices.get((namespace, service), {}).values())
+        return _is_visible(namespace, slices, networks)
+
+
+def _is_visible(namespace: str, slices: list[Slice], networks: Networks) -> bool:
+    """Whether a Service is on one of these networks, or outside all."""
+    inhabited = [each for each in slices if each.endpoints]
+    if not inhabited:
+        return any(network.partition("/")[0] == namespace for network in networks)
+    return any(each.network in ("", *networks) for each in inhabited)
+
+
+def _offered(service: Service, slices: list[Slice]) -> list[tuple[tuple[Port, ...], tuple[Endpoint, ...]]]:
+    """Ports, and who serves them. A Service with an address of its own says itself which it has."""
+    if service.addresses:
+        return [(service.ports, ())]
+    return [(each.ports, tuple(one for one in each.endpoints if one.ready)) for each in slices]
+
+
+def _endpoints(service: Service, slices: list[Slice]) -> list[Endpoint]:
+    return [endpoint for each in slices for endpoint in each.endpoints if endpoint.ready]
+
+
+def _on(places: Iterable[Place], networks: Networks) -> list[str]:
+    return [place.address for place in places if place.network in networks]
+
+
+def _addresses(question: Question, addresses: Iterable[str]) -> Answer:
+    wanted = _ADDRESSES.get(question.type)
+    if wanted is None and question.type != ANY:
+        return Answer()
+    found = [each for each in dict.fromkeys(addresses) if wanted in (None, ip_address(each).version)]
+    return Answer(answers=tuple(address_record(question.name, each, TTL) for each in found))

@@ -1,0 +1,134 @@
+"""What there is to be named, by name and by address.
+
+Of Services their addresses and ports, of EndpointSlices who is ready on which network, of instances (their pods) the
+addresses on each of their networks. Lookups cost the same however much there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tarmac.agent.names.names import Name
+
+Key = tuple[str, str]
+"""Namespace and Service, or namespace and workload."""
+
+
+class Place(NamedTuple):
+    """An address on a network; an empty network is outside all of them."""
+
+    network: str
+    address: str
+
+
+class Port(NamedTuple):
+    """A port with its name, which may be empty."""
+
+    name: str
+    protocol: str  # in lower case
+    number: int
+
+
+class Service(NamedTuple):
+    """A Service. Headless ones have no addresses of their own, external ones only another name."""
+
+    addresses: tuple[str, ...] = ()
+    ports: tuple[Port, ...] = ()
+    external: str = ""
+
+
+class Endpoint(NamedTuple):
+    """Who answers for a Service."""
+
+    hostname: str
+    place: Place
+    ready: bool
+
+
+class Slice(NamedTuple):
+    """Some of a Service's endpoints, which share their ports and their network."""
+
+    network: str
+    ports: tuple[Port, ...]
+    endpoints: tuple[Endpoint, ...]
+
+
+class Member(NamedTuple):
+    """An instance of a workload."""
+
+    places: tuple[Place, ...]
+    ready: bool
+
+
+class View:
+    """The names of a cluster."""
+
+    def __init__(self) -> None:
+        self.services: dict[Key, Service] = {}
+        self.slices: dict[Key, dict[str, Slice]] = {}
+        self.workloads: dict[Key, dict[str, Member]] = {}
+        self.reverse: dict[str, dict[tuple[str, Name], None]] = {}  # address → network and name
+
+    def put_service(self, key: Key, service: Service | None) -> None:
+        """A Service is as told, or gone."""
+        old = self.services.pop(key, None)
+        self._unname(_service_names(key, old))
+        if service is not None:
+            self.services[key] = service
+            self._name(_service_names(key, service))
+
+    def put_slice(self, key: Key, name: str, slice_: Slice | None) -> None:
+        """A slice is as told, or gone."""
+        known = self.slices.setdefault(key, {})
+        self._unname(_slice_names(key, known.pop(name, None)))
+        if slice_ is not None:
+            known[name] = slice_
+            self._name(_slice_names(key, slice_))
+        if not known:
+            del self.slices[key]
+
+    def put_member(self, key: Key, name: str, member: Member | None) -> None:
+        """An instance is as told, or gone."""
+        known = self.workloads.setdefault(key, {})
+        self._unname(_member_names(key, name, known.pop(name, None)))
+        if member is not None:
+            known[name] = member
+            self._name(_member_names(key, name, member))
+        if not known:
+            del self.workloads[key]
+
+    def _name(self, entries: Iterable[tuple[Place, Name]]) -> None:
+        for place, name in entries:
+            self.reverse.setdefault(place.address, {})[place.network, name] = None
+
+    def _unname(self, entries: Iterable[tuple[Place, Name]]) -> None:
+        for place, name in entries:
+            known = self.reverse.get(place.address, {})
+            known.pop((place.network, name), None)
+            if not known:
+                self.reverse.pop(place.address, None)
+
+
+def label_of(endpoint: Endpoint) -> str:
+    """The name of an endpoint within its Service: its own, or one made of its address."""
+    return endpoint.hostname or endpoint.place.address.replace(".", "-").replace(":", "-")
+
+
+def _service_names(key: Key, service: Service | None) -> Iterator[tuple[Place, Name]]:
+    namespace, name = key
+    for address in service.addresses if service else ():
+        yield Place("", address), (name, namespace, "svc")
+
+
+def _slice_names(key: Key, slice_: Slice | None) -> Iterator[tuple[Place, Name]]:
+    namespace, name = key
+    for endpoint in slice_.endpoints if slice_ else ():
+        if endpoint.hostname:
+            yield endpoint.place, (endpoint.hostname, name, namespace, "svc")
+
+
+def _member_names(key: Key, name: str, member: Member | None) -> Iterator[tuple[Place, Name]]:
+    namespace, workload = key
+    for place in member.places if member else ():
+        yield place, (name, workload, namespace, "inst")

@@ -1,0 +1,69 @@
+"""The view is what the API says, as it changes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tarmac.agent.names.following import Following
+from tarmac.agent.names.view import Endpoint, Member, Place, Port, Service, Slice, View
+from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_NAME
+from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
+from tarmac.apps.tasks import ended
+from tests.controllers.harness import Stage
+
+
+def instance(ready: bool) -> dict[str, Any]:
+    nics = [AttachedInterface("eth0", "default/default", addresses=["10.128.0.2/20", "fd20::2/64"])]
+    owner = {"apiVersion": API_VERSION, "kind": "Instance", "name": "web-0", "uid": "i", "controller": True}
+    return {
+        "metadata": {
+            "labels": {LABEL_WORKLOAD_NAME: "web"},
+            "annotations": {ANNOTATION_INTERFACES: encode_interfaces(nics)},
+            "ownerReferences": [owner],
+        },
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+async def test_services_slices_and_instances_come_change_and_go() -> None:
+    stage, view = Stage(), View()
+    following = Following(stage.client, view)
+    spec = {"clusterIPs": ["10.96.0.9"], "clusterIP": "10.96.0.9", "ports": [{"name": "http", "port": 80}]}
+    stage.server.put("services", "web", "default", spec=spec)
+    stage.server.put("pods", "web-0", "default", **instance(ready=False))
+    stage.server.put("pods", "plain", "default")
+    async with ended(asyncio.create_task(following.run())):
+        await stage.settle()
+        await following.synced()
+        assert view.services == {("default", "web"): Service(("10.96.0.9",), (Port("http", "tcp", 80),))}
+        ready = {"ready": True}
+        stage.server.put(
+            "endpointslices",
+            "web-1",
+            metadata={
+                "labels": {"kubernetes.io/service-name": "web"},
+                "annotations": {ANNOTATION_NETWORK: "default/default"},
+            },
+            addressType="IPv4",
+            endpoints=[{"addresses": ["10.128.0.2"], "conditions": ready, "hostname": "a"}],
+            ports=[{"port": 80}],
+        )
+        await stage.settle()
+        endpoint = Endpoint("a", Place("default/default", "10.128.0.2"), True)
+        assert view.slices == {
+            ("default", "web"): {"web-1": Slice("default/default", (Port("", "tcp", 80),), (endpoint,))}
+        }
+        places = (Place("default/default", "10.128.0.2"), Place("default/default", "fd20::2"))
+        assert view.workloads == {("default", "web"): {"web-0": Member(places, ready=False)}}
+        stage.server.put("pods", "web-0", "default", **instance(ready=True))
+        stage.server.put("services", "web", "default", spec={"type": "ExternalName", "externalName": "example.com"})
+        await stage.settle()
+        assert view.workloads[("default", "web")]["web-0"].ready
+        assert view.services[("default", "web")] == Service(external="example.com")
+        stage.server.remove("pods", "web-0", "default")
+        stage.server.remove("services", "web", "default")
+        stage.server.remove("endpointslices", "web-1", "default")
+        await stage.settle()
+        assert (view.services, view.slices, view.workloads, view.reverse) == ({}, {}, {}, {})
