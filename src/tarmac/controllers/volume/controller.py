@@ -1,10 +1,11 @@
-"""The controllers of volumes as one: local disks, and protection of what is in use."""
+"""The controllers of volumes as one: local disks, claims that live with their pod, and protection of what is in use."""
 
 from __future__ import annotations
 
 import asyncio
 
 from tarmac.controllers.context import Context
+from tarmac.controllers.volume.ephemeral import EphemeralClaims
 from tarmac.controllers.volume.localdisks import LocalDisks
 from tarmac.controllers.volume.protection import VolumeProtection
 
@@ -13,7 +14,7 @@ class VolumeControllers:
     """Disks come, and go when nobody uses them any more."""
 
     def __init__(self, context: Context) -> None:
-        self._parts = (LocalDisks(context), VolumeProtection(context))
+        self._parts = (LocalDisks(context), EphemeralClaims(context), VolumeProtection(context))
 
     async def run(self) -> None:
         """Work until cancelled."""
