@@ -219,3 +219,125 @@ async def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None
         clock.advance(1)
         assert (await transport.request("GET", "/")).body == b"Bearer second"
         await transport.close()
+
+
+async def test_a_connection_is_used_again_once_its_answer_is_read() -> None:
+    seen: list[object] = []
+
+    async def note(request: web.Request) -> web.StreamResponse:
+        seen.append(request.transport)
+        return web.Response(body=b"x" * 100_000)
+
+    async with served(note) as url, http(url) as transport:
+        for _ in range(3):
+            assert len((await transport.request("GET", "/x")).body) == 100_000
+        assert len(set(seen)) == 1
+        await asyncio.gather(*(transport.request("GET", "/x") for _ in range(3)))
+        assert len(set(seen)) == 3
+
+
+async def test_a_server_that_wants_no_second_request_gets_it_on_another_connection() -> None:
+    async def once(request: web.Request) -> web.StreamResponse:
+        return web.Response(text="x", headers={"connection": "close"})
+
+    async with served(once) as url, http(url) as transport:
+        for _ in range(2):
+            assert (await transport.request("POST", "/x", body=b"1")).body == b"x"
+
+
+async def raw(script: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> asyncio.Server:
+    return await asyncio.start_server(script, "127.0.0.1", 0)
+
+
+def address(server: asyncio.Server) -> str:
+    return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+async def test_an_idle_connection_that_died_costs_a_reader_nothing_and_is_never_tried_twice_by_a_creator() -> None:
+    """The server answers one request on each connection and hangs up on the second without a word."""
+    served = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal served
+        await reader.readuntil(b"\r\n\r\n")
+        served += 1
+        writer.write(ANSWER)
+        await reader.read(1)
+        writer.close()
+
+    server = await raw(script)
+    async with server, http(address(server)) as transport:
+        assert (await transport.request("GET", "/1")).body == b"ok"
+        assert (await transport.request("GET", "/2")).body == b"ok"
+        assert served == 2
+        with pytest.raises(Disconnected):
+            await transport.request("POST", "/3", body=b"x")
+        assert served == 2
+
+
+async def test_compressed_answers_are_unpacked_whole_and_in_pieces() -> None:
+    import gzip
+
+    text = b"".join(b"%d\n" % number for number in range(20_000))
+
+    async def packed(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=gzip.compress(text), headers={"content-encoding": "gzip"})
+
+    async with served(packed) as url, http(url) as transport:
+        assert (await transport.request("GET", "/x")).body == text
+        async with transport.stream("GET", "/x") as reply:
+            assert b"".join([chunk async for chunk in reply.chunks if isinstance(chunk, bytes)]) == text
+
+
+async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nall there is")
+        writer.close()
+
+    server = await raw(script)
+    async with server, http(address(server)) as transport:
+        assert (await transport.request("GET", "/x")).body == b"all there is"
+
+
+async def test_what_is_no_http_is_a_disconnect() -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-nonsense\r\n")
+        writer.close()
+
+    server = await raw(script)
+    async with server, http(address(server)) as transport:
+        with pytest.raises(Disconnected):
+            await transport.request("GET", "/x")
+
+
+async def test_a_reader_that_does_not_read_holds_the_sender_up() -> None:
+    sent = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        try:
+            while True:
+                writer.write(bytes(1 << 16))
+                await writer.drain()
+                sent += 1 << 16
+        except ConnectionError:
+            writer.close()
+
+    server = await raw(script)
+    async with server, http(address(server)) as transport, transport.stream("GET", "/x") as reply:
+        await asyncio.sleep(0.5)
+        assert sent < 32 << 20
+        assert len(await anext(aiter(reply.chunks))) > 0  # pyright: ignore[reportArgumentType] bytes over sockets
+
+
+async def test_a_token_file_that_is_gone_is_a_disconnect(tmp_path: Path) -> None:
+    async with http("http://127.0.0.1:1", token_file=str(tmp_path / "gone")) as transport:
+        with pytest.raises(Disconnected, match="token"):
+            await transport.request("GET", "/x")

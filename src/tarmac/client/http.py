@@ -1,4 +1,4 @@
-"""The transport over sockets: aiohttp with TLS, client certificates and bearer tokens.
+"""The transport over sockets: HTTP/1.1 with TLS, client certificates and bearer tokens.
 
 One connection pool per server. Watches hold a connection each, so the pool has no bound of its own. A token given as a
 file is read again after a minute, because service-account tokens rotate under the running process.
@@ -7,25 +7,22 @@ file is read again after a minute, because service-account tokens rotate under t
 from __future__ import annotations
 
 import asyncio
-import socket
+import base64
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from weakref import WeakSet
-
-import aiohttp
-from yarl import URL
+from urllib.parse import urlsplit
 
 from tarmac.base.clock import Clock, SystemClock
+from tarmac.client.connections import Connection, Connections
 from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
 
 TOKEN_LIFE = 60.0
-READ_SIZE = 1 << 18
-FAREWELL = 2.0  # seconds that closing connections are waited for
+_BODILESS = frozenset(("GET", "HEAD", "DELETE"))  # without a body they say nothing about its length
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +64,15 @@ class HttpTransport:
     def __init__(self, config: HttpConfig, clock: Clock | None = None) -> None:
         self._config = config
         self._clock = clock or SystemClock()
-        self._base = config.url.rstrip("/")
-        context = tls_context(config) if self._base.startswith("https") else False
-        self._sockets: WeakSet[socket.socket] = WeakSet()
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=context, socket_factory=self._socket),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
-            headers={
-                "user-agent": config.user_agent,
-                "accept-encoding": "gzip" if config.compress else "identity",
-            },
-            read_bufsize=READ_SIZE,
-            auto_decompress=True,
+        parts = urlsplit(config.url)
+        self._prefix = parts.path.rstrip("/")
+        self._url = config.url.rstrip("/")
+        tls = tls_context(config) if parts.scheme == "https" else None
+        host, port = parts.hostname or "", parts.port or (443 if tls else 80)
+        self._connections = Connections(host, port, tls, config.server_name or host)
+        self._constant = (
+            f"\r\nhost: {parts.netloc.rpartition('@')[2]}\r\nuser-agent: {config.user_agent}"
+            f"\r\naccept-encoding: {'gzip' if config.compress else 'identity'}\r\n"
         )
         self._token = config.token
         self._token_read = -TOKEN_LIFE
@@ -94,77 +88,59 @@ class HttpTransport:
     ) -> Reply:
         """One exchange."""
         try:
-            async with asyncio.timeout(timeout), self._open(method, path, query, headers, body) as answer:
-                return Reply(answer.status, _lower(answer), await answer.read())
+            async with asyncio.timeout(timeout):
+                connection = await self._open(method, path, query, headers, body)
+                try:
+                    whole = await connection.read()
+                finally:
+                    self._connections.give_back(connection)
         except TimeoutError as error:
             raise RequestTimeout(f"{method} {path}: no answer in {timeout} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise Disconnected(f"{method} {self._base}{path}: {error}") from error
+        except Disconnected as error:
+            raise Disconnected(f"{method} {self._url}{path}: {error}") from error
+        return Reply(connection.status, connection.headers, whole)
 
     @asynccontextmanager
     async def stream(
         self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
     ) -> AsyncGenerator[StreamReply]:
         """One exchange whose answer is read piece by piece."""
-        opening = self._open(method, path, query, headers, b"")
         try:
-            answer = await opening.__aenter__()
-        except (aiohttp.ClientError, OSError) as error:
-            raise Disconnected(f"{method} {self._base}{path}: {error}") from error
+            connection = await self._open(method, path, query, headers, b"")
+        except Disconnected as error:
+            raise Disconnected(f"{method} {self._url}{path}: {error}") from error
         try:
-            yield StreamReply(answer.status, _lower(answer), _chunks(answer))
+            yield StreamReply(connection.status, connection.headers, connection.chunks())
         finally:
-            # Not released to the pool: an unfinished answer would have to be read to its end first.
-            answer.close()
+            # Not kept, even if it is read: whoever watches comes back rarely.
+            self._connections.drop(connection)
 
     async def close(self) -> None:
-        """Close every connection.
+        """Close every connection."""
+        await self._connections.close()
 
-        One that was dropped in the middle of something still takes leave of the server in the manner of TLS; a loop
-        that ended before would leave its socket open.
-        """
-        await self._session.close()
-        until = asyncio.get_running_loop().time() + FAREWELL
-        # nothing tells of a socket's end
-        while any(made.fileno() >= 0 for made in self._sockets) and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async def _open(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Connection:
+        target = f"{self._prefix}{path}?{query}" if query else self._prefix + path
+        lines = [f"{name}: {value}\r\n" for name, value in (*headers.items(), *self._credentials())]
+        if body or method not in _BODILESS:
+            lines.append(f"content-length: {len(body)}\r\n")
+        head = f"{method} {target} HTTP/1.1{self._constant}{''.join(lines)}\r\n".encode()
+        return await self._connections.exchange(method, head + body)
 
-    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        made = socket.socket(*address[:3])
-        self._sockets.add(made)
-        return made
-
-    def _open(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
-    ) -> aiohttp.client._RequestContextManager:
-        url = URL(f"{self._base}{path}?{query}" if query else self._base + path, encoded=True)
-        return self._session.request(
-            method,
-            url,
-            data=body or None,
-            headers={**headers, **self._credentials()},
-            server_hostname=self._config.server_name,
-            allow_redirects=False,
-        )
-
-    def _credentials(self) -> dict[str, str]:
+    def _credentials(self) -> tuple[tuple[str, str], ...]:
         if self._config.token_file and self._clock.monotonic() - self._token_read >= TOKEN_LIFE:
-            self._token = Path(self._config.token_file).read_text().strip()
+            self._token = _read(self._config.token_file)
             self._token_read = self._clock.monotonic()
         if self._token:
-            return {"authorization": f"Bearer {self._token}"}
+            return (("authorization", f"Bearer {self._token}"),)
         if self._config.username:
-            return {"authorization": aiohttp.encode_basic_auth(self._config.username, self._config.password or "")}
-        return {}
+            pair = f"{self._config.username}:{self._config.password or ''}"
+            return (("authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"),)
+        return ()
 
 
-def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in answer.headers.items()}
-
-
-async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+def _read(token_file: str) -> str:
     try:
-        async for chunk in answer.content.iter_any():
-            yield chunk
-    except (aiohttp.ClientError, OSError) as error:
-        raise Disconnected(f"the stream broke: {error}") from error
+        return Path(token_file).read_text().strip()
+    except OSError as error:
+        raise Disconnected(f"the token cannot be read: {error}") from error

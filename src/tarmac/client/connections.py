@@ -1,0 +1,243 @@
+"""HTTP/1.1 connections to one server, kept for the next request.
+
+A connection carries one exchange at a time. An answer that was read to its end leaves the connection for the next
+request; one that was left, broke off or took too long takes its connection with it. A server may close an idle
+connection just as a request goes out on it: such a request is sent again on a new one, but only if it does no harm to
+send it twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import zlib
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import cast
+
+import httptools
+
+from tarmac.client.errors import Disconnected
+
+CONNECT_SECONDS = 10.0
+IDLE_SECONDS = 30.0
+READ_AHEAD = 1 << 18
+FAREWELL = 2.0
+_HARMLESS_TWICE = frozenset(("GET", "HEAD", "PUT", "DELETE", "OPTIONS"))
+_GZIP = 31  # zlib's word for it
+
+
+class Connection(asyncio.Protocol):
+    """One connection. `send`, `head`, then `chunks` or `read`; `reusable` says whether it may go back to the pool."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.get_running_loop().create_future()
+        self.idle_since = 0.0
+        self.used = False
+        self.untouched = True  # nothing of the current answer has come
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._transport = cast("asyncio.Transport", None)
+        self._parser = httptools.HttpResponseParser(self)
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._has_head = False
+        self._complete = True
+        self._broken: str | None = None
+        self._paused = False
+        self._waiting: asyncio.Future[None] | None = None
+        self._unzip: zlib._Decompress | None = None
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the answer is read, and the server would take another request."""
+        return self._complete and not self._chunks and self._broken is None and not self._transport.is_closing()
+
+    def send(self, request: bytes) -> None:
+        """Start an exchange."""
+        self.untouched, self._has_head, self._complete = True, False, False
+        self.headers, self._unzip = {}, None
+        self._transport.write(request)
+
+    async def head(self) -> None:
+        """Wait for status and headers. Raises Disconnected."""
+        while not self._has_head:
+            await self._more()
+        if self.headers.get("content-encoding") == "gzip":
+            self._unzip = zlib.decompressobj(_GZIP)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes. Raises Disconnected when it breaks off."""
+        while True:
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                self._size -= len(chunk)
+                if self._unzip is not None:
+                    chunk = self._unzip.decompress(chunk)
+                if chunk:
+                    yield chunk
+            if self._complete:
+                return
+            await self._more()
+
+    async def read(self) -> bytes:
+        """The whole body. Raises Disconnected."""
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    def close(self) -> None:
+        """Give it up: with a farewell when nothing is under way."""
+        self._transport.close() if self._complete else self._transport.abort()
+
+    async def _more(self) -> None:
+        """Wait until something has happened."""
+        if self._broken is not None:
+            raise Disconnected(self._broken)
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+
+    # Called by the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.untouched = False
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._break(f"a malformed answer: {error}")
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+        if self._has_head and not self._complete and self._ends_with_connection():
+            self._complete = True
+        elif not self._complete:
+            self._break(f"the connection broke: {exc or 'closed by the server'}")
+        self._wake()
+
+    def _ends_with_connection(self) -> bool:
+        return "content-length" not in self.headers and "chunked" not in self.headers.get("transfer-encoding", "")
+
+    # Called by the parser.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        self._has_head = self.status >= 200  # what comes before is only a promise of an answer
+
+    def on_body(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self._size += len(data)
+        if self._size > READ_AHEAD and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        if not self._has_head:
+            self.headers = {}
+            return
+        self._complete = True
+        if not self._parser.should_keep_alive():
+            self._transport.close()
+
+    def _break(self, why: str) -> None:
+        self._broken = self._broken or why
+        self._transport.abort()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+class Connections:
+    """The connections to one server, those under way and those that wait for the next request."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None) -> None:
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._server_name = server_name
+        self._idle: list[Connection] = []
+        self._open: set[Connection] = set()
+        self._is_closed = False
+
+    async def exchange(self, method: str, request: bytes) -> Connection:
+        """Send a request and wait for the head of its answer. Raises Disconnected."""
+        while True:
+            connection = self._kept() or await self._connect()
+            connection.send(request)
+            try:
+                await connection.head()
+            except Disconnected:
+                self.drop(connection)
+                if connection.used and connection.untouched and method in _HARMLESS_TWICE:
+                    continue  # the server closed it before it saw the request
+                raise
+            except BaseException:
+                self.drop(connection)
+                raise
+            return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """The answer is read: keep the connection if it can be used again."""
+        if self._is_closed or not connection.reusable:
+            self.drop(connection)
+            return
+        connection.used = True
+        connection.idle_since = asyncio.get_running_loop().time()
+        self._idle.append(connection)
+
+    def drop(self, connection: Connection) -> None:
+        """Close a connection, whatever is under way on it."""
+        connection.close()
+
+    async def close(self) -> None:
+        """Close all, and wait until their sockets are: a loop that ended before would leave them open."""
+        self._is_closed = True
+        self._idle.clear()
+        leaving = list(self._open)
+        for connection in leaving:
+            connection.close()
+        if leaving:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FAREWELL):
+                    await asyncio.wait([connection.closed for connection in leaving])
+
+    def _kept(self) -> Connection | None:
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.reusable and now - connection.idle_since < IDLE_SECONDS:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self) -> Connection:
+        if self._is_closed:
+            raise Disconnected("the transport is closed")
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                _, connection = await loop.create_connection(
+                    Connection,
+                    self._host,
+                    self._port,
+                    ssl=self._tls,
+                    server_hostname=self._server_name if self._tls else None,
+                )
+        except OSError as error:  # a TimeoutError is one
+            raise Disconnected(str(error) or f"no connection in {CONNECT_SECONDS:.0f} s") from error
+        self._open.add(connection)
+        connection.closed.add_done_callback(lambda _: self._open.discard(connection))
+        return connection
