@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -31,6 +32,8 @@ _log = log("agent")
 def main(options: argparse.Namespace) -> int:
     """Be a node until a signal comes; the exit code is 0 then, 1 when it could not start."""
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
+    # Children are started by fork and exec at once: gRPC has nothing to hand over, and would say so each time.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         kubelet = read(options.config) if options.config else KubeletConfiguration()
         uvloop.run(run(settle(_flags(options), kubelet)))

@@ -168,6 +168,7 @@ async def test_a_certificate_is_renewed_between_seven_and_nine_tenths_of_its_lif
     while not heard:
         await asyncio.sleep(0.01)
     work.cancel()
+    await asyncio.wait((work,))
     assert at[0] - 1_800_000_000.0 >= 700
     assert split_pair(file.read())[0].strip() == heard[0].strip()
 
@@ -200,6 +201,7 @@ async def test_serving_starts_with_a_certificate_of_its_own_and_gets_the_cluster
         async with asyncio.timeout(20):
             await changed.wait()
         work.cancel()
+        await asyncio.wait((work,))
         seen = await craft(Order("inspect", pem=serving.certificate.read_text()))
         assert set(seen.names) == {"10.0.0.7", "host"}
         again = ServingCertificate(client, agent_config(tmp_path), lambda: created)

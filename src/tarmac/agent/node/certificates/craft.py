@@ -57,7 +57,12 @@ async def craft(order: Order) -> Crafted:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", _PROGRAM, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
-    answer, _ = await process.communicate(msgspec.json.encode(order))
+    try:
+        answer, _ = await process.communicate(msgspec.json.encode(order))
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
     if process.returncode != 0:
         raise CraftError(f"the certificate helper ended with {process.returncode}")
     crafted = msgspec.json.decode(answer, type=Crafted)

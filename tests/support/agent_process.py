@@ -1,0 +1,126 @@
+"""A real `tarmac agent` in a process of its own, as users run it, on a containerd of the test's."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+from tarmac.base.clock import SystemClock
+from tarmac.server.security.pki import Pki, write_kubeconfig
+from tests.support.containerd import ContainerdNode
+from tests.support.tarmac_process import TarmacProcess
+
+READY = re.compile(r"^tarmac agent ready (\S+)$")
+START_SECONDS = 30.0
+
+
+class AgentProcess:
+    """One node. Use as a context manager; `kill()` is kill -9, `stop()` asks it to end, `start()` brings it back."""
+
+    def __init__(self, folder: Path, name: str, containerd: ContainerdNode, kubeconfig: Path, *flags: str) -> None:
+        self.name = name
+        self.folder = folder
+        self.kubeconfig = kubeconfig
+        self.cgroup_root = f"{containerd.cgroup_root}/{name}"
+        self.logs = folder / "logs"
+        self.log = folder.parent / f"{name}.log"
+        self.port = 0
+        self._containerd = containerd
+        self._flags = flags
+        self._process: subprocess.Popen[str] | None = None
+
+    @staticmethod
+    def for_server(folder: Path, name: str, containerd: ContainerdNode, server: TarmacProcess, *flags: str):
+        """A node of our own server, known to it by a certificate."""
+        folder.mkdir(parents=True, exist_ok=True)
+        pki = Pki(server.data_dir / "pki", SystemClock())
+        kubeconfig = folder / "kubeconfig"
+        write_kubeconfig(kubeconfig, server.url, pki.ca_file.read_bytes(), pki.node(name), name)
+        return AgentProcess(folder, name, containerd, kubeconfig, *flags)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running agent."""
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    def command(self) -> list[str]:
+        """As it is started."""
+        flags = {
+            "kubeconfig": self.kubeconfig,
+            "node-name": self.name,
+            "root-dir": self.folder / "root",
+            "run-dir": self.folder / "run",
+            "pod-logs-dir": self.logs,
+            "container-runtime-endpoint": self._containerd.endpoint,
+            "cgroup-root": self.cgroup_root,
+            "network": "cni",
+        }
+        program = [sys.executable, "-m", "tarmac.apps.main", "agent"]
+        return [*program, *(f"--{name}={value}" for name, value in flags.items()), *self._flags]
+
+    def start(self) -> Self:
+        """Start and wait until it is registered."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
+        line = self._process.stdout.readline().rstrip("\n") if ready else ""
+        assert READY.match(line), f"no ready line but {line!r}; log:\n{self.log.read_text()[-4000:]}"
+        return self
+
+    def kill(self) -> None:
+        """kill -9 and reap."""
+        self._end(signal.SIGKILL)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Ask it to end; the exit code."""
+        return self._end(number)
+
+    def usage(self) -> tuple[float, float]:
+        """(processor seconds so far, resident megabytes)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def _end(self, number: int) -> int:
+        process = self._process
+        assert process is not None
+        self._process = None
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            code = process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+        return code
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self.stop()
+
+
+def until(true: object, seconds: float = 30.0, pause: float = 0.05) -> None:
+    """Wait for a condition; says so when it does not come."""
+    assert callable(true)
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(pause)
