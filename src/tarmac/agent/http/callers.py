@@ -119,7 +119,7 @@ class ReviewedCallers:
         return self._callers.get(token) or self._callers.keep(token, await self._reviewed(token), self._times.token)
 
     async def _reviewed(self, token: str) -> Caller:
-        body = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token}}
+        body = _review("TokenReview", "authentication.k8s.io/v1", {"token": token})
         status: JsonObject = (await self._tokens.create(body)).get("status", {})
         if not status.get("authenticated"):
             raise Refusal(401, "Unauthorized")
@@ -141,9 +141,13 @@ class ReviewedCallers:
         spec: JsonObject = {"user": caller.name, "groups": list(caller.groups), "resourceAttributes": attributes}
         if caller.uid:
             spec["uid"] = caller.uid
-        body = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec}
+        body = _review("SubjectAccessReview", "authorization.k8s.io/v1", spec)
         allowed = bool((await self._access.create(body)).get("status", {}).get("allowed"))
         return self._answers.keep(key, allowed, self._times.allowed if allowed else self._times.refused)
+
+
+def _review(kind: str, version: str, spec: JsonObject) -> JsonObject:
+    return {"kind": kind, "apiVersion": version, "metadata": {}, "spec": spec}
 
 
 def attributes(request: Request) -> tuple[str, list[str]]:
