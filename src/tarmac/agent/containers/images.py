@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tarmac.agent.containers.credentials import credentials_for, with_tag
@@ -58,6 +59,19 @@ class Images:
         self._results: dict[str, Image | Unavailable] = {}
         self._errors: dict[str, tuple[float, str]] = {}  # when a pull failed, and why
         self._back_offs = BackOffs()
+        self._expected: dict[str, asyncio.Task[Image | None]] = {}
+
+    def expect(self, pod: Pod) -> None:
+        """Look for the images a pod starts with while its sandbox is being made."""
+        for container in pod.init_containers[:1] or pod.containers:
+            key = f"{pod.uid}_{container['image']}"
+            if container.get("imagePullPolicy") != "Always" and key not in self._expected:
+                self._expected[key] = asyncio.create_task(self._glance(with_tag(container["image"])))
+
+    async def _glance(self, name: str) -> Image | None:
+        with suppress(RuntimeFault):  # whoever needs it asks again
+            return await self._runtime.image(name)
+        return None
 
     async def ensure(self, pod: Pod, container: JsonObject, wake: Callable[[], None]) -> Outcome:
         """Have the image, or start to. Raises RuntimeFault when the runtime does not answer."""
@@ -69,7 +83,8 @@ class Images:
             return self._results.pop(key)
         policy = container.get("imagePullPolicy") or "IfNotPresent"
         if policy != "Always":
-            image = await self._runtime.image(with_tag(name))
+            expected = self._expected.pop(key, None)
+            image = (await expected if expected else None) or await self._runtime.image(with_tag(name))
             if image is not None:
                 self._tell(
                     pod,
@@ -86,8 +101,9 @@ class Images:
 
     def forget(self, uid: str) -> None:
         """The pod is gone: stop pulling for it."""
-        for key in [each for each in self._pulls if each.startswith(uid)]:
-            self._pulls.pop(key).cancel()
+        for tasks in (self._pulls, self._expected):
+            for key in [each for each in tasks if each.startswith(uid)]:
+                tasks.pop(key).cancel()
         for known in (self._results, self._errors):
             for key in [each for each in known if each.startswith(uid)]:
                 del known[key]
@@ -95,10 +111,10 @@ class Images:
 
     async def close(self) -> None:
         """Stop every pull."""
-        pulls = list(self._pulls.values())
-        for pull in pulls:
-            pull.cancel()
-        await asyncio.gather(*pulls, return_exceptions=True)
+        tasks = [*self._pulls.values(), *self._expected.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _waiting(self, pod: Pod, container: JsonObject, key: str) -> Unavailable | None:
         """In back-off, if that is so."""

@@ -77,8 +77,8 @@ class Hands:
 
     # --- the pod as a whole -----------------------------------------------------------------------------------------
 
-    async def make_sandbox(self, pod: Pod, action: MakeSandbox) -> None:
-        """Everything containers share. Raises StepFailed."""
+    async def make_sandbox(self, pod: Pod, action: MakeSandbox) -> str:
+        """Everything containers share; the sandbox's id. Raises StepFailed."""
         if action.replaces:
             message = "Pod sandbox changed, it will be killed and re-created."
             self._tools.recorder.event(pod.reference, "Normal", "SandboxChanged", message)
@@ -88,7 +88,8 @@ class Hands:
             handler = self._tools.handler(pod)
             config = await self._sandbox_config(pod, action.attempt)
             Path(config.log_directory).mkdir(parents=True, exist_ok=True)
-            await self._tools.runtime.run_sandbox(config, handler)
+            self._tools.images.expect(pod)
+            return await self._tools.runtime.run_sandbox(config, handler)
         except (RuntimeFault, ConfigMissing, HostnameTooLong, OSError) as error:
             await self._tell_no_sandbox(pod, error)
             raise StepFailed from error
@@ -139,12 +140,12 @@ class Hands:
 
     # --- containers -------------------------------------------------------------------------------------------------
 
-    async def start(self, pod: Pod, action: Start, sandbox: Sandbox, seen: Seen) -> bool | None:
-        """Start a container. None: its image is on the way. False: it waits, and why is noted."""
+    async def start(self, pod: Pod, action: Start, sandbox: Sandbox, seen: Seen) -> str | None:
+        """Start a container; its id. Empty: it waits, and why is noted. None: its image is on the way."""
         name = action.container["name"]
         if name in self.waiting and self._not_before.get(name, 0.0) > self._tools.clock.now():
             self.ask(self._not_before[name])
-            return False
+            return ""
         try:
             if action.created:
                 return await self._run(pod, action.container, action.created, sandbox)
@@ -157,12 +158,12 @@ class Hands:
             if action.failed_at is not None:
                 self._back_offs.next(name, action.failed_at, self._tools.clock.now())
             created = await self._create(pod, action, sandbox, seen, image)
-            return created is not None and await self._run(pod, action.container, created, sandbox)
+            return await self._run(pod, action.container, created, sandbox) if created else ""
         except RuntimeFault as error:
             self._soon(name)
             return self._fail(pod, name, "RunContainerError", str(error), f"Error: {error}")
 
-    async def _create(self, pod: Pod, action: Start, sandbox: Sandbox, seen: Seen, image: Image) -> str | None:
+    async def _create(self, pod: Pod, action: Start, sandbox: Sandbox, seen: Seen, image: Image) -> str:
         container = action.container
         name = container["name"]
         try:
@@ -179,19 +180,17 @@ class Hands:
             config = await self._tools.configs.config(wanted)
         except (ConfigMissing, SecurityRefused, OSError) as error:
             self._soon(name)
-            self._fail(pod, name, "CreateContainerConfigError", str(error), f"Error: {error}")
-            return None
+            return self._fail(pod, name, "CreateContainerConfigError", str(error), f"Error: {error}")
         try:
             shared = await self._sandbox_config(pod, sandbox.pod.attempt)
             created = await self._tools.runtime.create_container(sandbox.id, config, shared)
         except RuntimeFault as error:
             self._soon(name)
-            self._fail(pod, name, "CreateContainerError", str(error), f"Error: {error}")
-            return None
+            return self._fail(pod, name, "CreateContainerError", str(error), f"Error: {error}")
         self._tell(pod, name, "Created", "Container created")
         return created
 
-    async def _run(self, pod: Pod, container: JsonObject, id: str, sandbox: Sandbox) -> bool:
+    async def _run(self, pod: Pod, container: JsonObject, id: str, sandbox: Sandbox) -> str:
         name = container["name"]
         await self._tools.runtime.start_container(id)
         self._tell(pod, name, "Started", "Container started")
@@ -199,10 +198,10 @@ class Hands:
         self.applied[name] = container.get("resources") or {}
         hook = (container.get("lifecycle") or {}).get("postStart")
         if hook:
-            return await self._after_start(pod, container, id, hook, sandbox)
-        return True
+            await self._after_start(pod, container, id, hook, sandbox)
+        return id
 
-    async def _after_start(self, pod: Pod, container: JsonObject, id: str, hook: JsonObject, sandbox: Sandbox) -> bool:
+    async def _after_start(self, pod: Pod, container: JsonObject, id: str, hook: JsonObject, sandbox: Sandbox) -> None:
         """A container whose hook fails is ended: it never was what it should be."""
         address = next(iter(self._tools.surroundings(sandbox, pod).pod_addresses), "")
         try:
@@ -213,7 +212,6 @@ class Hands:
             )
             self._tell(pod, container["name"], "Killing", "FailedPostStartHook")
             await self._tools.runtime.stop_container(id, pod.grace)
-        return True
 
     async def resize(self, pod: Pod, action: Resize) -> bool:
         """Give a running container other limits."""
@@ -256,12 +254,13 @@ class Hands:
 
     def _fail(
         self, pod: Pod, container: str, reason: str, message: str, event: str, event_reason: str = "Failed"
-    ) -> bool:
+    ) -> str:
+        """Note why a container waits; the id it does not have."""
         if self.waiting.get(container) != (reason, message):
             _log.info("container not started", pod=pod.key, container=container, reason=reason)
         self.waiting[container] = (reason, message)
         self._tools.recorder.event(pod.container_reference(container), "Warning", event_reason, event)
-        return False
+        return ""
 
     def _tell(self, pod: Pod, container: str, reason: str, message: str) -> None:
         self._tools.recorder.event(pod.container_reference(container), "Normal", reason, message)

@@ -1,13 +1,14 @@
 """Looking at what the runtime has for one pod, with as few questions as possible.
 
 Two lists say what there is and in what state. Details are asked for when a state is new: once for a container that
-runs, once when it has ended (with its last words), once for the addresses of a sandbox.
+runs, once when it has ended (with its last words), once for the addresses of a sandbox. After a step of our own only
+what it made is looked at: the way from a bound pod to a running one has no question too many.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tarmac.agent.containers.messages import termination_message
@@ -19,6 +20,18 @@ from tarmac.runtimes.interface import Container, NotFound, Runtime, Sandbox
 
 _UNKNOWN_CODE = 255
 _NOBODY_SAW = "The container ended while nobody was watching: its exit code is not known"
+
+
+@dataclass(slots=True)
+class Made:
+    """Ids of what a step has made; `other`: it may have changed something else too."""
+
+    sandbox: str = ""
+    containers: list[str] = field(default_factory=list[str])
+    other: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.sandbox or self.containers or self.other)
 
 
 class Looker:
@@ -40,6 +53,17 @@ class Looker:
         details = await asyncio.gather(*(self._container(each) for each in containers))
         self._sandboxes = {each.id: each for each in found if each is not None}
         self._containers = {each.id: each for each in details if each is not None}
+        return self._picture()
+
+    async def look_at(self, made: Made) -> Seen:
+        """What there was, and what has just been made. Raises RuntimeFault."""
+        details = await asyncio.gather(*(self._runtime.container(each) for each in made.containers))
+        self._containers |= {each.id: self._ended(each) if each.state == "exited" else each for each in details}
+        if made.sandbox:
+            self._sandboxes[made.sandbox] = await self._runtime.sandbox(made.sandbox)
+        return self._picture()
+
+    def _picture(self) -> Seen:
         return Seen(
             tuple(sorted(self._sandboxes.values(), key=lambda each: (-each.pod.attempt, -each.created_at))),
             tuple(sorted(self._containers.values(), key=lambda each: (-each.created_at, -each.attempt))),

@@ -313,7 +313,15 @@ class PodManager:
         def report(status: JsonObject, over: bool) -> None:
             self._report(uid, status, over)
 
-        worker = PodWorker(self._tools, pod, report, self._fits, promised=promised, refused=refused)
+        worker = PodWorker(
+            self._tools,
+            pod,
+            report,
+            self._fits,
+            promised=promised,
+            refused=refused,
+            fresh=uid not in self._in_runtime,
+        )
         self._workers[uid] = worker
         self._keep(worker)
         assert self._group is not None, "workers belong to `run`"

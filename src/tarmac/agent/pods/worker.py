@@ -17,7 +17,7 @@ from tarmac.agent.pods.acting import Hands, StepFailed
 from tarmac.agent.pods.backoff import BackOffs
 from tarmac.agent.pods.decide import Kill, MakeSandbox, Plan, Resize, Situation, Start, StopSandbox, decide
 from tarmac.agent.pods.killing import Killer
-from tarmac.agent.pods.looking import Looker
+from tarmac.agent.pods.looking import Looker, Made
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.pods.resizing import Allocation, Fits, Resizes
 from tarmac.agent.pods.seen import Seen
@@ -50,7 +50,8 @@ class Ending:
 class PodWorker:
     """Looks after one pod. `report(status, over)` is called with every status that is worked out.
 
-    `promised` are resources that an earlier agent allotted, `refused` the status of a pod that may not run here.
+    `promised` are resources that an earlier agent allotted, `refused` the status of a pod that may not run here;
+    `fresh`: the runtime is known to have nothing of it.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class PodWorker:
         *,
         promised: Resizes | None = None,
         refused: JsonObject | None = None,
+        fresh: bool = False,
     ) -> None:
         self.pod = pod
         self.seen = Seen()
@@ -87,6 +89,7 @@ class PodWorker:
         self._replaced: set[str] = set()
         self._stopped: set[str] = set()
         self._backed_off: set[tuple[str, str]] = set()
+        self._untouched = fresh
         self.wake()
 
     # --- what others call -------------------------------------------------------------------------------------------
@@ -165,23 +168,25 @@ class PodWorker:
             self._tell()
             return
         self.allocation.consider(self.pod, self._fits)
+        self.seen = Seen() if self._untouched else await self._looker.look()
         while True:
-            plan = await self._look_and_decide()
+            plan = self._decide()
             if plan.finished:
                 await self._finish()
                 return
             if plan.actions and not self.status.get("startTime"):
                 self._tell()
-            if not await self._act(plan):
+            made = await self._act(plan)
+            if not made:
                 break
+            self.seen = await (self._looker.look() if made.other else self._looker.look_at(made))
         await self._hands.refresh(self.pod)
         self._tell()
         wakes = [each for each in (plan.wake_at, self._hands.ask_again, self._deadline()) if each is not None]
         if wakes:
             self._alarm.set(max(0.0, min(wakes) - self._tools.clock.now()), self.wake)
 
-    async def _look_and_decide(self) -> Plan:
-        self.seen = await self._looker.look()
+    def _decide(self) -> Plan:
         self._hands.adopt(self.seen, self.allocation.promised)
         pod = self.allocation.effective(self.pod)
         if self._ending is None and not self.ending and (self._deadline() or self._now + 1) <= self._now:
@@ -220,36 +225,37 @@ class PodWorker:
                 message = f"Back-off restarting failed container {name} in pod {self.pod}"
                 self._tools.recorder.event(self.pod.container_reference(name), "Warning", "BackOff", message)
 
-    async def _act(self, plan: Plan) -> bool:
-        """Take the steps; whether it is worth looking again at once."""
+    async def _act(self, plan: Plan) -> Made:
+        """Take the steps; what came of them. Nothing: there is no need to look again."""
+        self._untouched = self._untouched and not plan.actions
         self._hands.ask_again = None
         kills = sorted((each for each in plan.actions if isinstance(each, Kill)), key=lambda each: len(each.after))
         for kill in kills:
             self._kill(kill)
-        done, pulling, started = False, False, False
+        made, pulling = Made(), False
         pod = self.allocation.effective(self.pod)
         for action in plan.actions:
             match action:
                 case MakeSandbox():
-                    await self._hands.make_sandbox(pod, action)
-                    done = True
+                    made.sandbox = await self._hands.make_sandbox(pod, action)
                 case StopSandbox(id):
                     await self._tools.runtime.stop_sandbox(id)
                     self._stopped.add(id)
-                    done = True
+                    made.other = True
                 case Start() if not pulling:
                     sandbox = self.seen.usable_sandbox(pod.host_network)
                     assert sandbox is not None, "nothing is started without one"
-                    outcome = await self._hands.start(pod, action, sandbox, self.seen)
-                    pulling = outcome is None
-                    started = started or outcome is True
+                    started = await self._hands.start(pod, action, sandbox, self.seen)
+                    pulling = started is None
+                    if started:
+                        made.containers.append(started)
                 case Resize():
-                    done = await self._hands.resize(pod, action) or done
+                    made.other = await self._hands.resize(pod, action) or made.other
                 case _:
                     pass
-        if started or self.seen.running:
+        if made.containers or self.seen.running:
             await self._hands.set_quota(pod)
-        return done or started
+        return made
 
     def _kill(self, action: Kill) -> None:
         grace: float = self._grace
