@@ -23,12 +23,12 @@ _ROOM: Final = 128
 Message = tuple[int, int, bytes]
 
 
-def tell_links(listening: socket.socket) -> None:
-    """Have the kernel say which link packets come in on, for this socket and those accepted from it."""
-    if listening.family == socket.AF_INET6:
-        listening.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, 1)
+def tell_links(made: socket.socket) -> None:
+    """Have the kernel say which link packets come in on."""
+    if made.family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, 1)
     else:
-        listening.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
+        made.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
 
 
 def link_of_message(messages: Iterable[Message]) -> int:
@@ -46,6 +46,7 @@ def link_of_connection(accepted: socket.socket) -> int:
     ipv6 = accepted.family == socket.AF_INET6
     level, option = (socket.IPPROTO_IPV6, _IPV6_2292PKTOPTIONS) if ipv6 else (socket.IPPROTO_IP, _IP_PKTOPTIONS)
     try:
+        tell_links(accepted)  # the kernel has kept it, and says it only to who asks
         return link_of_message(_messages(accepted.getsockopt(level, option, _ROOM)))
     except OSError:
         return 0

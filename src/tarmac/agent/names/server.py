@@ -159,7 +159,6 @@ class NameServer:
 
     async def serve_connections(self, network: str, listening: socket.socket) -> None:
         """Answer until cancelled."""
-        tell_links(listening)
         loop = asyncio.get_running_loop()
         room = asyncio.Semaphore(MOST_CONNECTIONS)
         async with asyncio.TaskGroup() as group:

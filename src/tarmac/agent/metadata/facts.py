@@ -1,0 +1,50 @@
+"""What an instance is told about itself, taken from its Pod. A plain Pod is told the same, as far as it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
+from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.schema import JsonObject
+
+
+def facts_of(pod: JsonObject, city: str) -> Mapping[str, Any]:
+    """By the name under which each is asked for. `city` is the node's, for pods that do not say theirs."""
+    metadata = pod["metadata"]
+    labels: dict[str, str] = metadata.get("labels") or {}
+    return {
+        "id": _identity(metadata),
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        "workload": labels.get(LABEL_WORKLOAD_NAME, ""),
+        "labels": labels,
+        "addresses": _addresses((metadata.get("annotations") or {}).get(ANNOTATION_INTERFACES, "")),
+        "city": labels.get(LABEL_CITY_CODE) or city,
+    }
+
+
+def _identity(metadata: JsonObject) -> str:
+    """The Instance's uid, which outlives its Pod; a plain Pod's own."""
+    owners = (each for each in metadata.get("ownerReferences") or () if each.get("controller"))
+    instance = next((each for each in owners if (each["apiVersion"], each["kind"]) == (API_VERSION, "Instance")), None)
+    return instance["uid"] if instance else metadata["uid"]
+
+
+def _addresses(text: str) -> list[dict[str, str]]:
+    try:
+        interfaces = decode_interfaces(text) if text else []
+    except msgspec.MsgspecError:
+        return []
+    return [each for interface in interfaces for each in _of(interface)]
+
+
+def _of(interface: AttachedInterface) -> list[dict[str, str]]:
+    return [
+        {"interface": interface.name, "network": interface.network, "address": address, "mac": interface.mac}
+        for address in interface.addresses
+    ]

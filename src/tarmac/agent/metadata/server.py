@@ -1,0 +1,80 @@
+"""Serves metadata over HTTP in every network's router namespace, each connection as the pod behind its link."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from tarmac.agent.attending import Door
+from tarmac.agent.callers import link_of_connection
+from tarmac.agent.metadata.service import Metadata
+from tarmac.api.networking.names import METADATA_ADDRESS
+from tarmac.api.schema import JsonObject
+from tarmac.http.connection import Connection, Shared
+from tarmac.http.limits import Limits
+from tarmac.http.listener import Listener
+from tarmac.http.messages import Answer, Request
+
+PORT: Final = 80
+MOST_CONNECTIONS: Final = 512  # of all pods of the node
+LIMITS: Final = Limits(body=1024, head=8192, pipeline=4, head_time=5, body_time=5, write_time=10, idle_time=30)
+
+PodAt = Callable[[str, int], JsonObject | None]
+"""The pod behind a link of a network."""
+
+
+class MetadataServer:
+    """The HTTP side. `start` before serving, `stop` after."""
+
+    def __init__(self, metadata: Metadata, pod_at: PodAt) -> None:
+        self._metadata = metadata
+        self._pod_at = pod_at
+        self._listener: Listener | None = None
+
+    async def start(self) -> None:
+        """Begin to look after connections."""
+        self._listener = Listener(self._handle, LIMITS)
+        await self._listener.start((), 0, None)
+
+    async def stop(self) -> None:
+        """End all of them."""
+        if self._listener is not None:
+            await self._listener.stop(grace=0.5)
+
+    def doors(self) -> list[Door]:
+        """Where it is found in each network."""
+        return [Door("metadata", METADATA_ADDRESS, PORT, "tcp", self.serve)]
+
+    async def serve(self, network: str, listening: socket.socket) -> None:
+        """Accept until cancelled."""
+        listener = self._listener
+        assert listener is not None, "nobody is served before the start"
+        loop = asyncio.get_running_loop()
+        while True:
+            accepted, _ = await loop.sock_accept(listening)
+            if len(listener.connections) >= MOST_CONNECTIONS:
+                accepted.close()
+                continue
+            caller = f"{network}#{link_of_connection(accepted)}"
+            await loop.connect_accepted_socket(partial(_Called, listener, caller), accepted)
+
+    async def _handle(self, request: Request) -> Answer:
+        network, _, link = request.peer_address.rpartition("#")
+        return await self._metadata.answer(request, self._pod_at(network, int(link)))
+
+
+class _Called(Connection):
+    """A connection whose peer is known by its link: an address would say nothing."""
+
+    __slots__ = ("_caller",)
+
+    def __init__(self, shared: Shared, caller: str) -> None:
+        super().__init__(shared)
+        self._caller = caller
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._reader.peer_address = self._caller

@@ -1,0 +1,108 @@
+"""request × caller → answer: the rules of the metadata service, apart from how requests come in.
+
+    PUT /v1/token                       X-Tarmac-Metadata-Token-TTL-Seconds: 1 to 21600
+    GET /v1/instance                    all of the following but the last, as JSON
+    GET /v1/instance/<one of them>      text, or JSON for what is more than a word
+    GET /v1/instance/identity?audience=WHO
+
+Whoever relays requests for others, and says so, is refused. The identity is a signed token that says which pod asks; it
+is for somebody else to check, so one that our own API server would take is not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from tarmac.agent.metadata.facts import facts_of
+from tarmac.agent.metadata.tokens import LONGEST, Tokens
+from tarmac.api.schema import JsonObject
+from tarmac.http.messages import Request, Response
+from tarmac.volumes.interface import SourceUnavailable
+
+TTL_HEADER: Final = "X-Tarmac-Metadata-Token-TTL-Seconds"
+TOKEN_HEADER: Final = "X-Tarmac-Metadata-Token"
+IDENTITY_SECONDS: Final = 3600
+MOST_AUDIENCES: Final = 8  # of one pod: each is a token that the server has to sign and we have to keep
+_FORWARDED: Final = ("x-forwarded-for", "forwarded", "via")
+_OUR_SERVER: Final = ("https://kubernetes.default.svc", "kubernetes.default.svc", "api")
+_INSTANCE: Final = "/v1/instance"
+
+Identify = Callable[[JsonObject, str, int], Awaitable[tuple[str, float]]]
+"""identify(pod, audience, seconds) → a token and its end. Raises SourceUnavailable."""
+
+
+class Metadata:
+    """The service."""
+
+    def __init__(self, tokens: Tokens, identify: Identify, city: str) -> None:
+        self._tokens = tokens
+        self._identify = identify
+        self._city = city
+        self._audiences: dict[str, set[str]] = {}
+
+    async def answer(self, request: Request, pod: JsonObject | None) -> Response:
+        """What a caller is told; `pod` is who it is, None when nobody knows."""
+        if any(header in request.headers for header in _FORWARDED):
+            return _text(403, "requests on behalf of others are not answered")
+        if pod is None:
+            return _text(404, "no pod is known at this link")
+        if request.path == "/v1/token":
+            return self._token(request, pod)
+        if request.path != _INSTANCE and not request.path.startswith(f"{_INSTANCE}/"):
+            return _text(404, "there is /v1/token and /v1/instance")
+        if request.method not in ("GET", "HEAD"):
+            return _text(405, "only GET", ("Allow", "GET"))
+        if not self._tokens.is_good(request.headers.get(TOKEN_HEADER.lower(), ""), pod["metadata"]["uid"]):
+            return _text(401, f"a token is needed: PUT /v1/token, then {TOKEN_HEADER}")
+        return await self._about(request, pod)
+
+    def forget(self, pod_uid: str) -> None:
+        """The pod is gone."""
+        self._audiences.pop(pod_uid, None)
+
+    def _token(self, request: Request, pod: JsonObject) -> Response:
+        if request.method != "PUT":
+            return _text(405, "only PUT", ("Allow", "PUT"))
+        asked = request.headers.get(TTL_HEADER.lower(), "")
+        if not (asked.isascii() and asked.isdigit() and len(asked) < 6 and 1 <= int(asked) <= LONGEST):
+            return _text(400, f"{TTL_HEADER} must be from 1 to {LONGEST}")
+        return _text(200, self._tokens.give(pod["metadata"]["uid"], int(asked)), (TTL_HEADER, asked))
+
+    async def _about(self, request: Request, pod: JsonObject) -> Response:
+        name = request.path.removeprefix(_INSTANCE).strip("/")
+        if name == "identity":
+            return await self._identity(request, pod)
+        facts = facts_of(pod, self._city)
+        if not name:
+            return _json(facts)
+        if name not in facts:
+            return _text(404, f"there is {', '.join(facts)} and identity")
+        found = facts[name]
+        return _text(200, found) if isinstance(found, str) else _json(found)
+
+    async def _identity(self, request: Request, pod: JsonObject) -> Response:
+        audience = request.param("audience")
+        if not audience or len(audience) > 256:
+            return _text(400, "say who is to check it: ?audience=WHO")
+        if audience.startswith(_OUR_SERVER):
+            return _text(403, "an identity for the API server itself is not given")
+        known = self._audiences.setdefault(pod["metadata"]["uid"], set())
+        if audience not in known and len(known) >= MOST_AUDIENCES:
+            return _text(429, f"not for more than {MOST_AUDIENCES} audiences")
+        try:
+            token, _ = await self._identify(pod, audience, IDENTITY_SECONDS)
+        except SourceUnavailable as error:
+            return _text(503, str(error))
+        known.add(audience)
+        return _text(200, token)
+
+
+def _text(status: int, text: str, *headers: tuple[str, str]) -> Response:
+    return Response(status, text.encode(), "text/plain; charset=utf-8", [("Cache-Control", "no-store"), *headers])
+
+
+def _json(found: Any) -> Response:
+    return Response(200, msgspec.json.encode(found), "application/json", [("Cache-Control", "no-store")])
