@@ -17,6 +17,13 @@ def permits(allowances: Sequence[Allowance] | None, peer: str, protocol: str, po
     )
 
 
+def widens(before: Sequence[Allowance] | None, after: Sequence[Allowance] | None) -> bool:
+    """Whether everything that was permitted plainly still is. It may say no when it only looks so."""
+    if after is None:
+        return True
+    return before is not None and all(any(_covers(new, old) for new in after) for old in before)
+
+
 def ranges(allowance: Allowance, version: int) -> list[Network] | None:
     """The ranges of one family that an allowance means, least in number and in order; None means all."""
     if allowance.peers is None:
@@ -38,6 +45,12 @@ def merged(ports: Iterable[Ports]) -> list[tuple[int, int]] | None:
         else:
             found.append((first, last))
     return found
+
+
+def _covers(new: Allowance, old: Allowance) -> bool:
+    peers = new.peers is None or (old.peers is not None and set(old.peers) <= set(new.peers))
+    ports = new.ports is None or (old.ports is not None and set(old.ports) <= set(new.ports))
+    return peers and ports and set(new.excluded) <= set(old.excluded)
 
 
 def _peer_is_meant(allowance: Allowance, peer: str) -> bool:

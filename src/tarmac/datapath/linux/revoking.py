@@ -9,9 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 
-from tarmac.datapath.interface import Rules, ServicePort
+from tarmac.datapath.interface import NetworkState, Rules, ServicePort
 from tarmac.datapath.linux.conntrack import Connection
-from tarmac.datapath.permitting import permits
+from tarmac.datapath.permitting import permits, widens
+
+
+def may_revoke(before: NetworkState | None, after: NetworkState) -> bool:
+    """Whether some connection could have been allowed before and be so no longer. What was before may be unknown."""
+    if before is None:
+        return True
+    limited = any(
+        not (widens(old.ingress, rules.ingress) and widens(old.egress, rules.egress))
+        for address, rules in after.rules.items()
+        for old in (before.rules.get(address, Rules()),)
+    )
+    return limited or not _udp(before) <= _udp(after)
 
 
 def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Callable[[Connection], bool]:
@@ -34,6 +46,11 @@ def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Call
 def concerns(addresses: Set[str]) -> Callable[[Connection], bool]:
     """The question whether a connection has an end at one of these addresses."""
     return lambda connection: connection.source in addresses or connection.answerer in addresses
+
+
+def _udp(state: NetworkState) -> set[tuple[str, str]]:
+    ports = [port for port in state.services if port.protocol == "UDP"]
+    return {(port.address, address) for port in ports for address, _ in port.backends}
 
 
 def _is_denied(rules: Mapping[str, Rules], connection: Connection) -> bool:

@@ -21,7 +21,7 @@ from tarmac.datapath.linux.naming import END_PREFIX, ROUTER_MAC, TUNNEL, UPLINK,
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
 from tarmac.datapath.linux.nftables import Nftables, Table
 from tarmac.datapath.linux.pod import gateway_of
-from tarmac.datapath.linux.revoking import concerns, is_revoked
+from tarmac.datapath.linux.revoking import concerns, is_revoked, may_revoke
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.antispoof import End, antispoof
 from tarmac.datapath.linux.tables.egress import egress
@@ -64,7 +64,7 @@ class Router:
             self._netlink = Netlink()
             self._conntrack = Netlink(NETFILTER)
             self._nftables = Nftables()
-        self._answer: object = None
+        self._state: NetworkState | None = None
         try:
             self._netlink.request([links.setting(_LOOPBACK)])
             self.ends = self._found_ends()
@@ -191,11 +191,10 @@ class Router:
         }
 
     def _revoke(self, state: NetworkState) -> None:
-        """Ask of every connection whether it may still be, whenever the answer could have changed."""
-        answer = (dict(state.rules), state.services)
-        if answer != self._answer:
+        """Ask of every connection whether it may still be, whenever the answer could have become no."""
+        if may_revoke(self._state, state):
             conntrack.forget(self._conntrack, is_revoked(state.rules, state.services))
-            self._answer = answer
+        self._state = state
 
 
 def _gateways(interface: AttachedInterface) -> list[str]:
