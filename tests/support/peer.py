@@ -139,6 +139,8 @@ def _apiserver_command(binary: str, directory: Path, etcd_url: str, port: int) -
         f"--tls-cert-file={directory / 'server.crt'}",
         f"--tls-private-key-file={directory / 'server.key'}",
         f"--client-ca-file={directory / 'ca.crt'}",
+        f"--kubelet-client-certificate={directory / 'kubelet-client.crt'}",
+        f"--kubelet-client-key={directory / 'kubelet-client.key'}",
         f"--token-auth-file={directory / 'tokens.csv'}",
         "--authorization-mode=Node,RBAC",
         "--enable-bootstrap-token-auth",
@@ -153,11 +155,14 @@ def _apiserver_command(binary: str, directory: Path, etcd_url: str, port: int) -
 
 def _write_files(directory: Path, authority: _Authority) -> None:
     certificate, key = authority.issue("kube-apiserver", addresses=("127.0.0.1",))
+    client, client_key = authority.issue("kube-apiserver-kubelet-client", organisation="system:masters")
     accounts = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     contents = {
         "ca.crt": authority.pem,
         "server.crt": certificate,
         "server.key": key,
+        "kubelet-client.crt": client,
+        "kubelet-client.key": client_key,
         "accounts.key": _pem(accounts),
         "tokens.csv": f'{ADMIN_TOKEN},admin,1,"system:masters"\n{NOBODY_TOKEN},nobody,2,""\n',
     }

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tarmac.agent.http.api import NodeApi
+from tarmac.agent.http.host import Pods
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Request
+from tarmac.runtimes.interface import Runtime
 from tests.agent.http.processes import ProcessRuntime
 
 
@@ -99,20 +101,18 @@ class Stage:
         return f"http://127.0.0.1:{self.listener.port}"
 
 
+def api_of(pods: Pods, runtime: Runtime, figures: StageFigures) -> NodeApi:
+    """An API that lets everybody in."""
+    return NodeApi(pods=pods, runtime=runtime, connect=dial, figures=figures, callers=Everybody(), clock=SystemClock())
+
+
 @asynccontextmanager
 async def stage(logs: Path) -> AsyncGenerator[Stage]:
     """Serve until the block ends."""
     pods, figures = StagePods(logs), StageFigures()
     runtime = ProcessRuntime({"main": "running"})
     await runtime.start()
-    api = NodeApi(
-        pods=pods,
-        runtime=runtime.as_runtime(),
-        connect=dial,
-        figures=figures,
-        callers=Everybody(),
-        clock=SystemClock(),
-    )
+    api = api_of(pods, runtime.as_runtime(), figures)
     listener = await serve(api.handle, None)
     try:
         yield Stage(api, pods, runtime, figures, listener)
