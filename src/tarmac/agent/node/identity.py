@@ -29,7 +29,9 @@ _log = log("agent")
 
 
 class Identity:
-    """The node's credentials and the client that uses them."""
+    """The node's credentials and the client that uses them. `http` is who we are now, once there is a client."""
+
+    http: HttpConfig
 
     def __init__(self, config: AgentConfig, clock: Clock, randomness: Randomness) -> None:
         self._config = config
@@ -42,14 +44,14 @@ class Identity:
         """The client under the node's own name, after bootstrapping if there is need. Raises BadConfig."""
         if not await self._is_known():
             await self._bootstrap()
-        self._http = await self._newest(load(str(self._config.flags.kubeconfig)).http)
-        self._transport = RotatingTransport(replace(self._http, user_agent="tarmac-agent"), self._clock)
+        self.http = await self._newest(load(str(self._config.flags.kubeconfig)).http)
+        self._transport = RotatingTransport(replace(self.http, user_agent="tarmac-agent"), self._clock)
         self._client = Client(self._transport, self._clock, self._randomness)
         return self._client
 
     async def run(self) -> None:
         """Renew the certificate until cancelled; at once an end when there is none, or it is not to be renewed."""
-        if not self._http.certificate or not self._config.kubelet.rotate_certificates:
+        if not self.http.certificate or not self._config.kubelet.rotate_certificates:
             return
         rotation = Rotation(
             self._file,
@@ -58,12 +60,12 @@ class Identity:
             self._clock,
             self._randomness,
         )
-        await rotation.run(self._http.certificate)
+        await rotation.run(self.http.certificate)
 
     def _changed(self, certificate: str, key: str) -> None:
         _log.info("the client certificate is renewed")
-        self._http = replace(self._http, certificate=certificate, key=key)
-        self._transport.replace(replace(self._http, user_agent="tarmac-agent"))
+        self.http = replace(self.http, certificate=certificate, key=key)
+        self._transport.replace(replace(self.http, user_agent="tarmac-agent"))
 
     async def _is_known(self) -> bool:
         flags = self._config.flags

@@ -6,9 +6,7 @@ kept on disk, so that an agent that starts while the server is away does as it d
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tarmac.agent.config.settings import NetworkMode
+from tarmac.agent.config.settings import AgentConfig
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.status import ApiError, NotFound
 from tarmac.base.log import log
@@ -19,27 +17,25 @@ _PAUSE = 2.0
 _log = log("agent")
 
 
-async def network_mode(client: Client, told: NetworkMode, root: Path) -> NetworkMode:
-    """`tarmac` or `cni`; waits for the server only if nothing was ever known."""
-    if told != "auto":
-        return told
-    kept = root / "network"
+async def has_own_network(config: AgentConfig, client: Client) -> bool:
+    """Whether pods are connected by us; waits for the server only if nothing was ever known."""
+    if config.flags.network != "auto":
+        return config.flags.network == "tarmac"
+    kept = config.root_dir / "network"
     while True:
         try:
-            found = await _served(client)
+            kept.write_text("tarmac" if await _has_networks(client) else "cni")
         except (ApiError, ClientError) as error:
-            if kept.exists():
-                return "tarmac" if kept.read_text() == "tarmac" else "cni"
-            _log.warning("the server does not say whether it has Networks", why=str(error))
-            await client.clock.sleep(_PAUSE)
-            continue
-        kept.write_text(found)
-        return found
+            if not kept.exists():
+                _log.warning("the server does not say whether it has Networks", why=str(error))
+                await client.clock.sleep(_PAUSE)
+                continue
+        return kept.read_text() == "tarmac"
 
 
-async def _served(client: Client) -> NetworkMode:
+async def _has_networks(client: Client) -> bool:
     try:
         await client.get_json(f"/apis/{API_VERSION}")
     except NotFound:
-        return "cni"
-    return "tarmac"
+        return False
+    return True

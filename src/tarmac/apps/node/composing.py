@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.disks.controller import DiskRemoval
 from tarmac.agent.node.addresses import node_addresses
 from tarmac.agent.node.identity import Identity
 from tarmac.agent.node.imageroot import image_root
 from tarmac.agent.node.lease import Heartbeat
+from tarmac.agent.node.networkmode import has_own_network
 from tarmac.agent.node.observer import Observer
 from tarmac.agent.node.registration import node_object
 from tarmac.agent.node.reporter import NodeReporter
@@ -21,6 +24,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.apps.node.connecting import from_the_node
 from tarmac.apps.node.housekeeping import Housekeeping
 from tarmac.apps.node.machinery import containerd_tool, machinery, proof
+from tarmac.apps.node.networking import Networking
+from tarmac.apps.node.serving import Serving
 from tarmac.apps.node.settings import pod_settings
 from tarmac.apps.tasks import supervise
 from tarmac.base.clock import SystemClock
@@ -45,13 +50,15 @@ _log = log("agent")
 class Node:
     """Everything that runs on a node. Make it by `compose`."""
 
-    def __init__(self, config: AgentConfig, client: Client, identity: Identity) -> None:
+    def __init__(self, config: AgentConfig, client: Client, identity: Identity, networking: Networking | None) -> None:
         self.name = config.node_name
         self._config = config
         self._client = client
         self._clock = client.clock
         self._identity = identity
-        self._informers = Informers(client)
+        self._networking = networking
+        self._informers = networking.informers if networking else Informers(client)
+        self._connect = networking.dial if networking else from_the_node
         self._about = Reference("v1", "Node", config.node_name, uid=config.node_name)
         self._recorder = Recorder(client, "kubelet", config.node_name)
         self._shutting_down = False
@@ -69,7 +76,9 @@ class Node:
         identity = Identity(config, SystemClock(), Randomness())
         client = await identity.client()
         stack.push_async_callback(client.close)
-        node = Node(config, client, identity)
+        own = await has_own_network(config, client)
+        _log.info("pods are connected", by="tarmac" if own else "cni")
+        node = Node(config, client, identity, Networking(config, client, stack) if own else None)
         stack.push_async_callback(node._parts.runtime.close)
         return node
 
@@ -92,11 +101,11 @@ class Node:
                     self._identity.run,
                 ):
                     group.create_task(run())
+                self._supervise(group, self._ways())
                 await self._pods.ready()
-                for name, run in self._chores.items():
-                    group.create_task(supervise(name, run, self._clock))
+                self._supervise(group, self._chores)
                 await self._bound.synced()
-                group.create_task(supervise("leftovers", self._house.leftovers(self._pods).run, self._clock))
+                self._supervise(group, {"leftovers": self._house.leftovers(self._pods).run})
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORDS):
@@ -111,27 +120,37 @@ class Node:
         _log.info("the machine goes down; pods are ended", seconds=float(kubelet.shutdown_grace_period))
         await self._pods.drain(kubelet.shutdown_grace_period - critical, critical)
 
+    def node(self) -> JsonObject:
+        """The Node as the server knows it, or as it would be registered."""
+        return self._reporter.node() or self._unregistered
+
+    def _supervise(self, group: asyncio.TaskGroup, runs: dict[str, Callable[[], Awaitable[None]]]) -> None:
+        for name, run in runs.items():
+            group.create_task(supervise(name, run, self._clock))
+
     def _make_pods(self) -> None:
         config = self._config
         views = image_root(self._parts.runtime, config.runtime_socket, containerd_tool(), config.root_dir / "images")
         self._sources = ApiSources(self._client, views)
         layout = Layout(str(config.root_dir))
-        volumes = PodVolumes(layout, LinuxMedium(layout), self._sources, self._facts, self._clock)
-        self._house = Housekeeping(config, self._parts, self._health, volumes, self._recorder, self._about, self._clock)
+        self._volumes = PodVolumes(layout, LinuxMedium(layout), self._sources, self._facts, self._clock)
+        self._house = Housekeeping(
+            config, self._parts, self._health, self._volumes, self._recorder, self._about, self._clock
+        )
         self._bound = self._informers.informer(PODS, fields=f"spec.nodeName={config.node_name}")
         self._bound.on_change(self._follow)
         self._pods = PodManager(
             client=self._client,
             informers=self._informers,
             runtime=self._parts.runtime,
-            volumes=volumes,
+            volumes=self._volumes,
             sources=self._sources,
             cgroups=self._parts.cgroups,
-            connect=from_the_node,
+            connect=self._connect,
             node=self.node,
             handlers=self._health.handlers,
             recorder=self._recorder,
-            settings=pod_settings(config),
+            settings=pod_settings(config, own_names=self._networking is not None),
         )
         self._sources.changed = self._pods.wake
 
@@ -151,9 +170,24 @@ class Node:
         )
         self._chores = self._house.watch_over(self._pods, self._reporter.wake)
 
-    def node(self) -> JsonObject:
-        """The Node as the server knows it, or as it would be registered."""
-        return self._reporter.node() or self._unregistered
+    def _ways(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """How pods are connected, and how they and the node are reached."""
+        runtime = self._parts.runtime
+        serving = Serving(
+            self._config,
+            self._client,
+            self._identity,
+            self._pods,
+            runtime,
+            self._connect,
+            self._house.figures,
+            self.node,
+        )
+        if self._networking is None:
+            return serving.runs()
+        networks = self._networking.serve(self._pods, runtime, self._addresses, self._sources.token)
+        disks = DiskRemoval(self._client, self._volumes, self.name)
+        return {**networks, **serving.runs(), "disks": disks.run}
 
     def _as_nobody_knows_it(self) -> JsonObject:
         capacity, hostname = self._parts.capacity, socket.gethostname()
@@ -164,6 +198,10 @@ class Node:
             "addresses": node_addresses(self._config.flags.node_ips, hostname),
         }
         return node_object(self._config, self._parts.machine.architecture, hostname, status)
+
+    def _addresses(self) -> list[str]:
+        told: list[JsonObject] = (self.node().get("status") or {}).get("addresses") or []
+        return [each["address"] for each in told if each["type"] == "InternalIP"]
 
     def _facts(self) -> NodeFacts:
         node = self.node()

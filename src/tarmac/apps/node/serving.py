@@ -1,0 +1,75 @@
+"""The node's own HTTP API: on a port for those who can dial it, and over tunnels that the node opens itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.http.api import NodeApi
+from tarmac.agent.http.callers import CallerTimes, ReviewedCallers
+from tarmac.agent.http.host import Connect, Figures
+from tarmac.agent.http.servers import KnownServers
+from tarmac.agent.http.serving import NodeListener
+from tarmac.agent.http.tunnel import Tunnels
+from tarmac.agent.node.certificates.files import write_private
+from tarmac.agent.node.identity import Identity
+from tarmac.agent.node.serving import ServingCertificate
+from tarmac.agent.pods.manager import PodManager
+from tarmac.api.schema import JsonObject
+from tarmac.client.client import Client
+from tarmac.runtimes.interface import Runtime
+
+
+class Serving:
+    """What answers questions about this node, and how those who ask get here."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        client: Client,
+        identity: Identity,
+        pods: PodManager,
+        runtime: Runtime,
+        connect: Connect,
+        figures: Figures,
+        node: Callable[[], JsonObject],
+    ) -> None:
+        webhook, reviews = config.kubelet.authentication.webhook, config.kubelet.authorization.webhook
+        times = CallerTimes(webhook.cache_ttl, reviews.cache_authorized_ttl, reviews.cache_unauthorized_ttl)
+        api = NodeApi(
+            pods=pods,
+            runtime=runtime,
+            connect=connect,
+            figures=figures,
+            callers=ReviewedCallers(client, config.node_name, client.clock, times),
+            clock=client.clock,
+        )
+        servers = KnownServers(client, lambda: identity.http.url)
+        self._config = config
+        self._identity = identity
+        self._node = node
+        self._api = api
+        self._certificate = ServingCertificate(client, config, node)
+        self._tunnels = Tunnels(api, config.node_name, lambda: identity.http, servers, client.clock, client.randomness)
+
+    def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What has to run, by name."""
+        return {"http": self._listen, "serving certificate": self._certificate.run, "tunnels": self._tunnels.run}
+
+    async def _listen(self) -> None:
+        kubelet, certificate = self._config.kubelet, self._certificate
+        await certificate.prepare((self._node().get("status") or {}).get("addresses") or [])
+        listener = NodeListener(self._api, kubelet.address, kubelet.port, self._client_authority())
+        certificate.on_change(lambda: listener.renew(certificate.certificate, certificate.key))
+        await listener.run(certificate.certificate, certificate.key)
+
+    def _client_authority(self) -> Path | None:
+        """Who vouches for callers: whom the configuration names, else who vouches for the server."""
+        if named := self._config.kubelet.authentication.x509.client_ca_file:
+            return Path(named)
+        if self._identity.http.ca is None:
+            return None
+        path = self._config.root_dir / "pki" / "server-authority.crt"
+        write_private(path, self._identity.http.ca)
+        return path
