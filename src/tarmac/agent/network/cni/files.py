@@ -78,7 +78,7 @@ def remove_files(bin_dir: Path, conf_dir: Path) -> None:
 def _write(path: Path, content: str, mode: int) -> None:
     """Never half: the runtime may look at any time, and a file that is being run cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.read_text() == content:
+    if path.exists() and path.read_bytes() == content.encode():
         return
     aside = path.with_name(f".{path.name}.new")
     aside.write_text(content)
