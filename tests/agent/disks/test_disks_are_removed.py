@@ -10,11 +10,15 @@ from typing import Any, cast
 
 from tarmac.agent.disks.controller import DiskRemoval
 from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE
+from tarmac.apps.control_plane import local_transport
 from tarmac.apps.tasks import ended
 from tarmac.client.client import Client
 from tarmac.client.targets import VOLUMES
+from tarmac.server.security.users import User
 from tarmac.volumes.interface import Volumes, Waiting
 from tests.client import backends
+
+NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
 
 
 class Disks:
@@ -52,11 +56,11 @@ def _field(key: str, value: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def removing(tmp_path: Path, disks: Disks) -> AsyncGenerator[Client]:
-    """A server with its controllers, and the agent of node n1."""
-    async with backends.in_process(tmp_path) as client:
-        removal = DiskRemoval(client, cast("Volumes", disks), "n1")
+    """A server with its controllers, the agent of node n1 with a node's rights, and a client for everything else."""
+    async with backends.our_server(tmp_path) as running:
+        removal = DiskRemoval(Client(local_transport(running.server, NODE)), cast("Volumes", disks), "n1")
         async with ended(asyncio.create_task(removal.run())):
-            yield client
+            yield Client(local_transport(running.server, backends.ADMIN))
 
 
 async def eventually(check: Any) -> None:

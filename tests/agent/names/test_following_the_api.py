@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from tarmac.agent.names.following import Following
@@ -10,7 +11,11 @@ from tarmac.agent.names.view import Endpoint, Member, Place, Port, Service, Slic
 from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_NAME
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
+from tarmac.apps.control_plane import local_transport
 from tarmac.apps.tasks import ended
+from tarmac.client.client import Client
+from tarmac.server.security.users import User
+from tests.client import backends
 from tests.controllers.harness import Stage
 
 
@@ -67,3 +72,13 @@ async def test_services_slices_and_instances_come_change_and_go() -> None:
         stage.server.remove("endpointslices", "web-1", "default")
         await stage.settle()
         assert (view.services, view.slices, view.workloads, view.reverse) == ({}, {}, {}, {})
+
+
+async def test_a_nodes_rights_are_enough(tmp_path: Path) -> None:
+    node = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
+    async with backends.our_server(tmp_path) as running:
+        view = View()
+        following = Following(Client(local_transport(running.server, node)), view)
+        async with ended(asyncio.create_task(following.run())), asyncio.timeout(5):
+            await following.synced()
+        assert view.services[("default", "kubernetes")].addresses == ("10.96.0.1",)

@@ -1,0 +1,88 @@
+"""Says on the Node how large a packet reaches other nodes, from which networks know how large theirs may be.
+
+It is the size of the link that has the node's own address. Interfaces are asked through sockets: what `/sys` shows may
+belong to another network namespace than the agent is in.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Final, NoReturn
+
+from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
+from tarmac.api.status import ApiError
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.targets import NODES
+
+CHECK_EVERY: Final = 60.0
+AGAIN_SECONDS: Final = 5.0
+_GET_ADDRESS, _GET_MTU = 0x8915, 0x8921
+_REQUEST: Final = struct.Struct("16s24x")
+_IPV6: Final = Path("/proc/thread-self/net/if_inet6")
+
+_log = log("agent")
+
+
+def mtu_of(address: str) -> int | None:
+    """The size of the link that has an address; None when no link has it."""
+    link = _link_with_ipv6(address) if ":" in address else _link_with_ipv4(address)
+    if link is None:
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        answer = fcntl.ioctl(asking, _GET_MTU, _REQUEST.pack(link.encode()))
+        return struct.unpack_from("i", answer, 16)[0]
+
+
+def _link_with_ipv4(address: str) -> str | None:
+    wanted = socket.inet_aton(address)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):  # a link without an address
+                if fcntl.ioctl(asking, _GET_ADDRESS, _REQUEST.pack(name.encode()))[20:24] == wanted:
+                    return name
+    return None
+
+
+def _link_with_ipv6(address: str) -> str | None:
+    wanted = IPv6Address(address).packed.hex()
+    lines = (line.split() for line in _IPV6.read_text().splitlines())
+    return next((fields[5] for fields in lines if fields[0] == wanted), None)
+
+
+class Underlay:
+    """Keeps the annotation right."""
+
+    def __init__(self, client: Client, node: str, addresses: Callable[[], Sequence[str]]) -> None:
+        self._client = client
+        self._node = node
+        self._addresses = addresses
+        self._told: int | None = None
+
+    async def run(self) -> NoReturn:
+        """Look now and then until cancelled."""
+        while True:
+            await self._client.clock.sleep(CHECK_EVERY if await self.look() else AGAIN_SECONDS)
+
+    async def look(self) -> bool:
+        """Tell what is new; whether that is settled."""
+        sizes = [size for address in self._addresses() if (size := mtu_of(address)) is not None]
+        if not sizes:
+            return False
+        if min(sizes) == self._told:
+            return True
+        patch = {"metadata": {"annotations": {ANNOTATION_UNDERLAY_MTU: str(min(sizes))}}}
+        try:
+            await self._client.resource(NODES).patch(self._node, patch)
+        except (ApiError, ClientError) as error:
+            _log.debug("underlay not told yet", node=self._node, why=str(error))
+            return False
+        self._told = min(sizes)
+        return True
