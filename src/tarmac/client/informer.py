@@ -13,6 +13,7 @@ from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from tarmac.client.cache import Cache, Handler, Indexer, Item
 from tarmac.client.client import Client
+from tarmac.client.feed import Feed
 from tarmac.client.reflector import Reflector, Stats
 from tarmac.client.targets import Target
 
@@ -77,6 +78,7 @@ class Informers:
     def __init__(self, client: Client) -> None:
         self.client = client
         self._informers: dict[tuple[str, str, str, str, object, str, str, str], Informer[Any]] = {}
+        self._feeds: dict[str, Feed] = {}
         self._group: asyncio.TaskGroup | None = None
 
     def informer(self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Informer[T]:
@@ -99,6 +101,13 @@ class Informers:
                 self._group.create_task(informer.run())
         return cast("Informer[T]", informer)
 
+    def feed(self, target: Target[Any]) -> Feed:
+        """The feed of a resource, for those who keep only some of it. To be asked for before `run` is on."""
+        path = target.path()
+        if path not in self._feeds:
+            self._feeds[path] = Feed(self.client, target)
+        return self._feeds[path]
+
     def __iter__(self) -> Iterator[Informer[Any]]:
         return iter(self._informers.values())
 
@@ -112,8 +121,8 @@ class Informers:
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
-                for informer in self._informers.values():
-                    group.create_task(informer.run())
+                for each in (*self._informers.values(), *self._feeds.values()):
+                    group.create_task(each.run())
                 await asyncio.Event().wait()
             finally:
                 self._group = None

@@ -40,6 +40,7 @@ class NetworkKeeper:
         self._node_addresses = node_addresses
         self._wake = asyncio.Event()
         self._applied = NodeNetworks(())
+        self._check_at = 0.0
         self._news = asyncio.Condition()
         self._last_used: dict[str, float] = {}
         self._observers: list[Callable[[Set[str]], Awaitable[None]]] = []
@@ -78,13 +79,18 @@ class NetworkKeeper:
         """Compile and apply once; how long it is good for if nothing changes."""
         self._wake.clear()
         wanted = self._compile()
+        now = self._clock.monotonic()
+        if wanted == self._applied and now < self._check_at:
+            return self._check_at - now
         try:
-            if wanted.node_addresses:
-                await self._datapath.apply(wanted)
+            if not wanted.node_addresses:
+                raise OSError("the node has no address that others could reach it at")
+            await self._datapath.apply(wanted)
         except Exception as error:
             _log.error("networks could not be applied", error=repr(error), why=_details(error))
             return self._backoff.next()
         self._backoff.reset()
+        self._check_at = now + CHECK_EVERY
         before, self._applied = self.networks, wanted
         async with self._news:
             self._news.notify_all()

@@ -1,0 +1,103 @@
+"""One watch for several readers, each of which keeps only what it needs.
+
+An informer keeps every object as it was sent. Where thousands of objects matter for a few fields each, a feed hands
+them to its sinks and keeps nothing; `Kept` is such a sink: what a function makes of each object, and a word whenever
+that is different from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, NoReturn, TypeVar
+
+import msgspec
+
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.reflector import Reflector, Sink
+from tarmac.client.targets import Target
+from tarmac.client.watch import Change
+
+T = TypeVar("T")
+
+_log = log("feed")
+
+
+class Feed:
+    """Every object of a resource, to all who were added before it ran."""
+
+    def __init__(self, client: Client, target: Target[Any]) -> None:
+        self._reflector = Reflector(client, target, self)
+        self._sinks: list[Sink] = []
+
+    def add(self, sink: Sink) -> None:
+        """Tell one more reader, from the beginning."""
+        assert not self._reflector.synced.is_set(), "whoever comes later would miss what was said before"
+        self._sinks.append(sink)
+
+    async def synced(self) -> None:
+        """Wait until the sinks have a complete state."""
+        await self._reflector.synced.wait()
+
+    async def run(self) -> NoReturn:
+        """Feed until cancelled."""
+        await self._reflector.run()
+
+    def replaced(self, state: Iterable[Change]) -> None:
+        """The whole state."""
+        state = list(state)
+        for sink in self._sinks:
+            sink.replaced(state)
+
+    def changed(self, change: Change) -> None:
+        """One change."""
+        for sink in self._sinks:
+            sink.changed(change)
+
+
+class Kept(Generic[T]):
+    """A sink that keeps by key what `read` makes of each object, and calls `told` when it differs. None is not kept.
+
+    An object that cannot be read is logged and counts as none.
+    """
+
+    def __init__(self, read: Callable[[Change], T | None], told: Callable[[str, T | None, T | None], None]) -> None:
+        self.by_key: dict[str, T] = {}
+        self._uids: dict[str, str] = {}
+        self._read = read
+        self._told = told
+
+    def replaced(self, state: Iterable[Change]) -> None:
+        """Take a whole new state."""
+        gone = set(self.by_key)
+        for change in state:
+            gone.discard(change.metadata.key)
+            self._put(change)
+        for key in gone:
+            self._keep(key, "", None)
+
+    def changed(self, change: Change) -> None:
+        """Take one change. A late word about an object whose name another has taken is none."""
+        key = change.metadata.key
+        if change.type != "DELETED":
+            self._put(change)
+        elif self._uids.get(key) == change.metadata.uid:
+            self._keep(key, "", None)
+
+    def _put(self, change: Change) -> None:
+        try:
+            found = self._read(change)
+        except msgspec.MsgspecError as error:
+            _log.warning("unreadable object", key=change.metadata.key, error=str(error))
+            found = None
+        self._keep(change.metadata.key, change.metadata.uid, found)
+
+    def _keep(self, key: str, uid: str, value: T | None) -> None:
+        old = self.by_key.get(key)
+        if value is None:
+            self.by_key.pop(key, None)
+            self._uids.pop(key, None)
+        else:
+            self.by_key[key], self._uids[key] = value, uid
+        if old != value:
+            self._told(key, old, value)
