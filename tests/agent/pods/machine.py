@@ -134,8 +134,9 @@ class Machine:
 
     # --- the agent --------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self, *, server: bool = True) -> None:
         """A new process of the agent."""
+        self._server_away = self._server_away or not server
         self._runs += 1
         self._link = self.world.link(AGENT)
         self._link.mute(self._server_away)

@@ -107,6 +107,7 @@ class PodManager:
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._vanished: set[str] = set()
+        self._static: dict[str, Pod] = {}
         self._in_runtime: set[str] = set()
         self._draining = False
         self._ready = asyncio.Event()
@@ -265,13 +266,18 @@ class PodManager:
     async def _read_manifests(self) -> None:
         """Static pods come and go with their files; their mirrors follow."""
         async for pods in self._manifests.changes():
-            static = {pod.uid: pod for pod in pods}
-            for uid, worker in list(self._workers.items()):
-                if worker.pod.static and uid not in static:
-                    self._vanish(uid)
-            for pod in static.values():
-                if pod.uid not in self._workers:
-                    self._welcome(pod)
+            self._static = {pod.uid: pod for pod in pods}
+            self._follow_manifests()
+
+    def _follow_manifests(self) -> None:
+        """A pod whose manifest changed is another pod, and starts when the one before it is gone."""
+        for uid, worker in list(self._workers.items()):
+            if worker.pod.static and uid not in self._static:
+                self._vanish(uid)
+        names = {worker.pod.key for worker in self._workers.values() if worker.pod.static}
+        for pod in self._static.values():
+            if pod.key not in names:
+                self._welcome(pod)
 
     # --- pods come and go -------------------------------------------------------------------------------------------
 
@@ -330,9 +336,10 @@ class PodManager:
     def _report(self, uid: str, status: JsonObject, over: bool) -> None:
         worker = self._workers[uid]
         self._keep(worker)
-        target = self._mirrors.of(worker.pod) if worker.pod.static else uid
-        if target is not None:
-            self.writer.submit(target, status, delete=over and worker.pod.deleted)
+        if not worker.pod.static:
+            self.writer.submit(uid, status, delete=over and worker.pod.deleted)
+        elif uid not in self._vanished and (mirror := self._mirrors.of(worker.pod)) is not None:
+            self.writer.submit(mirror, status)
         if over:
             self._progress.set()
             if uid in self._vanished:
@@ -356,9 +363,10 @@ class PodManager:
         self._tasks.pop(uid).cancel()
         self._vanished.discard(uid)
         self._in_runtime.discard(uid)
+        self._undertaker.bury(uid)
         if worker.pod.static:
             self._mirrors.drop(worker.pod)
-        self._undertaker.bury(uid)
+            self._follow_manifests()
 
     def _keep(self, worker: PodWorker) -> None:
         """Remember a pod beyond the life of this process."""

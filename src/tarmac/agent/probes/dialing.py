@@ -46,8 +46,13 @@ async def dial(connect: Connector, pod: JsonObject, host: str, port: int, timeou
     except TimeoutError as error:
         raise TimeoutError(f"{where}: i/o timeout") from error
     except OSError as error:
-        reason = _WORDS.get(error.errno or 0) or (os.strerror(error.errno).lower() if error.errno else str(error))
-        raise OSError(f"{where}: connect: {reason}") from error
+        raise OSError(f"{where}: connect: {wording(error)}") from error
+
+
+def wording(error: BaseException) -> str:
+    """The reason alone, without numbers."""
+    code = error.errno if isinstance(error, OSError) else None
+    return (_WORDS.get(code) or os.strerror(code).lower()) if code else str(error)
 
 
 async def open_streams(

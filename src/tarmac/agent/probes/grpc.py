@@ -10,7 +10,7 @@ import asyncio
 import struct
 
 from tarmac.agent.pods.interfaces import Connector
-from tarmac.agent.probes.dialing import close, dial, join, open_streams
+from tarmac.agent.probes.dialing import close, dial, join, open_streams, wording
 from tarmac.agent.probes.outcome import SUCCESS, Outcome, failure
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
@@ -44,7 +44,7 @@ async def probe_grpc(
     except TimeoutError:
         return failure(f"timeout: health rpc did not complete within {within}")
     except (OSError, EOFError, ValueError) as error:
-        return failure(f"error: health rpc probe failed: {error}")
+        return failure(f"error: health rpc probe failed: {wording(error)}")
     if status is None:
         return failure("error: this server does not implement the grpc health protocol (grpc.health.v1.Health)")
     name = _STATUSES.get(status, str(status))

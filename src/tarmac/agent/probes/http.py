@@ -14,7 +14,7 @@ from functools import cache
 from urllib.parse import urljoin, urlsplit
 
 from tarmac.agent.pods.interfaces import Connector
-from tarmac.agent.probes.dialing import close, dial, join, open_streams, port_of
+from tarmac.agent.probes.dialing import close, dial, join, open_streams, port_of, wording
 from tarmac.agent.probes.outcome import SUCCESS, Outcome, ProbeFault, failure
 from tarmac.api.schema import JsonObject
 
@@ -43,7 +43,7 @@ async def probe_http(
     except TimeoutError:
         return failure(f'Get "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)')
     except (OSError, ValueError, EOFError) as error:
-        return failure(f'Get "{url}": {error}')
+        return failure(f'Get "{url}": {wording(error)}')
     if 300 <= answer.status < 400:
         body = answer.body.decode(errors="replace")
         return Outcome("warning", f"Probe terminated redirects, Response body: {body}")

@@ -30,6 +30,7 @@ class Mirrors:
         self._known: dict[str, Pod] = {}
         self._wanted: dict[str, Pod] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
 
     def heard(self, mirror: Pod) -> str:
         """The API has this mirror; the uid of the static pod it shows."""
@@ -67,9 +68,18 @@ class Mirrors:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _tend(self, key: str) -> None:
-        if key not in self._tasks:
-            task = self._tasks[key] = asyncio.create_task(self._make_right(key), name=f"mirror {key}")
-            task.add_done_callback(lambda _: self._tasks.pop(key, None))
+        if key in self._tasks:
+            self._again.add(key)
+            return
+        task = self._tasks[key] = asyncio.create_task(self._make_right(key), name=f"mirror {key}")
+        task.add_done_callback(lambda done: self._tended(key, done))
+
+    def _tended(self, key: str, done: asyncio.Task[None]) -> None:
+        """What was heard meanwhile may ask for more."""
+        del self._tasks[key]
+        if key in self._again and not done.cancelled():
+            self._again.discard(key)
+            self._tend(key)
 
     async def _make_right(self, key: str) -> None:
         wanted, known = self._wanted.get(key), self._known.get(key)

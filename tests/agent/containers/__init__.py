@@ -1,0 +1,1 @@
+"""From pods to what the runtime is asked for."""

@@ -1,0 +1,1 @@
+"""What containers find around them."""

@@ -1,0 +1,1 @@
+"""Single tries of probes, over real sockets."""

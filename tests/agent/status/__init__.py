@@ -1,0 +1,1 @@
+"""Statuses and how they are written."""
