@@ -102,10 +102,12 @@ class Informers:
         return cast("Informer[T]", informer)
 
     def feed(self, target: Target[Any]) -> Feed:
-        """The feed of a resource, for those who keep only some of it. To be asked for before `run` is on."""
+        """The feed of a resource, for those who keep only some of it. One asked for while `run` is on starts at once."""
         path = target.path()
         if path not in self._feeds:
             self._feeds[path] = Feed(self.client, target)
+            if self._group is not None:
+                self._group.create_task(self._feeds[path].run())
         return self._feeds[path]
 
     def __iter__(self) -> Iterator[Informer[Any]]:
