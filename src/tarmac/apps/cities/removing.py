@@ -17,7 +17,9 @@ from tarmac.datapath.linux.datapath import LinuxDatapath
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.leftovers import unmount_below
 from tarmac.runtimes.parts import Parts
+from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux import loops
+from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import mounts
 
 
@@ -58,5 +60,6 @@ async def _remove_city(city: City, parts: Parts) -> None:
         datapath = LinuxDatapath(city.run / "agent", str(city.host.namespace))
         await datapath.remove_all()
         await datapath.close()
+    await asyncio.to_thread(LinuxMedium(Layout(str(city.agent))).close)
     for folder in (city.data, city.run / "agent"):
         await asyncio.to_thread(unmount_below, folder)

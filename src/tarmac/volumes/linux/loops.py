@@ -34,13 +34,19 @@ class Loop(NamedTuple):
 
 
 def loops(folder: str) -> list[Loop]:
-    """The loops whose files are in a folder. The kernel's own path of a file may be as some lost mount saw it."""
+    """The loops whose files are below a folder.
+
+    The kernel tells a path as the mount shows it through which the file was opened. When that mount is gone, files
+    right in the folder are still found, by name and inode.
+    """
     found: list[Loop] = []
     for name in os.listdir(_SYS):
         if name.startswith("loop"):
             with suppress(OSError), open(f"{_SYS}/{name}/loop/backing_file") as file:
-                path = f"{folder}/{os.path.basename(file.read().strip())}"
-                if _is_behind(path, f"/dev/{name}"):
+                told = file.read().strip()
+                below = told.startswith(folder.rstrip("/") + "/")
+                path = told if below else f"{folder}/{os.path.basename(told)}"
+                if below or _is_behind(path, f"/dev/{name}"):
                     found.append(Loop(f"/dev/{name}", path, _clears_itself(name)))
     return found
 
