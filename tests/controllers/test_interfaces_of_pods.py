@@ -52,6 +52,20 @@ def test_an_address_is_free_again_when_its_pod_is_gone() -> None:
     play(NAMES, story)
 
 
+def test_a_pod_that_was_put_on_a_node_by_others_gets_one_too() -> None:
+    async def story(cities: Cities) -> None:
+        await cities.pods.create(pod("a", nodeName="lhr-0"))
+        await cities.pods.create(
+            pod("b", nodeName="lhr-0", hostNetwork=True) | {"metadata": {"name": "b", "namespace": "kube-system"}}
+        )
+        await cities.wait(10)
+        (nic,) = await interfaces(cities, "a") or []
+        assert nic.network == "default/default"
+        assert await interfaces(cities, "b", "kube-system") is None
+
+    play(NAMES, story)
+
+
 def test_pods_of_the_host_and_of_declining_namespaces_have_none() -> None:
     async def story(cities: Cities) -> None:
         namespaces = cities.user.resource(NAMESPACES)

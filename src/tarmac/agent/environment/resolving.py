@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.agent.pods.pod import Pod
+from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.schema import JsonObject
 
 MOST_SERVERS = 3
@@ -52,6 +53,8 @@ def resolving(pod: Pod, node: Resolving, cluster_dns: tuple[str, ...], cluster_d
         base = Resolving()
     elif cluster and cluster_dns:
         domains = (f"{pod.namespace}.svc.{cluster_domain}", f"svc.{cluster_domain}", cluster_domain)
+        if cluster_dns == RESOLVERS:  # ours knows instances as well
+            domains = (domains[0], f"{pod.namespace}.inst.{cluster_domain}", *domains[1:])
         base = Resolving(cluster_dns, (*(domains if cluster_domain else ()), *node.searches), _CLUSTER_OPTIONS)
     else:
         base = node

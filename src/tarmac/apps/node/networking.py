@@ -22,6 +22,7 @@ from tarmac.agent.network.cni.server import CniServer
 from tarmac.agent.network.dialing import PodDialer, interfaces_of
 from tarmac.agent.network.keeping import NetworkKeeper
 from tarmac.agent.network.sweeping import Sweeper
+from tarmac.agent.node.underlay import Underlay
 from tarmac.agent.pods.manager import PodManager
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.schema import JsonObject
@@ -62,6 +63,7 @@ class Networking:
             "networks": keeper.run,
             "cni": CniServer(path, self._datapath, pods.find, keeper.covered).run,
             "links": Sweeper(self._datapath, live, self._clock).run,
+            "underlay": Underlay(self._client, self._config.node_name, addresses).run,
             **self._doors(keeper, _Behind(self._datapath, pods), identify),
         }
 

@@ -88,7 +88,7 @@ class CertificateController:
             node = await self._client.resource(NODES).get(request.node)
         except NotFound:
             return None
-        addresses = {each["address"] for each in (node.get("status") or {}).get("addresses") or ()}
+        addresses = frozenset(each["address"] for each in (node.get("status") or {}).get("addresses") or ())
         if request.dns_names | request.addresses != addresses:
             return None
         return "Auto approving kubelet serving certificate: its names are the node's addresses."

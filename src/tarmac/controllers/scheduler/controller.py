@@ -6,20 +6,25 @@ import asyncio
 
 from tarmac.controllers.context import Context
 from tarmac.controllers.scheduler.deployments import DeploymentScheduler
+from tarmac.controllers.scheduler.interfaces import PodInterfaces
+from tarmac.controllers.scheduler.latecomers import Latecomers
 from tarmac.controllers.scheduler.pods import PodScheduler
 from tarmac.controllers.scheduler.state import State
 
 
 class Schedulers:
-    """Locations for deployments, nodes for pods."""
+    """Locations for deployments, nodes for pods, and interfaces for pods that no Instance stands behind."""
 
     def __init__(self, context: Context) -> None:
         state = State(context.client, context.informers, frozenset(context.settings.scheduler_names))
+        interfaces = PodInterfaces(context)
         self._deployments = DeploymentScheduler(context, state)
-        self._pods = PodScheduler(context, state)
+        self._pods = PodScheduler(context, state, interfaces)
+        self._latecomers = Latecomers(context, interfaces)
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._deployments.run())
             group.create_task(self._pods.run())
+            group.create_task(self._latecomers.run())

@@ -61,20 +61,20 @@ class PodInterfaces:
 
     def __init__(self, context: Context) -> None:
         informers = context.informers
-        self._enabled = "network" in context.running
+        self.enabled = "network" in context.running
         self._addresses = context.addresses
         self._attaching = Attaching(informers)
         self._namespaces = informers.informer(NAMESPACES)
         self._known_bindings = informers.informer(NETWORK_BINDINGS)
         self._bindings = context.client.resource(NETWORK_BINDINGS)
         own = (*self._attaching.informers, self._namespaces, self._known_bindings, *self._addresses.informers)
-        self.informers = own if self._enabled else ()
+        self.informers = own if self.enabled else ()
         self.subnets = self._attaching.subnets
 
     async def of(self, pod: Item[Any], location: str) -> Verdict[str]:
         """What the binding says about the Pod's interfaces; empty when it says nothing."""
         facts = _read(pod.raw)
-        if not self._enabled or not location or facts.spec.host_network:
+        if not self.enabled or not location or facts.spec.host_network:
             return Verdict("")
         if ANNOTATION_INTERFACES in (facts.metadata.annotations or {}):
             return Verdict("")

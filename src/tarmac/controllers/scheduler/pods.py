@@ -34,13 +34,13 @@ _log = log("scheduler")
 class PodScheduler:
     """Decides for the pods of `State`."""
 
-    def __init__(self, context: Context, state: State) -> None:
+    def __init__(self, context: Context, state: State, interfaces: PodInterfaces) -> None:
         self._clock = context.client.clock
         self._recorder: Recorder = context.recorder
         self._state = state
         self._scheduler = Scheduler(state.cluster)
-        self._interfaces = PodInterfaces(context)
-        self._interfaces.subnets.on_change(state.surroundings_changed)
+        self._interfaces = interfaces
+        interfaces.subnets.on_change(state.surroundings_changed)
         self._writes = Writes(context.client, state, self._bound, self._failed)
         self._arrived = asyncio.Event()
         self._set_aside = asyncio.Event()
