@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -22,9 +23,11 @@ from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, read
 from tarmac.agent.config.settings import AgentConfig, Flags, settle
-from tarmac.apps.node.composing import Node
 from tarmac.base.log import configure, log
 from tarmac.client.errors import BadKubeconfig
+
+if TYPE_CHECKING:
+    from tarmac.apps.node.composing import Node
 
 _log = log("agent")
 
@@ -32,8 +35,6 @@ _log = log("agent")
 def main(options: argparse.Namespace) -> int:
     """Be a node until a signal comes; the exit code is 0 then, 1 when it could not start."""
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
-    # Children are started by fork and exec at once: gRPC has nothing to hand over, and would say so each time.
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         kubelet = read(options.config) if options.config else KubeletConfiguration()
         uvloop.run(run(settle(_flags(options), kubelet)))
@@ -45,6 +46,11 @@ def main(options: argparse.Namespace) -> int:
 
 async def run(config: AgentConfig) -> None:
     """Compose, then work until a signal comes; one line says when the node is registered."""
+    # Children are started by fork and exec at once: gRPC has nothing to hand over, and would say so each time.
+    # It reads this when it is imported.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    from tarmac.apps.node.composing import Node
+
     stopping, draining = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

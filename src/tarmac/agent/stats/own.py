@@ -32,7 +32,7 @@ def pod_metrics(node_name: str, pods: Callable[[], Sequence[JsonObject]]) -> Cal
             status = pod.get("status") or {}
             running += status.get("phase") == "Running"
             for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-                states.update(container.get("state") or {})
+                states.update(list(container.get("state") or ()))
         yield "kubelet_node_name", "gauge", labels({"node": node_name}), 1
         yield "kubelet_running_pods", "gauge", "", running
         for state, name in (("running", "running"), ("terminated", "exited"), ("waiting", "created")):
