@@ -70,7 +70,7 @@ class Instances:
 
     def fetch(self, caller: tuple[str, str], url: str) -> str:
         """What one instance gets from a URL; empty when it gets nothing."""
-        command = ("exec", self.name(*caller), "--", "wget", "-qO-", "-T", "3", url)
+        command = ("exec", self.name(*caller), "--", "timeout", "4", "wget", "-qO-", url)
         return self.planet.kubectl.run(*command).out.strip()
 
 

@@ -4,14 +4,14 @@
     GET /tarmac/v1/nodes/NAME/tunnel/TOKEN    a stream that was asked for; upgraded to `tarmac-stream`
 
 A stream is a fresh connection on which the roles are turned round: the server asks, the node answers. There is no
-multiplexer, so each has its own flow control. Only the node itself may open either. The newest tunnel of a node counts;
-one that is silent for `SILENCE` is given up.
+multiplexer, so each has its own flow control. Only the node itself may open either. A node that knows several
+addresses of this server has as many tunnels; the newest is used. One that is silent for `SILENCE` is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -20,6 +20,7 @@ from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.http.asking import Dial, hand_over
 from tarmac.http.messages import Answer, Request, UpgradeResponse
+from tarmac.server.metrics import Family
 from tarmac.server.security.nodeauthorizer import node_name
 from tarmac.wire.violations import Violation
 from tarmac.wire.websocket import Closed, Socket, accept_key, offered
@@ -40,7 +41,7 @@ class Tunnels:
 
     def __init__(self, randomness: Randomness) -> None:
         self._randomness = randomness
-        self._nodes: dict[str, _Tunnel] = {}
+        self._nodes: dict[str, list[_Tunnel]] = {}  # the newest last
         self._wanted: dict[tuple[str, str], asyncio.Future[_Opened]] = {}  # by node and token
 
     def answer(self, request: Request) -> Answer:
@@ -56,19 +57,19 @@ class Tunnels:
 
     def dial(self, node: str) -> Dial | None:
         """A way to the node, if it has a tunnel to here."""
-        tunnel = self._nodes.get(node)
-        if tunnel is None:
+        if node not in self._nodes:
             return None
+        tunnel = self._nodes[node][-1]
 
         async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
             hand_over(*await self._open(node, tunnel), factory)
 
         return dial
 
-    @property
-    def count(self) -> int:
-        """How many nodes have one."""
-        return len(self._nodes)
+    def families(self) -> Iterator[Family]:
+        """For whoever scrapes the server."""
+        name = "tarmac_node_tunnels"
+        yield name, "gauge", "Nodes that have a tunnel to this server.", [(name, (), len(self._nodes))]
 
     async def _open(self, node: str, tunnel: _Tunnel) -> _Opened:
         token = self._randomness.token(16)
@@ -98,9 +99,7 @@ class Tunnels:
 
         def start(transport: asyncio.Transport, rest: bytes) -> None:
             tunnel = _Tunnel(transport, lambda: self._lost(node, tunnel))
-            before, self._nodes[node] = self._nodes.get(node), tunnel
-            if before is not None:
-                before.close()
+            self._nodes.setdefault(node, []).append(tunnel)
             _log.info("tunnel opened", node=node)
             tunnel.start(rest)
 
@@ -120,9 +119,12 @@ class Tunnels:
         return UpgradeResponse(start, [("Connection", "Upgrade"), ("Upgrade", STREAM)])
 
     def _lost(self, node: str, tunnel: _Tunnel) -> None:
-        if self._nodes.get(node) is tunnel:
-            del self._nodes[node]
-            _log.info("tunnel lost", node=node)
+        known = self._nodes.get(node, [])
+        if tunnel in known:
+            known.remove(tunnel)
+            _log.info("tunnel lost", node=node, left=len(known))
+        if not known:
+            self._nodes.pop(node, None)
 
 
 class _Tunnel(asyncio.Protocol):
