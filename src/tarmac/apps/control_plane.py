@@ -164,6 +164,7 @@ def _join_nodes(parts: Parts, reader: Reader, pki: Pki, metering: Metering, stac
     ways = Ways(reader, tunnels, tls)
     parts.connections = NodeWays(ways)
     parts.documents[TUNNELS_PATH] = tunnels.answer
+    parts.metrics.gauges.append(tunnels.families)
     metering.source = scraper = Scraper(reader, ways, clock)
     scraping = asyncio.create_task(supervise("metering", scraper.run, clock))
     stack.callback(scraping.cancel)

@@ -19,6 +19,7 @@ from typing import cast
 import httptools
 
 from tarmac.http.heads import encode_headers
+from tarmac.http.sockets import notice_dead_peer
 
 Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[object]]
 """Connects a protocol, as the loop's `create_connection` does. Raises OSError."""
@@ -174,9 +175,10 @@ class Reply(asyncio.Protocol):
 def tcp(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | None = None) -> Dial:
     """A connection over TCP, with TLS if a context is given; `name` is the one to verify, if it is not the host's."""
 
-    def dial(factory: Callable[[], asyncio.Protocol]) -> Awaitable[object]:
+    async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
         loop = asyncio.get_running_loop()
-        return loop.create_connection(factory, host, port, ssl=tls, server_hostname=name if tls else None)
+        transport, _ = await loop.create_connection(factory, host, port, ssl=tls, server_hostname=name if tls else None)
+        notice_dead_peer(transport.get_extra_info("socket"))
 
     return dial
 

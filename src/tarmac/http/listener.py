@@ -23,6 +23,7 @@ from tarmac.http.connection import Connection
 from tarmac.http.heads import Heads
 from tarmac.http.limits import Limits
 from tarmac.http.messages import Answer, Handler
+from tarmac.http.sockets import notice_dead_peer
 
 Accelerate = Literal["auto", "on", "off"]
 
@@ -149,15 +150,7 @@ def _bind(host: str, port: int) -> list[socket.socket]:
         each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        _watch_for_dead_peers(each)
+        notice_dead_peer(each)  # accepted sockets inherit it
         each.bind((address[0], bound[0].getsockname()[1] if bound and not port else port, *address[2:]))
         bound.append(each)
     return bound
-
-
-def _watch_for_dead_peers(listening: socket.socket) -> None:
-    """Have the kernel find clients that vanished without a word; accepted sockets inherit these options."""
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

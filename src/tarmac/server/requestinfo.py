@@ -15,6 +15,7 @@ _VERBS = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DE
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 # Opening one of these is a create whatever the method: WebSockets can only be asked for by GET.
 _CONNECTIONS = frozenset({"exec", "attach", "portforward"})
+_NODE_CONNECTIONS = frozenset({"exec", "attach", "portForward", "run", "tarmac"})  # behind nodes/NAME/proxy
 _REMEMBERED = 4096
 
 
@@ -66,7 +67,8 @@ def _parse(method: str, path: str) -> RequestInfo:
     namespace, resource, name, subresource = _place(rest)
     if not name and verb in ("get", "delete"):
         verb = {"get": "list", "delete": "deletecollection"}[verb]
-    if subresource in _CONNECTIONS and resource == "pods":
+    opens_on_node = rest[0] == "nodes" and subresource == "proxy" and not _NODE_CONNECTIONS.isdisjoint(rest[3:4])
+    if opens_on_node or (subresource in _CONNECTIONS and resource == "pods"):
         verb = "create"
     return RequestInfo(verb, path, True, group, version, resource, subresource, namespace, name)
 

@@ -127,3 +127,14 @@ async def test_a_slow_reader_costs_no_memory(world: Planet) -> None:
     process.kill()
     await process.communicate()
     server.close()
+
+
+@pytest.mark.parametrize("path", ["exec/default/web/main", "/exec/default/web/main", "run/default/web/main"])
+async def test_commands_behind_nodes_proxy_need_the_right_to_create(world: Planet, path: str) -> None:
+    """WebSockets come by GET; whoever may only look must not get in that way."""
+    look = ("create", "clusterrole", "look", "--verb=get", "--resource=nodes/proxy")
+    assert (await world.kubectl(*look)).code == 0
+    assert (await world.kubectl("create", "clusterrolebinding", "look", "--clusterrole=look", "--user=eve")).code == 0
+    assert (await world.kubectl("--as=eve", "get", "--raw", "/api/v1/nodes/n1/proxy/healthz")).out == b"ok"
+    said = await world.kubectl("--as=eve", "get", "--raw", f"/api/v1/nodes/n1/proxy/{path}?command=id&output=1")
+    assert 'User "eve" cannot create resource "nodes/proxy"' in said.err
