@@ -102,6 +102,13 @@ async def test_growth_that_was_interrupted_is_finished(linux: Bench) -> None:
     assert capacity(await linux.path(claim("disk"))) > before + 48 * MIB
 
 
+async def test_a_node_without_room_makes_no_disk(linux: Bench) -> None:
+    linux.add_disk("disk", "1000Ti")
+    with pytest.raises(Waiting, match=r"the node has \d+ bytes left, the disk needs"):
+        await linux.mount(claim("disk"))
+    assert await linux.volumes.disks() == []
+
+
 async def test_a_disk_never_shrinks(linux: Bench) -> None:
     linux.add_disk("disk", "64Mi")
     await linux.mount(claim("disk"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -227,6 +229,24 @@ async def test_a_sweep_takes_the_volumes_of_pods_that_are_gone(bench: Bench) -> 
     assert await bench.volumes.sweep({"kept"}) == ["gone"]
     assert content(f"{kept}/key") == "1"
     assert not os.path.exists(f"{bench.root}/pods/gone")
+
+
+async def test_a_sweep_leaves_pods_alone_that_come_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking, go_on = threading.Event(), threading.Event()
+
+    def slowly() -> set[str]:
+        looking.set()
+        go_on.wait(10)
+        return {"new", "old"}
+
+    monkeypatch.setattr(bench.medium, "mounted_pods", slowly)
+    await bench.mount(SCRATCH, uid="old")
+    sweeping = asyncio.create_task(bench.volumes.sweep(set()))
+    await asyncio.to_thread(looking.wait, 10)
+    path = await bench.path(SCRATCH, uid="new")
+    go_on.set()
+    assert await sweeping == ["old"]
+    assert os.path.isdir(path)
 
 
 async def test_what_others_keep_in_a_pods_folder_stays(bench: Bench) -> None:

@@ -36,6 +36,7 @@ class PodVolumes:
         self._clock = clock
         self._pods = Locks()
         self._disks = Locks()
+        self._mounted_since_sweep: set[str] = set()
         self._workshop = Workshop(layout, medium, sources, facts, clock, self._disks)
 
     async def start(self) -> None:
@@ -44,6 +45,7 @@ class PodVolumes:
 
     async def mount(self, pod: JsonObject) -> Mapping[str, MountedVolume]:
         """Every volume that a container uses."""
+        self._mounted_since_sweep.add(pod["metadata"]["uid"])
         async with self._pods.hold(pod["metadata"]["uid"]):
             mounts = PodMounts(self._workshop, pod)
             return {volume["name"]: await mounts.mount(volume, kind) for volume, kind in used_volumes(pod)}
@@ -64,17 +66,19 @@ class PodVolumes:
     async def unmount(self, pod_uid: str) -> None:
         """Mounts first, then folders, then devices that nobody uses any more."""
         async with self._pods.hold(pod_uid):
-            for part in self._layout.parts(pod_uid):
-                await self._release(part)
-            await in_thread(self._remove, pod_uid)
+            await self._take_away(pod_uid)
         await self._detach_unused()
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
-        """By what is on the machine: folders, mounts, devices."""
+        """By what is on the machine: folders, mounts, devices. Pods that come meanwhile cannot be in `live`."""
+        self._mounted_since_sweep.clear()
         found = await in_thread(lambda: self._layout.pods_with_volumes() | self._medium.mounted_pods())
-        gone = sorted(found - live)
-        for uid in gone:
-            await self.unmount(uid)
+        gone: list[str] = []
+        for uid in sorted(found - live):
+            async with self._pods.hold(uid):
+                if uid not in self._mounted_since_sweep:
+                    await self._take_away(uid)
+                    gone.append(uid)
         await self._detach_unused()
         return gone
 
@@ -104,6 +108,11 @@ class PodVolumes:
     async def purge(self) -> None:
         """Every mount and device."""
         await in_thread(self._medium.close)
+
+    async def _take_away(self, uid: str) -> None:
+        for part in self._layout.parts(uid):
+            await self._release(part)
+        await in_thread(self._remove, uid)
 
     async def _release(self, path: str) -> None:
         for wait in _BUSY_WAITS:

@@ -109,6 +109,10 @@ class Disks:
                 loops.clear(loop.device, loop.file)
 
     def _make(self, disk: Disk, image: str, files: str | None) -> None:
+        """Room is taken as the disk fills, but a node that does not even have it now is no place for the disk."""
+        room = os.statvfs(self._layout.disks)
+        if room.f_bavail * room.f_frsize < disk.size:
+            raise MediumFault(f"the node has {room.f_bavail * room.f_frsize} bytes left, the disk needs {disk.size}")
         _allocate(image, disk.size)
         if not disk.block:
             ext4.make(image)
