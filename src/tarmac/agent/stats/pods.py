@@ -23,6 +23,7 @@ from tarmac.volumes.interface import VolumeError, Volumes
 
 FRESH: Final = 5.0
 WALKS_KEPT: Final = 60.0
+_NEVER: Final = float("-inf")
 _log = log("stats")
 
 
@@ -91,7 +92,7 @@ class PodStats:
         self._volumes = volumes
         self._logs = logs
         self._clock = clock
-        self._last: tuple[float, Sequence[PodFigures]] = (-FRESH, ())
+        self._last: tuple[float, Sequence[PodFigures]] = (_NEVER, ())
         self._before: dict[str, Usage] = {}
         self._walks: dict[str, tuple[float, Mapping[str, VolumeUsage]]] = {}
         self._looking = asyncio.Lock()
@@ -152,7 +153,7 @@ class PodStats:
         return Measured(usage, (usage.cpu - before.cpu) / (usage.at - before.at))
 
     async def _volume_usage(self, uid: str) -> Mapping[str, VolumeUsage]:
-        at, known = self._walks.get(uid, (-WALKS_KEPT, {}))
+        at, known = self._walks.get(uid, (_NEVER, {}))
         if self._clock.monotonic() - at < WALKS_KEPT:
             return known
         try:
