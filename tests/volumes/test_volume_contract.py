@@ -249,6 +249,30 @@ async def test_a_sweep_leaves_pods_alone_that_come_meanwhile(bench: Bench, monke
     assert os.path.isdir(path)
 
 
+async def test_work_that_was_cancelled_is_over_before_the_next_begins(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working, go_on = threading.Event(), threading.Event()
+    memory = bench.medium.memory
+
+    def slowly(path: str, size: int | None) -> None:
+        working.set()
+        go_on.wait(10)
+        memory(path, size)
+
+    monkeypatch.setattr(bench.medium, "memory", slowly)
+    mounting = asyncio.create_task(bench.mount({"name": "memory", "emptyDir": {"medium": "Memory"}}))
+    await asyncio.to_thread(working.wait, 10)
+    mounting.cancel()
+    unmounting = asyncio.create_task(bench.volumes.unmount(UID))
+    await asyncio.sleep(0.01)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await mounting
+    await unmounting
+    assert not any(bench.leftovers().values())
+
+
 async def test_what_others_keep_in_a_pods_folder_stays(bench: Bench) -> None:
     await bench.mount(SCRATCH)
     put(f"{bench.root}/pods/{UID}/etc-hosts", "127.0.0.1")
