@@ -13,8 +13,10 @@ appearance.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from sys import intern
 from typing import Generic, TypeVar
 
+from tarmac.base.few import Few, added, members, removed
 from tarmac.base.log import log
 from tarmac.client.envelope import Metadata, is_newer, metadata_of
 from tarmac.client.targets import Target
@@ -79,39 +81,26 @@ def by_label(label: str) -> Indexer[T]:
 
 
 class _Index(Generic[T]):
-    """Value to keys. Most values have one key, so a lone key is kept as it is and a set made only for more."""
+    """Value to keys."""
 
     __slots__ = ("_keys", "_values_of")
 
     def __init__(self, values_of: Indexer[T]) -> None:
         self._values_of = values_of
-        self._keys: dict[str, str | set[str]] = {}
+        self._keys: dict[str, Few] = {}
 
     def add(self, key: str, item: Item[T]) -> None:
         for value in self._values_of(item):
-            present = self._keys.get(value)
-            if present is None:
-                self._keys[value] = key
-            elif isinstance(present, set):
-                present.add(key)
-            elif present != key:
-                self._keys[value] = {present, key}
+            self._keys[intern(value)] = added(self._keys.get(value), key)
 
     def remove(self, key: str, item: Item[T]) -> None:
         for value in self._values_of(item):
-            present = self._keys.get(value)
-            if isinstance(present, set):
-                present.discard(key)
-                if not present:
-                    del self._keys[value]
-            elif present == key:
+            left = self._keys[intern(value)] = removed(self._keys.get(value), key)
+            if left is None:
                 del self._keys[value]
 
     def keys(self, value: str) -> list[str]:
-        present = self._keys.get(value)
-        if present is None:
-            return []
-        return [present] if isinstance(present, str) else sorted(present)
+        return members(self._keys.get(value))
 
 
 class Cache(Generic[T]):

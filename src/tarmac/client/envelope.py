@@ -6,6 +6,7 @@ these structs pick out in a microsecond or two; everything else is skipped by th
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from tarmac.client.errors import GarbledReply
 
 
-class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One entry of metadata.ownerReferences."""
 
     api_version: str
@@ -41,8 +42,8 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """`namespace/name`, or the name alone for cluster-scoped objects."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        """`namespace/name`, or the name alone for cluster-scoped objects. One text for all who keep it."""
+        return intern(f"{self.namespace}/{self.name}" if self.namespace else self.name)
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -83,7 +83,7 @@ class Entry:
     __slots__ = ("created", "name", "raw", "revision")
 
     def __init__(self, name: str, revision: int, created: int, raw: bytes) -> None:
-        self.name = name  # namespace/name or name
+        self.name = name  # namespace/name or name; interned where it comes from, since caches know it by the same
         self.revision = revision  # of this version
         self.created = created  # revision of the create
         self.raw = raw  # complete JSON, resource version included

@@ -15,6 +15,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Sequence
+from sys import intern
 from typing import Literal
 
 from tarmac.base.clock import Clock, SystemClock
@@ -99,7 +100,8 @@ class LocalStore(VisibleState, ABC):
         if self.head(bucket, name) is not None:
             raise Exists(f"{bucket}/{name} exists")
         revision = self._accepted + 1
-        return self._accept("ADDED", bucket, Entry(name, revision, revision, splice(value, revision)), None, value)
+        entry = Entry(intern(name), revision, revision, splice(value, revision))
+        return self._accept("ADDED", bucket, entry, None, value)
 
     def update(self, bucket: str, name: str, value: bytes, expected: int) -> Future[Entry]:
         """Replace the version `expected`."""

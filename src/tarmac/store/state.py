@@ -124,7 +124,7 @@ class Bucket:
 class VisibleState:
     """The read half of every driver, and `publish`."""
 
-    def __init__(self, *, keep_events: int = 20_000, keep_bytes: int = 24 << 20) -> None:
+    def __init__(self, *, keep_events: int = 20_000, keep_bytes: int = 12 << 20) -> None:
         self.revision = 1
         self._buckets: dict[str, Bucket] = {}
         self._start_floor = 1  # for buckets that appear later

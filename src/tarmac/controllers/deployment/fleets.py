@@ -7,6 +7,7 @@ thousand changes would be a million reads, so each object is read once, when it 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from sys import intern
 from typing import NamedTuple
 
 import msgspec
@@ -54,7 +55,8 @@ class Fleets:
         if old is not None and (new is None or _deployment(new) != _deployment(old)):
             self._drop(_deployment(old), old.metadata.name)
         if new is not None and (uid := _deployment(new)):
-            self._members.setdefault(uid, {})[new.metadata.name] = _member(new)
+            member = _member(new)
+            self._members.setdefault(uid, {})[member.view.name] = member
 
     def _drop(self, uid: str, name: str) -> None:
         members = self._members.get(uid)
@@ -72,4 +74,5 @@ def _member(item: Item[Instance]) -> Member:
     facts = _read(item.raw)
     controller = facts.spec.controller
     gates = tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
-    return Member(item.key, InstanceView.of(facts), item.metadata.uid, item.metadata.resource_version, gates)
+    uid, version = intern(item.metadata.uid), item.metadata.resource_version
+    return Member(item.key, InstanceView.of(facts), uid, version, gates)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from sys import intern
 from typing import Any
 
+from tarmac.base.few import Few, added, members, removed
 from tarmac.client.envelope import Metadata, OwnerReference
 from tarmac.client.targets import Target
 
@@ -29,7 +30,7 @@ class Node:
         self.namespace = ""
         self.name = ""
         self.owners: tuple[OwnerReference, ...] = ()
-        self.dependents: set[str] | None = None
+        self.dependents: Few = None
         self.deleting = False
         self.foreground = False  # deleting, and waiting for its dependents to go first
         self.orphaning = False  # deleting, and waiting for its dependents to be released
@@ -56,21 +57,19 @@ class Graph:
     def dependents(self, uid: str) -> list[Node]:
         """Objects that name this uid as an owner."""
         node = self._nodes.get(uid)
-        return [self._nodes[each] for each in sorted(node.dependents or ())] if node else []
+        return [self._nodes[each] for each in members(node.dependents)] if node else []
 
     def observe(self, target: Target[Any], metadata: Metadata) -> set[str]:
         """An object is there, new or changed."""
-        node = self._nodes.get(metadata.uid)
-        if node is None:
-            node = self._nodes[metadata.uid] = Node(metadata.uid)
+        node = self._node(metadata.uid)
         look = self._set_owners(node, tuple(_interned(each) for each in metadata.owner_references or ()))
-        node.target, node.namespace, node.name = target, intern(metadata.namespace), metadata.name
+        node.target, node.namespace, node.name = target, intern(metadata.namespace), intern(metadata.name)
         finalizers = metadata.finalizers or ()
         node.deleting = metadata.deletion_timestamp is not None
         node.orphaning = node.deleting and ORPHAN in finalizers
         was_foreground, node.foreground = node.foreground, node.deleting and FOREGROUND in finalizers
         if node.foreground and not was_foreground:
-            look |= node.dependents or set()
+            look.update(members(node.dependents))
         if self.needs_attention(node):
             look.add(node.uid)
         return look
@@ -83,7 +82,7 @@ class Graph:
         look = self._set_owners(node, ())
         node.target, node.deleting, node.foreground, node.orphaning = None, False, False, False
         self._drop_if_unused(node)
-        return look | (node.dependents or set())
+        return look.union(members(node.dependents))
 
     def forget_others(self, target: Target[Any], present: set[str]) -> set[str]:
         """After a fresh listing of one resource: what is not in it is gone."""
@@ -128,36 +127,37 @@ class Graph:
         for reference in node.owners:
             owner = self._nodes.get(reference.uid)
             if owner is not None and owner.dependents is not None:
-                owner.dependents.discard(node.uid)
+                owner.dependents = removed(owner.dependents, node.uid)
                 if owner.foreground:
                     look.add(owner.uid)
                 self._drop_if_unused(owner)
         node.owners = owners
         for reference in owners:
-            owner = self._nodes.get(reference.uid)
-            if owner is None:
-                owner = self._nodes[reference.uid] = Node(reference.uid)
-            if owner.dependents is None:
-                owner.dependents = set()
-            owner.dependents.add(node.uid)
+            owner = self._node(reference.uid)
+            owner.dependents = added(owner.dependents, node.uid)
             if owner.foreground:
                 look.add(owner.uid)
         return look
 
+    def _node(self, uid: str) -> Node:
+        node = self._nodes.get(uid)
+        if node is None:
+            node = Node(intern(uid))
+            self._nodes[node.uid] = node
+        return node
+
     def _drop_if_unused(self, node: Node) -> None:
-        if not node.dependents:
-            node.dependents = None
-            if node.virtual:
-                self._nodes.pop(node.uid, None)
+        if node.dependents is None and node.virtual:
+            self._nodes.pop(node.uid, None)
 
 
 def _interned(reference: OwnerReference) -> OwnerReference:
-    """Thousands of references name the same few kinds."""
+    """Thousands of references name the same few kinds, and owners that are nodes themselves."""
     return OwnerReference(
         api_version=intern(reference.api_version),
         kind=intern(reference.kind),
-        name=reference.name,
-        uid=reference.uid,
+        name=intern(reference.name),
+        uid=intern(reference.uid),
         controller=reference.controller,
         block_owner_deletion=reference.block_owner_deletion,
     )

@@ -113,7 +113,8 @@ class Demands:
             self._known[key] = demand
         # Thousands of pods have the same labels: each text is kept once.
         labels = {intern(name): intern(value) for name, value in (metadata.get("labels") or {}).items()}
-        return Pod(metadata["uid"], namespace, metadata["name"], labels, _group(metadata, labels), demand)
+        uid, name = intern(metadata["uid"]), intern(metadata["name"])
+        return Pod(uid, intern(namespace), name, labels, intern(_group(metadata, labels)), demand)
 
 
 def demand_of(spec: JsonObject, namespace: str, handler: str = "", disks: Sequence[Disk] = ()) -> Demand:

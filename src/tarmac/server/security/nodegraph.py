@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from sys import intern
 from typing import Any, NamedTuple
 
 import msgspec
@@ -127,7 +129,7 @@ class NodeGraph:
         pod = _read_pod(entry.raw)
         node = pod.spec.get("nodeName")
         if node:
-            references = tuple(dict.fromkeys(_references(pod)))
+            node, references = intern(node), _kept_once(tuple(dict.fromkeys(_references(pod))))
             self._pods[entry.name] = _Pod(node, entry.created, references)
             self._counts.update((node, reference) for reference in references)
 
@@ -157,6 +159,12 @@ class NodeGraph:
         secrets = tuple(_source_secrets(spec, claim.get("namespace", "")))
         node = (volume["metadata"].get("labels") or {}).get(LABEL_DISK_NODE, "")
         self._volumes[entry.name] = _Volume(reference, secrets, node)
+
+
+@lru_cache(4096)
+def _kept_once(references: tuple[Reference, ...]) -> tuple[Reference, ...]:
+    """Thousands of pods refer to the same."""
+    return references
 
 
 def _references(pod: _PodView) -> Iterator[Reference]:

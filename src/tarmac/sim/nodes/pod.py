@@ -10,7 +10,9 @@ The fleet decides when a pod moves; the pod knows what that means.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 from sys import intern
 
 import msgspec
@@ -91,6 +93,14 @@ class PodView(_Fields):
 
 view_of = msgspec.json.Decoder(PodView).decode
 
+_NONE: Mapping[str, str] = {}
+
+
+@lru_cache(1024)
+def _images(containers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Names and images of containers, kept once for all pods of a template."""
+    return containers
+
 
 class Termination:
     """How a container last ended."""
@@ -126,21 +136,21 @@ class SimulatedPod:
 
     def __init__(self, view: PodView, now: str) -> None:
         metadata, spec = view.metadata, view.spec
-        self.annotations: dict[str, str] = {}
+        self.annotations: Mapping[str, str] = _NONE
         self.labels: dict[str, str] = {}
         self.read(view)
-        self.name = metadata.name
+        self.name = intern(metadata.name)
         self.namespace = intern(metadata.namespace)
-        self.uid = metadata.uid
+        self.uid = intern(metadata.uid)
         self.node = intern(spec.node_name)
-        self.containers = [(intern(container.name), intern(container.image)) for container in spec.containers]
-        self.initial = [(container.name, container.image) for container in spec.init_containers or ()]
-        self.restart_policy = spec.restart_policy
+        self.containers = _images(tuple((each.name, each.image) for each in spec.containers))
+        self.initial = _images(tuple((each.name, each.image) for each in spec.init_containers or ()))
+        self.restart_policy = intern(spec.restart_policy)
         self.addresses = _addresses((metadata.annotations or {}).get(ANNOTATION_INTERFACES, ""))
         self.doomed = 0  # starts that are yet to go wrong
         self.restarts = sum(status.restart_count for status in view.status.container_statuses or ())
         self.stage = Stage.WAITING
-        self.start_time = view.status.start_time or now
+        self.start_time = intern(view.status.start_time or now)
         self.started = now
         self.changed = now  # when it last became ready, or ceased to be
         self.last: Termination | None = None
@@ -148,7 +158,8 @@ class SimulatedPod:
     def read(self, view: PodView) -> None:
         """Take over what may change while it runs. Thousands of pods have the same labels: each text is kept once."""
         annotations, labels = view.metadata.annotations or {}, view.metadata.labels or {}
-        self.annotations = {name: value for name, value in annotations.items() if name.startswith(OWN_ANNOTATIONS)}
+        own = {name: value for name, value in annotations.items() if name.startswith(OWN_ANNOTATIONS)}
+        self.annotations = own or _NONE
         self.labels = {intern(name): intern(value) for name, value in labels.items()}
 
     @property
@@ -263,10 +274,10 @@ def _done(name: str, image: str, when: str) -> JsonObject:
     }
 
 
-def _addresses(interfaces: str) -> list[str]:
+def _addresses(interfaces: str) -> tuple[str, ...]:
     """The first address of each family that the control plane gave to the pod."""
     found: dict[bool, str] = {}
     for interface in decode_interfaces(interfaces) if interfaces else ():
         for address in interface.addresses:
             found.setdefault(":" in address, address.partition("/")[0])
-    return list(found.values())
+    return tuple(found.values())

@@ -170,7 +170,7 @@ class SqliteStore(LocalStore):
         objects: dict[str, dict[str, Entry]] = {}
         loaded = False
         for revision, bucket, name, created, _, deleted, blob in self._file.load():
-            bucket = intern(bucket)
+            bucket, name = intern(bucket), intern(name)
             if revision <= floor:
                 entry = self._entry(bucket, name, revision, revision if created == revision else created, blob, None)
                 objects.setdefault(bucket, {})[name] = entry
