@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Sequence
 
 from tarmac.agent.config.settings import AgentConfig
@@ -45,7 +44,7 @@ class Observer:
             machine=self._machine,
             capacity=self.capacity,
             allocatable=self._allocatable,
-            addresses=node_addresses(self._config.flags.node_ips, socket.gethostname()),
+            addresses=node_addresses(self._config.flags.node_ips, self._config.node_name),
             port=self._config.kubelet.port,
             runtime=self._health.status,
             unready=", ".join(trouble for trouble in troubles if trouble),

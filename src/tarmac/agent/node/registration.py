@@ -19,14 +19,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 7.0
 _log = log("agent")
 
 
-def node_object(config: AgentConfig, architecture: str, hostname: str, status: JsonObject) -> JsonObject:
-    """The Node as it is created."""
+def node_object(config: AgentConfig, architecture: str, status: JsonObject) -> JsonObject:
+    """The Node as it is created. Its hostname is its name, which is nobody else's, as with a kubelet that is told one."""
     described = {
         f"{prefix}kubernetes.io/{name}": value
         for prefix in ("", "beta.")
         for name, value in (("arch", architecture), ("os", "linux"))
     }
-    labels = {"kubernetes.io/hostname": hostname, **described, **config.labels}
+    labels = {"kubernetes.io/hostname": config.node_name, **described, **config.labels}
     node: JsonObject = {
         "apiVersion": "v1",
         "kind": "Node",

@@ -8,7 +8,6 @@ until the agent starts anew: whoever deleted it meant it.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -99,7 +98,7 @@ class NodeReporter:
         facts = await self._observe()
         self._unready = bool(facts.unready)
         status = node_status(facts, {}, self._clock.now(), self._tell)
-        node = node_object(self._config, facts.machine.architecture, socket.gethostname(), status)
+        node = node_object(self._config, facts.machine.architecture, status)
         self._node = await register(self._client, node)
         self._recorder.event(self._about, "Normal", "Starting", "Starting kubelet.")
         await self.report()

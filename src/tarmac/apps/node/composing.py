@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 
@@ -190,14 +189,14 @@ class Node:
         return {**networks, **serving.runs(), "disks": disks.run}
 
     def _as_nobody_knows_it(self) -> JsonObject:
-        capacity, hostname = self._parts.capacity, socket.gethostname()
+        capacity = self._parts.capacity
         allocatable = schedulable(capacity, self._config.reservations)
         status: JsonObject = {
             "capacity": {name: shown(name, amount) for name, amount in capacity.items()},
             "allocatable": {name: shown(name, amount) for name, amount in allocatable.items()},
-            "addresses": node_addresses(self._config.flags.node_ips, hostname),
+            "addresses": node_addresses(self._config.flags.node_ips, self.name),
         }
-        return node_object(self._config, self._parts.machine.architecture, hostname, status)
+        return node_object(self._config, self._parts.machine.architecture, status)
 
     def _addresses(self) -> list[str]:
         told: list[JsonObject] = (self.node().get("status") or {}).get("addresses") or []
