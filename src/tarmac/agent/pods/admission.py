@@ -6,6 +6,7 @@ Refusals are in kubelet's words: the pod becomes Failed with the reason, and its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 from tarmac.agent.pods.pod import Pod
@@ -42,6 +43,7 @@ def refusal(pod: Pod, node: JsonObject, others: Iterable[Pod], unsafe_sysctls: I
     others = list(others)
     return (
         _system(pod)
+        or _isolation(pod)
         or _sysctls(pod, tuple(unsafe_sysctls))
         or _room(pod, node, others)
         or _choice(pod, node)
@@ -79,6 +81,30 @@ def _system(pod: Pod) -> Refusal | None:
         message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
         return "PodOSSelectorNodeLabelDoesNotMatch", message
     return None
+
+
+def _isolation(pod: Pod) -> Refusal | None:
+    """What this node cannot enforce must not look enforced."""
+    stated = pod.spec.get("securityContext") or {}
+    if stated.get("supplementalGroupsPolicy") == "Strict":
+        return (
+            "SupplementalGroupsPolicyNotSupported",
+            "SupplementalGroupsPolicy=Strict is not supported in this node",
+        )
+    if pod.spec.get("hostUsers") is False:
+        return "UserNamespacesNotSupported", "User namespaces are not supported in this node"
+    profiles = [stated, *(each.get("securityContext") or {} for each in pod.every_container())]
+    kinds = {(each.get("appArmorProfile") or {}).get("type", "Unconfined") for each in profiles}
+    if "Localhost" in kinds or ("RuntimeDefault" in kinds and not _has_app_armor()):
+        return "AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host"
+    return None
+
+
+def _has_app_armor() -> bool:
+    try:
+        return Path("/sys/module/apparmor/parameters/enabled").read_text().startswith("Y")
+    except OSError:
+        return False
 
 
 def _sysctls(pod: Pod, unsafe: tuple[str, ...]) -> Refusal | None:

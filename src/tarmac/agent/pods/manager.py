@@ -285,9 +285,7 @@ class PodManager:
         """The API's view of a pod changed."""
         if new is None:
             if old is not None:
-                self._mirrors.gone(old.object)
-                self.writer.forget(old.metadata.uid)
-                self._vanish(old.metadata.uid)
+                self._lost(Pod(old.object))
             return
         pod = Pod(new.object)
         self.writer.heard(pod)
@@ -344,6 +342,14 @@ class PodManager:
             self._progress.set()
             if uid in self._vanished:
                 self._forget(uid)
+
+    def _lost(self, pod: Pod) -> None:
+        """The API no longer has a pod; its last state says how much time it was given."""
+        self._mirrors.gone(pod)
+        self.writer.forget(pod.uid)
+        if pod.deleted and pod.uid in self._workers:
+            self._workers[pod.uid].update(pod)
+        self._vanish(pod.uid)
 
     def _vanish(self, uid: str) -> None:
         """Nobody wants the pod any more: it ends, and then goes without a trace."""

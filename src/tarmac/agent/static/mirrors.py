@@ -38,12 +38,11 @@ class Mirrors:
         self._tend(mirror.key)
         return mirror.annotations[CONFIG_MIRROR]
 
-    def gone(self, pod: JsonObject) -> None:
+    def gone(self, pod: Pod) -> None:
         """The API has lost a pod, which may have been a mirror."""
-        lost = Pod(pod)
-        if CONFIG_MIRROR in lost.annotations:
-            self._known.pop(lost.key, None)
-            self._tend(lost.key)
+        if CONFIG_MIRROR in pod.annotations:
+            self._known.pop(pod.key, None)
+            self._tend(pod.key)
 
     def of(self, pod: Pod) -> str | None:
         """The uid of the mirror of a static pod; without one, it is made."""

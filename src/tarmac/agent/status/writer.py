@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.status.patches import difference
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import ApiError, Conflict, NotFound
+from tarmac.api.status import ApiError, Conflict, NotFound, TooManyRequests
 from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
@@ -110,11 +110,12 @@ class StatusWriter:
                 await self._pods.delete(report.pod.name, report.pod.namespace, grace=0, uid=report.pod.uid)
                 report.delete = False
             return False
-        except (NotFound, Conflict):
-            report.delete = False  # another pod has the name now, or none
+        except NotFound:
+            report.delete = False
             return False
         except ApiError as error:
-            if 400 <= error.http_code < 500 and error.http_code != 429:
+            # A conflict may pass; if it is because another pod has the name now, we will be told to forget this one.
+            if 400 <= error.http_code < 500 and not isinstance(error, Conflict | TooManyRequests):
                 _log.error("pod status refused", pod=report.pod.key, error=str(error))
                 return False
         except ClientError as error:
