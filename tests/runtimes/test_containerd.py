@@ -115,6 +115,19 @@ class TestRunning:
         assert (exited.state, exited.exit_code, exited.reason) == ("exited", 255, "Unknown")
         await machine.clean()
 
+    async def test_a_network_that_it_forgot_when_it_was_killed_is_let_go(self, spare_node: ContainerdNode) -> None:
+        machine = RealMachine(spare_node, "runc")
+        networked = LinuxSecurity()
+        running = await machine.run(replace(machine.waits(), security=networked), security=networked)
+        [used] = spare_node.settings.run.glob("state/*/netns/*")
+        forgotten = used.with_name("cni-forgotten")
+        _pin_new_namespace(forgotten)
+        await _kill(spare_node)
+        await containerd.start(spare_node.settings)
+        assert list(spare_node.settings.run.glob("state/*/netns/*")) == [used]
+        assert (await _answer(running)).state == "running"
+        await machine.clean()
+
     @pytest.mark.parametrize("handler", ["runc", "gvisor"])
     async def test_nothing_is_left_after_its_end_whoever_was_killed(
         self, spare_node: ContainerdNode, handler: str
@@ -161,6 +174,11 @@ def namespace() -> Iterator[Path]:
     subprocess.run(["nsenter", f"--net=/run/netns/{name}", "ip", "link", "set", "lo", "up"], check=True)
     yield Path("/run/netns") / name
     subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+def _pin_new_namespace(place: Path) -> None:
+    place.touch()
+    subprocess.run(["unshare", "--net", "mount", "--bind", "/proc/self/ns/net", str(place)], check=True)
 
 
 async def _kill(node: ContainerdNode) -> None:

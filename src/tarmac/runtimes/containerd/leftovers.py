@@ -28,6 +28,14 @@ def processes_naming(folder: Path) -> list[int]:
     ]
 
 
+def parent(pid: int) -> int:
+    """Whose child it is; 0 if it is gone."""
+    try:
+        return _parent(Path(f"/proc/{pid}"))
+    except OSError:
+        return 0
+
+
 def end_processes(pids: Iterable[int]) -> None:
     """Kill them and everything below them; those below are collected first, since orphans are hard to find."""
     for pid in _with_descendants(pids):
@@ -42,6 +50,18 @@ def delete_containers(runc: Path, root: Path) -> None:
             json.loads(state.read_text())  # half-written: it never started
             command = [runc, "--root", state.parent.parent, "delete", "--force", state.parent.name]
             subprocess.run(command, check=False, capture_output=True, timeout=30)
+
+
+def release_namespaces(state: Path) -> None:
+    """Let go of network namespaces that nobody is in, while no containerd runs.
+
+    A containerd that is killed after it made one, and before it noted for whom, never thinks of it again.
+    """
+    inhabited = {_inode(entry / "ns" / "net") for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    for namespace in state.glob("*/netns/*"):
+        if _inode(namespace) not in inhabited:
+            subprocess.run(["umount", "-l", namespace], check=False, capture_output=True)
+            namespace.unlink(missing_ok=True)
 
 
 def unmount_below(folder: Path) -> None:
@@ -74,13 +94,23 @@ def _with_descendants(pids: Iterable[int]) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                # the name in parentheses may hold anything, spaces and parentheses too
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
+                children.setdefault(_parent(entry), []).append(int(entry.name))
     found = list(pids)
     for pid in found:
         found.extend(child for child in children.get(pid, ()) if child not in found)
     return found
+
+
+def _parent(process: Path) -> int:
+    # the name in parentheses may hold anything, spaces and parentheses too
+    return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _inode(namespace: Path) -> int:
+    try:
+        return namespace.stat().st_ino
+    except OSError:
+        return 0
 
 
 def _mounts(folder: Path) -> list[str]:

@@ -24,7 +24,9 @@ from tarmac.runtimes.containerd.leftovers import (
     end_processes,
     is_memory_backed,
     mount_memory,
+    parent,
     processes_naming,
+    release_namespaces,
     unmount_below,
 )
 from tarmac.runtimes.interface import Runtime, RuntimeFault
@@ -32,6 +34,7 @@ from tarmac.runtimes.interface import Runtime, RuntimeFault
 _log = log("runtimes.containerd")
 
 _START_SECONDS = 30.0
+_SPAWN_AGAIN_SECONDS = 3.0
 _STOP_SECONDS = 10.0
 _REMOVE_SECONDS = 60.0
 _CAP_SYS_RESOURCE = 24
@@ -41,13 +44,17 @@ _LONGEST_SOCKET_PATH = 107  # the kernel's
 async def start(settings: ContainerdSettings, clock: Clock | None = None) -> None:
     """Have it running and ready, with the images of its parts; one that runs is adopted. Raises RuntimeError."""
     clock = clock or SystemClock()
-    if not processes(settings):
-        _prepare(settings)
-        _spawn(settings)
     deadline = clock.monotonic() + _START_SECONDS
+    may_spawn = 0.0
     while not await answers(settings):
-        if clock.monotonic() > deadline:
+        now = clock.monotonic()
+        if now > deadline:
             raise RuntimeError(f"containerd does not answer on {settings.socket}: {_last_words(settings)}")
+        # One that was killed a moment ago may still be dying, and one that was started may not show yet.
+        if now >= may_spawn and not processes(settings):
+            _prepare(settings)
+            _spawn(settings)
+            may_spawn = now + _SPAWN_AGAIN_SECONDS
         await clock.sleep(0.05)
     await import_images(settings, settings.parts.images)
 
@@ -68,9 +75,10 @@ async def stop(settings: ContainerdSettings, *, remove: bool = False, clock: Clo
 
 
 def processes(settings: ContainerdSettings) -> list[int]:
-    """The daemon itself: none if it is down; its shims do not count."""
+    """The daemon itself: none if it is down. Neither its shims count nor what it is just about to start."""
     config = str(settings.run / "config.toml")
-    return [pid for pid in processes_naming(settings.run) if config in _command_line(pid)]
+    found = {pid for pid in processes_naming(settings.run) if config in _command_line(pid)}
+    return [pid for pid in found if parent(pid) not in found]
 
 
 async def answers(settings: ContainerdSettings) -> bool:
@@ -105,6 +113,7 @@ def _prepare(settings: ContainerdSettings) -> None:
     if not is_memory_backed(settings.run):
         mount_memory(settings.run)
     settings.run.chmod(0o711)  # processes in user namespaces pass through it
+    release_namespaces(settings.run / "state")
     loopback = settings.cni_bin / "loopback"  # containerd calls it first for every pod, whatever networks it has
     if not loopback.exists():
         loopback.unlink(missing_ok=True)  # a link to parts that are gone
