@@ -11,17 +11,15 @@ import pytest
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
-from tarmac.base.clock import SystemClock
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets import CONFIG_MAPS, EVENTS, PODS, VOLUME_CLAIMS, Target
 from tarmac.runtimes.cri import CriRuntime
-from tarmac.volumes.fake import FakeSources
+from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux.loops import loops
+from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import mounts
-from tarmac.volumes.linux.volumes import linux_volumes
-from tarmac.volumes.node import NodeFacts
 from tests.support.agent_process import AgentProcess
 from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.tarmac_process import TarmacProcess
@@ -102,8 +100,7 @@ async def node(tmp_path: Path, containerd_node: ContainerdNode) -> AsyncGenerato
                 yield made
                 await made.close()
         finally:
-            volumes = linux_volumes(str(folder / "root"), FakeSources(), lambda: NodeFacts("gone"), SystemClock())
-            await volumes.purge()
+            LinuxMedium(Layout(str(folder / "root"))).close()
 
 
 def pod() -> JsonObject:

@@ -8,12 +8,9 @@ import os
 from typing import cast
 
 MS_RDONLY = 0x1
-MS_NOSUID = 0x2
-MS_NODEV = 0x4
 MS_REMOUNT = 0x20
 MS_BIND = 0x1000
 MS_REC = 0x4000
-MS_PRIVATE = 1 << 18
 MS_SHARED = 1 << 20
 
 MNT_DETACH = 0x2
