@@ -20,7 +20,7 @@ _log = log("agent")
 
 
 def node_object(config: AgentConfig, architecture: str, status: JsonObject) -> JsonObject:
-    """The Node as it is created. Its hostname is its name, which is nobody else's, as with a kubelet that is told one."""
+    """The Node as it is created. Its hostname is its name and nobody else's, as with a kubelet that is told one."""
     described = {
         f"{prefix}kubernetes.io/{name}": value
         for prefix in ("", "beta.")
