@@ -27,7 +27,7 @@ TOKEN_HEADER: Final = "X-Tarmac-Metadata-Token"
 IDENTITY_SECONDS: Final = 3600
 MOST_AUDIENCES: Final = 8  # of one pod: each is a token that the server has to sign and we have to keep
 _FORWARDED: Final = ("x-forwarded-for", "forwarded", "via")
-_OUR_SERVER: Final = ("https://kubernetes.default.svc", "kubernetes.default.svc", "api")
+_OUR_SERVER: Final = ("https://kubernetes.default.svc", "kubernetes.default.svc")
 _INSTANCE: Final = "/v1/instance"
 
 Identify = Callable[[JsonObject, str, int], Awaitable[tuple[str, float]]]
