@@ -40,12 +40,15 @@ def test_waiting_for_nobody_is_an_error_not_a_hang() -> None:
         run(main)
 
 
-def test_threads_are_refused() -> None:
-    async def main(loop: VirtualLoop) -> None:
-        await loop.run_in_executor(None, print)
+def test_what_wants_a_thread_is_done_at_once_in_no_time() -> None:
+    async def main(loop: VirtualLoop) -> tuple[int, float]:
+        done = loop.run_in_executor(None, int, "7")
+        assert done.done()
+        with pytest.raises(ValueError, match="invalid literal"):
+            await loop.run_in_executor(None, int, "seven")
+        return await done, loop.time()
 
-    with pytest.raises(RuntimeError, match="wants a thread"):
-        run(main)
+    assert run(main) == (7, 0.0)
 
 
 def test_a_jump_moves_the_wall_clock_of_one_machine_only() -> None:

@@ -25,7 +25,7 @@ from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.served import Call, Served
 from tarmac.server.storage.updating import check_name, rewrite, rules_of
-from tarmac.server.subresources.why import StoreWorld
+from tarmac.server.subresources.pondering import ponder
 from tarmac.store.interface import Entry
 
 
@@ -43,8 +43,9 @@ async def _plan(served: Served, request: Request) -> Response:
         plan = Plan(accepted=False, causes=_causes(error))
     else:
         workload = decode(Workload, served.load(entry))
-        world = StoreWorld(served.store, served.services.clock.now())
-        plan = Plan(accepted=True, cities=plan_workload(world, workload, _cities(request)))
+        without = _cities(request)
+        cities = await ponder(served, lambda world: plan_workload(world, workload, without))
+        plan = Plan(accepted=True, cities=cities)
     body: JsonObject = {"kind": "Plan", "apiVersion": API_VERSION, **msgspec.to_builtins(plan)}
     return document(request, body, 200, call.warnings)
 

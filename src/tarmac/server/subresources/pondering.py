@@ -1,0 +1,26 @@
+"""Questions that take long to think about: explanations and plans.
+
+Over ten thousand instances they take seconds of computing, in which nobody else would be answered. They are therefore
+worked out in a thread, on a snapshot of everything that they may look at. What a snapshot refers to never changes, so
+taking one costs no more than its references. The loop gets the interpreter back within the switch interval, half a
+millisecond, whenever it has something to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from tarmac.decide.explain.world import EVERYTHING, Objects, World
+from tarmac.server.storage.served import Served
+
+T = TypeVar("T")
+
+
+async def ponder(served: Served, question: Callable[[World], T]) -> T:
+    """The answer to a question about what the store holds at this moment."""
+    store, now = served.store, served.services.clock.now()
+    buckets = [source.resource for source in EVERYTHING]
+    objects = {bucket: {entry.name: entry.raw for entry in store.list(bucket).entries} for bucket in buckets}
+    return await asyncio.get_running_loop().run_in_executor(None, question, Objects(now, objects))
