@@ -128,6 +128,20 @@ class TestRunning:
         assert (await _answer(running)).state == "running"
         await machine.clean()
 
+    async def test_kernels_whose_shim_is_gone_are_ended(self, spare_node: ContainerdNode) -> None:
+        machine = RealMachine(spare_node, "gvisor")
+        lost, kept = await machine.run(machine.waits()), await machine.run(machine.waits())
+        await _kill(spare_node)
+        for pid in processes_naming(spare_node.settings.run):
+            if "containerd-shim" in _name(pid) and (lost.sandbox_id in _name(pid) or lost.id in _name(pid)):
+                os.kill(pid, signal.SIGKILL)
+        await containerd.start(spare_node.settings)
+        kernels = [_name(pid) for pid in processes_naming(spare_node.settings.run) if "runsc-sandbox" in _name(pid)]
+        assert len(kernels) == 1
+        assert kept.sandbox_id in kernels[0]
+        assert (await _answer(kept)).state == "running"
+        await machine.clean()
+
     @pytest.mark.parametrize("handler", ["runc", "gvisor"])
     async def test_nothing_is_left_after_its_end_whoever_was_killed(
         self, spare_node: ContainerdNode, handler: str
@@ -179,6 +193,10 @@ def namespace() -> Iterator[Path]:
 def _pin_new_namespace(place: Path) -> None:
     place.touch()
     subprocess.run(["unshare", "--net", "mount", "--bind", "/proc/self/ns/net", str(place)], check=True)
+
+
+def _name(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 async def _kill(node: ContainerdNode) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _PROGRAMS = ("containerd", "runsc", "runc")  # how the names begin
+_GVISOR_CHILDREN = ("runsc-sandbox", "runsc-gofer")
 
 
 def processes_naming(folder: Path) -> list[int]:
@@ -41,6 +42,19 @@ def end_processes(pids: Iterable[int]) -> None:
     for pid in _with_descendants(pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def end_orphans(folder: Path) -> None:
+    """End gVisor's kernels and gofers whose shim is gone: nobody will ever ask for them again.
+
+    A containerd that starts ends the shims of what it finds unfinished, which may leave these behind. While one of them
+    is being made its parent is `runsc`, from then on its shim.
+    """
+    names = dict(_command_lines())
+    for pid in processes_naming(folder):
+        above = names.get(parent(pid), [""])
+        if names.get(pid, [""])[0] in _GVISOR_CHILDREN and not Path(above[0]).name.startswith(_PROGRAMS):
+            end_processes([pid])
 
 
 def delete_containers(runc: Path, root: Path) -> None:

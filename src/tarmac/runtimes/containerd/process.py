@@ -21,6 +21,7 @@ from tarmac.base.log import log
 from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text
 from tarmac.runtimes.containerd.leftovers import (
     delete_containers,
+    end_orphans,
     end_processes,
     is_memory_backed,
     mount_memory,
@@ -56,6 +57,7 @@ async def start(settings: ContainerdSettings, clock: Clock | None = None) -> Non
             _spawn(settings)
             may_spawn = now + _SPAWN_AGAIN_SECONDS
         await clock.sleep(0.05)
+    end_orphans(settings.run)
     await import_images(settings, settings.parts.images)
 
 
