@@ -89,6 +89,7 @@ def test_without_a_server_pods_are_looked_after_by_the_next_agent_too() -> None:
     async def story(machine: Machine) -> None:
         await machine.create()
         before = await machine.phase("Running")
+        await machine.wait(1)
         machine.unplug_server()
         machine.runtime.end_container(await machine.id(), 1)
         await machine.wait(5)
@@ -195,6 +196,7 @@ def test_containers_that_need_secrets_wait_for_the_server() -> None:
         value = {"secretKeyRef": {"name": "key", "key": "value"}}
         await machine.create(container={"env": [{"name": "KEY", "valueFrom": value}]})
         await machine.phase("Running")
+        await machine.wait(1)
         kept = next((machine.root / "pods").glob("*/pod.json"))
         assert kept.stat().st_mode & 0o777 == 0o600
         assert b"c2VjcmV0" not in kept.read_bytes()

@@ -1,15 +1,17 @@
 """Pod definitions kept on disk, so that pods are looked after while the server is away, by the next agent too.
 
 Each is one file that only root may read. It holds the pod's object and the resources it was promised, never what the
-object refers to: secrets are not kept.
+object refers to: secrets are not kept. Files are written a moment later, so that a start costs one write and does not
+wait for the disk; a pod of which nothing was kept yet is left alone by the next agent until the server tells of it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -17,7 +19,11 @@ from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.pods.resizing import Resizes
 from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
 from tarmac.base.log import log
+
+DELAY = 0.5
+_PASSING = ("managedFields", "resourceVersion")
 
 _log = log("pods")
 
@@ -34,24 +40,45 @@ _encode = msgspec.json.Encoder().encode
 class Definitions:
     """The kept definitions of this node's pods."""
 
-    def __init__(self, paths: PodPaths) -> None:
+    def __init__(self, paths: PodPaths, clock: Clock) -> None:
         self._paths = paths
-        self._last: dict[str, bytes] = {}
+        self._clock = clock
+        self._new: dict[str, tuple[Pod, JsonObject, Resizes]] = {}
+        self._written: dict[str, bytes] = {}
+        self._filled = asyncio.Event()
 
     def keep(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
-        """Write what is new."""
-        metadata = {field: value for field, value in pod.metadata.items() if field != "managedFields"}
+        """Write this soon."""
+        self._new[pod.uid] = (pod, status, promised)
+        self._filled.set()
+
+    async def run(self) -> NoReturn:
+        """Write what is new, until cancelled."""
+        while True:
+            await self._filled.wait()
+            await self._clock.sleep(DELAY)
+            self._filled.clear()
+            while self._new:
+                self._write(*self._new.pop(next(iter(self._new))))
+
+    def _write(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
+        metadata = {field: value for field, value in pod.metadata.items() if field not in _PASSING}
         data = _encode(_Kept({**pod.raw, "metadata": metadata, "status": status}, dict(promised)))
-        if self._last.get(pod.uid) == data:
+        if self._written.get(pod.uid) == data:
             return
         path = self._paths.definition(pod.uid)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-        _write(path, data)
-        self._last[pod.uid] = data
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+            _replace(path, data)
+        except OSError as error:
+            _log.warning("pod definition not kept", pod=pod.key, error=str(error))
+            return
+        self._written[pod.uid] = data
 
     def forget(self, uid: str) -> None:
         """The pod is gone."""
-        self._last.pop(uid, None)
+        self._new.pop(uid, None)
+        self._written.pop(uid, None)
 
     def read(self) -> Iterator[tuple[Pod, Resizes]]:
         """Everything kept. What cannot be read is left where it is, and said."""
@@ -63,7 +90,7 @@ class Definitions:
                 _log.warning("kept pod definition not read", path=str(path), error=str(error))
 
 
-def _write(path: Path, data: bytes) -> None:
+def _replace(path: Path, data: bytes) -> None:
     """In one step: a reader finds the old one or the new one."""
     unfinished = path.with_suffix(".new")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -99,7 +99,7 @@ class PodManager:
             runtime_name=lambda: self._runtime_name,
             handler=self._handler,
         )
-        self._kept = Definitions(paths)
+        self._kept = Definitions(paths, clock)
         self._undertaker = Undertaker(self._tools, self._kept.forget)
         self._mirrors = Mirrors(client, node)
         self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock)
@@ -181,7 +181,7 @@ class PodManager:
 
     def wake(self, uid: str | None = None) -> None:
         """Something a pod refers to has changed, or may have for all of them: look again, and try again at once."""
-        for worker in self._workers.values() if uid is None else filter(None, (self._workers.get(uid),)):
+        for worker in self._workers.values() if uid is None else self._known(uid):
             worker.try_again()
 
     # --- running ----------------------------------------------------------------------------------------------------
@@ -196,7 +196,13 @@ class PodManager:
                 self._adopt()
                 self._ready.set()
                 self._pods.on_change(self._changed)
-                for part in (self._listen, self._sweep_often, self._refresh_often, self._read_manifests):
+                for part in (
+                    self._listen,
+                    self._sweep_often,
+                    self._refresh_often,
+                    self._read_manifests,
+                    self._kept.run,
+                ):
                     group.create_task(part())
         finally:
             self._group = None
@@ -224,12 +230,11 @@ class PodManager:
 
     async def _listen(self) -> None:
         async for event in self._tools.runtime.events():
-            for uid in self._workers if event is None else (event.pod_uid,):
-                self._look_at(uid)
+            for worker in self._workers.values() if event is None else self._known(event.pod_uid):
+                worker.stir()
 
-    def _look_at(self, uid: str) -> None:
-        if uid in self._workers:
-            self._workers[uid].wake()
+    def _known(self, uid: str) -> list[PodWorker]:
+        return [self._workers[uid]] if uid in self._workers else []
 
     async def _sweep_often(self) -> None:
         """Once the API has been heard, what nobody asked for goes; and again now and then, to be sure."""
@@ -241,8 +246,8 @@ class PodManager:
             except (RuntimeFault, VolumeError, OSError) as error:
                 _log.info("orphans not looked for", error=str(error))
             await self._clock.sleep(self._settings.relist)
-            for uid in self._workers:
-                self._look_at(uid)
+            for worker in self._workers.values():
+                worker.wake()
 
     async def _sweep(self) -> None:
         for uid, worker in list(self._workers.items()):
@@ -290,7 +295,8 @@ class PodManager:
         pod = Pod(new.object)
         self.writer.heard(pod)
         if CONFIG_MIRROR in pod.annotations:
-            self._look_at(self._mirrors.heard(pod))
+            for worker in self._known(self._mirrors.heard(pod)):
+                worker.wake()
             return
         worker = self._workers.get(pod.uid)
         if worker is not None:
@@ -366,6 +372,7 @@ class PodManager:
 
     def _forget(self, uid: str) -> None:
         worker = self._workers.pop(uid)
+        self.writer.forget(uid)
         self._tasks.pop(uid).cancel()
         self._vanished.discard(uid)
         self._in_runtime.discard(uid)

@@ -24,6 +24,7 @@ from tarmac.agent.pods.seen import Seen
 from tarmac.agent.pods.tools import Tools
 from tarmac.agent.pods.waits import Alarm
 from tarmac.agent.probes.prober import Prober
+from tarmac.agent.status.conditions import OURS
 from tarmac.agent.status.facts import StatusFacts, Verdict
 from tarmac.agent.status.podstatus import in_order, pod_status
 from tarmac.api.schema import JsonObject
@@ -35,6 +36,9 @@ from tarmac.runtimes.interface import RuntimeFault
 FIRST_RETRY = 1.0
 LONGEST_RETRY = 20.0
 TOO_LONG = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+TOGETHER = 0.05
+"""Events of the runtime within so many seconds of each other are answered by one look."""
 
 _log = log("pods")
 
@@ -95,8 +99,12 @@ class PodWorker:
     # --- what others call -------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Look again soon."""
+        """Look again now."""
         self._woken.set()
+
+    def stir(self) -> None:
+        """Look again soon: the runtime tells of every step, and one look is enough for those that come together."""
+        self._alarm.set(TOGETHER, self.wake)
 
     def try_again(self) -> None:
         """Something it refers to has changed: what failed may work now, and files may be out of date."""
@@ -108,7 +116,8 @@ class PodWorker:
         before, self.pod = self.pod, pod
         if pod.deleted and (self._ending is None or pod.grace < before.grace or not before.deleted):
             self.end(Ending(verdict=self._ending.verdict if self._ending else None))
-        self.wake()
+        elif not _same(pod, before):
+            self.wake()
 
     def end(self, ending: Ending) -> None:
         """Let the pod end; if it is ending already, not later than this."""
@@ -332,3 +341,12 @@ class PodWorker:
         if seconds is None or began is None or self.ending:
             return None
         return parse_rfc3339(began) + seconds
+
+
+def _same(pod: Pod, before: Pod) -> bool:
+    """Whether two versions differ only in what we ourselves have said of the pod."""
+    return pod.spec == before.spec and pod.finished == before.finished and _foreign(pod) == _foreign(before)
+
+
+def _foreign(pod: Pod) -> list[JsonObject]:
+    return [each for each in pod.status.get("conditions") or () if each["type"] not in OURS]

@@ -48,13 +48,16 @@ class StatusWriter:
         self._client = client
         self._pods = client.resource(PODS)
         self._reports: dict[str, _Report] = {}
+        self._early: dict[str, tuple[JsonObject, bool]] = {}
 
     def heard(self, pod: Pod) -> None:
         """The API has this version: differences are told from it."""
         version = pod.metadata.get("resourceVersion") or ""
         report = self._reports.get(pod.uid)
         if report is None:
-            self._reports[pod.uid] = _Report(pod, version, pod.status)
+            wanted, delete = self._early.pop(pod.uid, (None, False))
+            report = self._reports[pod.uid] = _Report(pod, version, pod.status, wanted, delete=delete)
+            self._start(report)
         elif version != report.version and (not report.version or is_newer(version, report.version)):
             report.pod, report.version = pod, version
             if pod.status != report.base:
@@ -64,7 +67,8 @@ class StatusWriter:
     def submit(self, uid: str, status: JsonObject, *, delete: bool = False) -> None:
         """Make the API say this, soon. `delete`: and then take the pod away."""
         report = self._reports.get(uid)
-        if report is None:
+        if report is None:  # an adopted pod: the server has not been heard yet
+            self._early[uid] = (status, delete)
             return
         report.wanted = status
         report.delete = report.delete or delete
@@ -72,6 +76,7 @@ class StatusWriter:
 
     def forget(self, uid: str) -> None:
         """The API no longer has it."""
+        self._early.pop(uid, None)
         report = self._reports.pop(uid, None)
         if report is not None and report.task is not None:
             report.task.cancel()
