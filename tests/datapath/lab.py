@@ -6,7 +6,8 @@ import secrets
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -47,8 +48,16 @@ class Lab:
             self.command(path, f"ip address add 198.18.0.{number}/24 dev eth0")
             self.command(path, f"ip address add fd99::{number}/64 dev eth0 nodad")
             self.command(path, "ip link set eth0 up")
+            self.settle(path, [f"fd99::{number}"])
             self.command(self._wire, f"ip link set m{number} mtu {WIRE_MTU} master wire up")
         return self._machines[number]
+
+    def settle(self, namespace: Path, addresses: Iterable[str]) -> None:
+        """Wait until the kernel has taken in new addresses of IPv6, which it does a little later than it says."""
+        for address in addresses:
+            deadline = time.monotonic() + 10
+            while f"local {address} " not in self.command(namespace, "ip -6 route show table local"):
+                assert time.monotonic() < deadline, f"{address} never came"
 
     def command(self, namespace: Path, command: str) -> str:
         """What a command says inside a namespace."""

@@ -126,6 +126,18 @@ async def test_links_whose_maker_was_killed_at_once_are_swept(real: RealWorld) -
     assert await real.reaches("a", B) == "b"
 
 
+async def test_links_of_a_detached_pod_carry_nothing_and_are_cleared(real: RealWorld) -> None:
+    await two_pods(real)
+    (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
+    await real.node(1).detach("b")
+    assert real.node(1).sandboxes() == {"a"}
+    assert await real.reaches("b", A, hope=False) is None
+    assert await real.node(1).sweep({"a"}) == []
+    assert real.lab.command(router, "ip -o link show type veth").count("state") == 2, "its uplink and a's link"
+    await real.attach_again(1, "b", [nic(NET, f"{B}/20", f"{B6}/64")])
+    assert await real.reaches("b", A) == "a"
+
+
 async def test_the_kernel_shows_what_was_written(real: RealWorld) -> None:
     await two_pods(real, FULL)
     (router,) = (real.lab.folder / "run-1" / "netns").iterdir()

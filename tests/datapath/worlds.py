@@ -141,6 +141,8 @@ class RealWorld:
 
     async def attach_again(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
         await self.node(number).attach(sandbox_id, str(self.namespace(sandbox_id)), interfaces)
+        addresses = [each.partition("/")[0] for interface in interfaces for each in interface.addresses]
+        self.lab.settle(self.namespace(sandbox_id), [each for each in addresses if ":" in each])
 
     async def expect_door(self, number: int, network: str, address: str, port: int, answer: str) -> None:
         """The pod itself answers."""

@@ -102,7 +102,7 @@ class Informers:
         return cast("Informer[T]", informer)
 
     def feed(self, target: Target[Any]) -> Feed:
-        """The feed of a resource, for those who keep only some of it. One asked for while `run` is on starts at once."""
+        """The feed of a resource, for those who keep only some of it; like an informer, it starts while `run` is on."""
         path = target.path()
         if path not in self._feeds:
             self._feeds[path] = Feed(self.client, target)

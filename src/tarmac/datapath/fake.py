@@ -49,7 +49,7 @@ class FakeDatapath:
         self.attached.pop(sandbox_id, None)
         self._indexes = {key: of for key, of in self._indexes.items() if of != sandbox_id}
 
-    async def apply(self, state: NodeNetworks) -> None:
+    async def apply(self, state: NodeNetworks, *, verify: bool = True) -> None:
         """Remember the networks, and those that pods still use."""
         used = {interface.network for interfaces in self.attached.values() for interface in interfaces}
         named = {network.name for network in state.networks}

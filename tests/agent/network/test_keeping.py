@@ -123,7 +123,7 @@ async def test_a_failure_is_tried_again(world: World, monkeypatch: pytest.Monkey
     failures = 3
     apply = world.datapath.apply
 
-    async def failing(state: NodeNetworks) -> None:
+    async def failing(state: NodeNetworks, *, verify: bool) -> None:
         nonlocal failures
         if state.networks and failures:
             failures -= 1

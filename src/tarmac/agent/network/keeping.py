@@ -80,24 +80,26 @@ class NetworkKeeper:
         self._wake.clear()
         wanted = self._compile()
         now = self._clock.monotonic()
-        if wanted == self._applied and now < self._check_at:
+        verify = now >= self._check_at
+        if wanted == self._applied and not verify:
             return self._check_at - now
         try:
             if not wanted.node_addresses:
                 raise OSError("the node has no address that others could reach it at")
-            await self._datapath.apply(wanted)
+            await self._datapath.apply(wanted, verify=verify)
         except Exception as error:
             _log.error("networks could not be applied", error=repr(error), why=_details(error))
             return self._backoff.next()
         self._backoff.reset()
-        self._check_at = now + CHECK_EVERY
+        if verify:
+            self._check_at = now + CHECK_EVERY
         before, self._applied = self.networks, wanted
         async with self._news:
             self._news.notify_all()
         if self.networks != before:
             for observer in self._observers:
                 await observer(self.networks)
-        return CHECK_EVERY
+        return self._check_at - now
 
     def _compile(self) -> NodeNetworks:
         now = self._clock.monotonic()

@@ -1,8 +1,8 @@
 """The datapath of a Linux node.
 
-Everything that touches the kernel runs in one thread of its own: it may enter other network namespaces, and calls
-never meet each other halfway. What there is, the kernel and the mounted namespaces under the run directory say; a new
-process takes it up from there.
+Everything that changes the kernel runs in one thread of its own: it may enter other network namespaces, and calls never
+meet each other halfway. A second one only makes sockets, so that a probe does not wait for a change. What there is, the
+kernel and the mounted namespaces under the run directory say; a new process takes it up from there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.interface import Attached, NodeNetworks
@@ -26,6 +26,9 @@ from tarmac.datapath.linux.router import PodEnd, Router
 
 T = TypeVar("T")
 
+_ADDRESS_SECONDS: Final = 5.0
+_A_MOMENT: Final = 0.002
+
 
 class LinuxDatapath:
     """Networks of the node whose own namespace is `host`. What is under `run_dir` must end with the boot."""
@@ -34,7 +37,9 @@ class LinuxDatapath:
         self._run_dir = run_dir
         self._folder = run_dir / "netns"
         self._thread = ThreadPoolExecutor(1, "datapath", initializer=namespaces.enter, initargs=(host,))
+        self._sockets = ThreadPoolExecutor(1, "datapath-sockets", initializer=namespaces.enter, initargs=(host,))
         self._host: Host | None = None
+        self._prepared = False
         self._routers: dict[str, Router] = {}  # by the name of their files
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
@@ -45,9 +50,9 @@ class LinuxDatapath:
         """Remove the pod's links."""
         await self._run(lambda: self._detach(sandbox_id))
 
-    async def apply(self, state: NodeNetworks) -> None:
+    async def apply(self, state: NodeNetworks, *, verify: bool = True) -> None:
         """Make the node's networks as they should be. Every one is tried before a failure is raised."""
-        await self._run(lambda: self._apply(state))
+        await self._run(lambda: self._apply(state, verify))
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
         """Remove what belongs to none of the sandboxes in `live`; the ids of those it removed."""
@@ -56,10 +61,11 @@ class LinuxDatapath:
     async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
         """A connected, non-blocking TCP socket made inside the network's router namespace."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        made = await self._run(lambda: self._socket(network, family, socket.SOCK_STREAM))
+        loop = asyncio.get_running_loop()
+        made = await loop.run_in_executor(self._sockets, self._socket, network, family, socket.SOCK_STREAM)
         try:
             async with asyncio.timeout(timeout):
-                await asyncio.get_running_loop().sock_connect(made, (address, port))
+                await loop.sock_connect(made, (address, port))
         except BaseException:
             made.close()
             raise
@@ -67,7 +73,16 @@ class LinuxDatapath:
 
     async def bind(self, network: str, address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
         """A listening socket inside the network's router namespace (DNS, metadata)."""
-        return await self._run(lambda: self._bind(network, address, port, kind))
+        made = await self._run(lambda: self._bind(network, address, port, kind))
+        try:
+            async with asyncio.timeout(_ADDRESS_SECONDS):
+                router = self._routers[router_name(network)]
+                while not await self._run(lambda: router.has_address(address)):  # noqa: ASYNC110 nobody is told
+                    await asyncio.sleep(_A_MOMENT)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     def sandboxes(self) -> Set[str]:
         """The sandboxes that have links, as far as is known."""
@@ -83,6 +98,7 @@ class LinuxDatapath:
         """Close what is open; networks stay as they are."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown()
+        self._sockets.shutdown()
 
     async def remove_all(self) -> None:
         """Leave nothing behind."""
@@ -123,16 +139,18 @@ class LinuxDatapath:
         for router in self._routers.values():
             router.detach(sandbox_id)
 
-    def _apply(self, state: NodeNetworks) -> None:
+    def _apply(self, state: NodeNetworks, verify: bool) -> None:
         assert self._host is not None, "the host is known before it is changed"
         wanted = {router_name(network.name): network for network in state.networks}
         self._remove([name for name, router in self._routers.items() if name not in wanted and not router.ends])
-        self._host.keep_only(tuple(self._routers))
-        self._host.prepare()
+        if verify or not self._prepared:
+            self._host.keep_only(tuple(self._routers))
+            self._host.prepare()
+            self._prepared = True
         failures: list[Exception] = []
         for name, network in wanted.items():
             try:
-                self._router(name).configure(network, state.node_addresses[0])
+                self._router(name).configure(network, state.node_addresses[0], verify=verify)
             except Exception as failure:
                 failure.add_note(f"network {network.name}")
                 failures.append(failure)
@@ -155,13 +173,14 @@ class LinuxDatapath:
             ]
             swept |= {_identity(each) for each in dead}
             router.remove_ends(dead)
+            router.clear()
         return sorted(swept)
 
     def _socket(self, network: str, family: int, kind: int) -> socket.socket:
-        name = router_name(network)
-        if name not in self._routers:
+        path = self._folder / router_name(network)
+        if not namespaces.exists(path):
             raise OSError(errno.ENETUNREACH, f"network {network} is not on this node")
-        with namespaces.inside(self._folder / name):
+        with namespaces.inside(path):
             made = socket.socket(family, kind)
         made.setblocking(False)
         return made
@@ -186,7 +205,7 @@ class LinuxDatapath:
         self._routers.clear()
         if self._host is not None:
             self._host.close()
-            self._host = None
+            self._host, self._prepared = None, False
 
     def _remove_all(self) -> None:
         assert self._host is not None, "the host is known before it is changed"

@@ -48,14 +48,13 @@ class Nftables:
         self._library.nft_ctx_buffer_error(self._context)
         self._written: dict[tuple[str, str], tuple[str, bytes]] = {}
 
-    def ensure(self, tables: Iterable[Table]) -> bool:
-        """Make tables as they should be, in one transaction; whether any was not."""
-        wrong = [table for table in tables if not self._is_right(table)]
+    def ensure(self, tables: Iterable[Table], *, verify: bool = True) -> None:
+        """Make tables as they should be, in one transaction. To verify is to look at those that did not change, too."""
+        wrong = [table for table in tables if not self._is_right(table, verify)]
         if wrong:
             self.run("".join(table.replacement() for table in wrong))
         for table in wrong:
             self._written[table.family, table.name] = table.body, self._fingerprint(table.family, table.name)
-        return bool(wrong)
 
     def remove(self, family: str, name: str) -> None:
         """Take a table away; nothing happens when there is none."""
@@ -84,10 +83,10 @@ class Nftables:
         """Give back what the library holds."""
         self._library.nft_ctx_free(self._context)
 
-    def _is_right(self, table: Table) -> bool:
+    def _is_right(self, table: Table, verify: bool) -> bool:
         key = table.family, table.name
         body, fingerprint = self._written.get(key, ("", b""))
-        return body == table.body and self._fingerprint(*key) == fingerprint
+        return body == table.body and (not verify or self._fingerprint(*key) == fingerprint)
 
     def _fingerprint(self, family: str, name: str) -> bytes:
         return msgspec.json.encode([_lasting(each) for each in self.listing(family, name)])

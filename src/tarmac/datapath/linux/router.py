@@ -65,39 +65,38 @@ class Router:
             self._conntrack = Netlink(NETFILTER)
             self._nftables = Nftables()
         self._state: NetworkState | None = None
+        self._made: tuple[NetworkState, str] | None = None
         try:
             self._netlink.request([links.setting(_LOOPBACK)])
+            self._tunnel = links.link(self._netlink, TUNNEL)
             self.ends = self._found_ends()
             self._nftables.ensure(self._antispoof())
         except BaseException:
             self.close()
             raise
 
-    def configure(self, state: NetworkState, node_address: str) -> None:
-        """Make everything but the pods' ends as it should be."""
-        mtu = self._host.mtu(state.mtu, node_address)
-        self._host.uplink(self.path.name, self.path, self._netlink)
-        tunnel = ensure_tunnel(self._host, self.path, self._netlink, state.vni, mtu, node_address)
-        if tunnel is not None:
-            ensure_ends(self._netlink, tunnel, state.vni, state.remotes)
-        self._ensure_routes(state, tunnel)
-        remembered = self._remembered(state.services)
-        self._nftables.ensure(
-            [
-                policy(state.rules),
-                services(state.services, remembered),
-                egress(UPLINK, state.internet),
-                *self._antispoof(),
-            ]
-        )
-        self._revoke(state)
+    def configure(self, state: NetworkState, node_address: str, *, verify: bool) -> None:
+        """Make everything but the pods' ends as it should be. What is known to be so is looked at only to verify."""
+        known = self._made if not verify and self._made and self._made[1] == node_address else None
+        before = known[0] if known else None
+        self._made = None  # should this fail halfway, nothing is known
+        if before is None or (before.vni, before.mtu) != (state.vni, state.mtu):
+            self._host.uplink(self.path.name, self.path, self._netlink)
+            mtu = self._host.mtu(state.mtu, node_address)
+            self._tunnel = ensure_tunnel(self._host, self.path, self._netlink, state.vni, mtu, node_address)
+            before = None
+        if before is None or (before.ranges, before.remotes) != (state.ranges, state.remotes):
+            self._ensure_routes(state)
+        self._nftables.ensure(self._tables(state), verify=verify)
+        if may_revoke(self._state, state):
+            conntrack.forget(self._conntrack, is_revoked(state.rules, state.services))
+        self._state, self._made = state, (state, node_address)
 
     def attach(self, sandbox_id: str, position: int, interface: AttachedInterface, namespace: int) -> None:
         """Make one link of a pod, into the namespace of an open file."""
         name = end_name(sandbox_id, position)
         mac = interface.mac or interface_mac(sandbox_id, position)
-        tunnel = links.link(self._netlink, TUNNEL)
-        limits = [limit for limit in (interface.mtu, tunnel.mtu if tunnel else 0) if limit]
+        limits = [limit for limit in (interface.mtu, self._tunnel.mtu if self._tunnel else 0) if limit]
         mtu = min(limits, default=1500)
         self._netlink.request([links.veth(name, ROUTER_MAC, mtu, interface.name, mac, namespace)])
         link = links.link(self._netlink, name)
@@ -107,7 +106,7 @@ class Router:
         end = End(name, mac, addresses)
         # The check of its source comes before the link can carry anything.
         self.ends = [each for each in self.ends if each.end.link != name] + [PodEnd(link.index, sandbox_id, end)]
-        self._nftables.ensure(self._antispoof())
+        self._nftables.ensure(self._antispoof(), verify=False)
         self._netlink.request(
             [
                 links.setting(link.index, alias=sandbox_id),
@@ -122,21 +121,39 @@ class Router:
         links.settle(self._netlink, end_name(sandbox_id, position))
 
     def detach(self, sandbox_id: str) -> None:
-        """Remove the links of a sandbox."""
+        """Take the links of a sandbox out of use."""
         mark = sandbox_mark(sandbox_id)
         self.remove_ends([each for each in self.ends if each.end.link.startswith(mark)])
 
     def remove_ends(self, gone: Sequence[PodEnd]) -> None:
-        """Remove links of pods, and forget the connections that went through them."""
-        if gone:
-            self._netlink.request([links.deletion(each.index) for each in gone])
-            self.ends = [each for each in self.ends if each not in gone]
-            self._nftables.ensure(self._antispoof())
-            conntrack.forget(self._conntrack, concerns({address for each in gone for address in each.end.addresses}))
+        """Let nothing through links of pods any more, and forget the connections that went through them.
+
+        The links themselves go with their pods' namespaces, many at a time; one by one the kernel would take fifty
+        milliseconds for each, during which nobody else could change anything. `clear` removes those that stay.
+        """
+        if not gone:
+            return
+        self.ends = [each for each in self.ends if each not in gone]
+        self._nftables.ensure(self._antispoof(), verify=False)
+        addresses = {address for each in gone for address in each.end.addresses}
+        indexes = {each.index for each in gone}
+        stale = [each for each in routing.routes(self._netlink) if each.link in indexes]
+        self._netlink.request([routing.no_route(each) for each in stale])
+        conntrack.forget(self._conntrack, concerns(addresses))
+
+    def clear(self) -> None:
+        """Remove links that belong to nobody."""
+        known = {each.index for each in self.ends}
+        stale = [link for link in self._pod_links() if link.index not in known]
+        self._netlink.request([links.deletion(link.index) for link in stale])
 
     def add_address(self, address: str) -> None:
         """Give the router an address of its own, for a service of the platform."""
         self._netlink.request([routing.address(_LOOPBACK, address)])
+
+    def has_address(self, address: str) -> bool:
+        """Whether an address is the router's own by now."""
+        return routing.is_local(self._netlink, address)
 
     def close(self) -> None:
         """Close what is open; the namespace stays."""
@@ -146,9 +163,10 @@ class Router:
 
     def remove(self) -> None:
         """Leave nothing of it."""
+        self.ends = []
+        self.clear()
         tunnel = links.link(self._netlink, TUNNEL)
-        doomed = [each.index for each in self.ends] + ([tunnel.index] if tunnel else [])
-        self._netlink.request([links.deletion(index) for index in doomed])
+        self._netlink.request([links.deletion(tunnel.index)] if tunnel else [])
         self._host.disconnect(self.path.name)
         namespaces.remove(self.path)
         self.close()
@@ -156,20 +174,32 @@ class Router:
     def _found_ends(self) -> list[PodEnd]:
         known = routing.neighbours(self._netlink)
         found: list[PodEnd] = []
-        for link in links.links(self._netlink):
-            if link.kind == "veth" and link.name.startswith(END_PREFIX):
-                addresses = known.get(link.index, {})
-                end = End(link.name, next(iter(addresses.values()), ""), tuple(addresses))
-                found.append(PodEnd(link.index, link.alias, end))
+        for link in self._pod_links():
+            addresses = known.get(link.index, {})
+            end = End(link.name, next(iter(addresses.values()), ""), tuple(addresses))
+            found.append(PodEnd(link.index, link.alias, end))
         return found
+
+    def _pod_links(self) -> list[links.Link]:
+        return [link for link in links.links(self._netlink) if link.name.startswith(END_PREFIX)]
+
+    def _tables(self, state: NetworkState) -> list[Table]:
+        return [
+            policy(state.rules),
+            services(state.services, self._remembered(state.services)),
+            egress(UPLINK, state.internet),
+            *self._antispoof(),
+        ]
 
     def _antispoof(self) -> tuple[Table, Table]:
         return antispoof(END_PREFIX, [each.end for each in self.ends if each.end.mac])
 
-    def _ensure_routes(self, state: NetworkState, tunnel: links.Link | None) -> None:
+    def _ensure_routes(self, state: NetworkState) -> None:
+        tunnel = self._tunnel
         local = {_host_prefix(address) for each in self.ends for address in each.end.addresses}
         wanted = {Route(prefix) for prefix in (*state.ranges, _NOT_THE_WORLDS)}
         if tunnel is not None:
+            ensure_ends(self._netlink, tunnel, state.vni, state.remotes)
             wanted |= tunnel_routes(tunnel, state.vni, state.remotes, local)
         ours = {0, tunnel.index if tunnel else 0}
         present = {route for route in routing.routes(self._netlink) if route.link in ours}
@@ -189,12 +219,6 @@ class Router:
             each["name"]: [(entry["elem"]["val"], entry["elem"]["expires"]) for entry in each.get("elem", ())]
             for each in sets
         }
-
-    def _revoke(self, state: NetworkState) -> None:
-        """Ask of every connection whether it may still be, whenever the answer could have become no."""
-        if may_revoke(self._state, state):
-            conntrack.forget(self._conntrack, is_revoked(state.rules, state.services))
-        self._state = state
 
 
 def _gateways(interface: AttachedInterface) -> list[str]:

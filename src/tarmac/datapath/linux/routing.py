@@ -30,7 +30,7 @@ _NEIGHBOUR_INFO: Final = struct.Struct("=B3xiHBB")  # family, index, state, flag
 
 _MAIN: Final = 254
 _UNIVERSE, _LINK = 0, 253
-_UNICAST, _UNREACHABLE = 1, 7
+_UNICAST, _LOCAL, _UNREACHABLE = 1, 2, 7
 _ONLINK: Final = 0x4
 _NO_DAD: Final = 0x02
 _PERMANENT: Final = 0x80
@@ -86,6 +86,14 @@ def routes(netlink: Netlink) -> Iterator[Route]:
             _, length, _, _, table, protocol, _, _, _ = _ROUTE_INFO.unpack_from(body)
             if protocol == OURS and table == _MAIN:
                 yield _read_route(family, length, attributes(body, _ROUTE_INFO.size))
+
+
+def is_local(netlink: Netlink, value: str) -> bool:
+    """Whether packets to an address end here. With a new address of IPv6 that takes the kernel a moment."""
+    family, packed = _packed(value)
+    body = _ROUTE_INFO.pack(family, len(packed) * 8, 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed)
+    found = netlink.get(_GETROUTE, body)
+    return found is not None and _ROUTE_INFO.unpack_from(found)[7] == _LOCAL
 
 
 def neighbour(index: int, value: str, mac: str) -> Message:
