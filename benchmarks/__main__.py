@@ -38,6 +38,7 @@ def main() -> int:
     with_peer = os.environ.get("PEERS") == "1"
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tarmac-bench-")))
+        _keep_bytecode(directory / "bytecode")
         rows: list[Row] = []
         if chosen.only in (None, "server"):
             rows += _rows(directory, chosen.repeat, with_peer)
@@ -57,6 +58,12 @@ def _node_rows(directory: Path) -> list[Row]:
         _say("NOT MEASURED: nodes, which need root")
         return []
     return node_rows(directory, _say)
+
+
+def _keep_bytecode(directory: Path) -> None:
+    """Programs that are installed have their bytecode; one that compiles itself at every start is another program."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(directory)
 
 
 def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
