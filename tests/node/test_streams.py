@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
 import re
+import select
 import socket
 import subprocess
 import time
@@ -44,11 +44,21 @@ def test_exit_codes_and_standard_error_come_back(planet: Planet, name: str) -> N
 def test_a_terminal_is_a_terminal(planet: Planet, name: str) -> None:
     leader, follower = pty.openpty()
     command = [planet.kubectl.binary, "--kubeconfig", str(planet.process.kubeconfig)]
-    command += ["exec", "-it", "-c", "count", name, "--", "sh", "-c", "tty; read line; echo got $line"]
+    command += [
+        "exec",
+        "-it",
+        "-c",
+        "count",
+        name,
+        "--",
+        "sh",
+        "-c",
+        "test -t 0 && echo terminal; read line; echo got $line",
+    ]
     process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower)
     os.close(follower)
     try:
-        seen = _read_until(leader, b"/dev/")
+        seen = _read_until(leader, b"terminal")
         os.write(leader, b"hello\n")
         seen += _read_until(leader, b"got hello")
         assert process.wait(10) == 0, seen
@@ -131,6 +141,6 @@ def _read_until(descriptor: int, words: bytes, seconds: float = 20) -> bytes:
     seen, deadline = b"", time.monotonic() + seconds
     while words not in seen:
         assert time.monotonic() < deadline, seen
-        with contextlib.suppress(BlockingIOError):
+        if select.select([descriptor], [], [], 0.2)[0]:
             seen += os.read(descriptor, 4096)
     return seen

@@ -14,17 +14,12 @@ from tarmac.wire.websocket import Piece
 class _ChannelPair:
     """Lane of a pair of channels: data, and behind it error."""
 
-    half_closes = False
-
     def __init__(self, forward: ChannelForward, number: int) -> None:
         self._forward = forward
         self._number = number
 
     def send(self, data: bytes) -> None:
         self._forward.carry(bytes((self._number,)), data)
-
-    def finish(self) -> None:
-        """`closed` follows at once."""
 
     def closed(self, error: str | None) -> None:
         if error is not None:

@@ -14,15 +14,9 @@ _EARLY = 64 * 1024  # bytes kept for a connection that is still being made, befo
 
 
 class Lane(Protocol):
-    """The client's side of one connection. One that cannot be half closed ends when the pod has said all."""
-
-    half_closes: bool
+    """The client's side of one connection. It ends when the pod has said all: kubectl waits for that, and only that."""
 
     def send(self, data: bytes) -> None: ...
-    def finish(self) -> None:
-        """The pod will send nothing more."""
-        ...
-
     def closed(self, error: str | None) -> None:
         """It is over; `error` says why, if the pod could not be reached or the connection broke."""
         ...
@@ -42,7 +36,6 @@ class PodEnd(asyncio.Protocol):
         self._early: list[bytes] = []
         self._early_size = 0
         self._no_more = False  # the client will send nothing more
-        self._eof = False  # nor will the pod
         self._gone = False
         self._holding = False
         self._task = asyncio.ensure_future(self._connect(dial))
@@ -62,7 +55,7 @@ class PodEnd(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        transport.close() if self._eof else transport.write_eof()
+        transport.write_eof()
 
     def close(self) -> None:
         """The client has gone."""
@@ -99,9 +92,7 @@ class PodEnd(asyncio.Protocol):
         self._lane.send(data)
 
     def eof_received(self) -> bool:
-        self._eof = True
-        self._lane.finish()
-        return self._lane.half_closes and not self._no_more
+        return False
 
     def pause_writing(self) -> None:
         self._hold(True)

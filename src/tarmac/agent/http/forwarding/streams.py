@@ -20,8 +20,6 @@ from tarmac.wire.websocket import Piece
 class _StreamPair:
     """The lane of one connection."""
 
-    half_closes = True
-
     def __init__(self, forward: SpdyForward, error: int, data: int) -> None:
         self._forward = forward
         self._error = error
@@ -30,13 +28,10 @@ class _StreamPair:
     def send(self, data: bytes) -> None:
         self._forward.send(self._data, data)
 
-    def finish(self) -> None:
-        self._forward.send(self._data, b"", fin=True)
-
     def closed(self, error: str | None) -> None:
         self._forward.send(self._error, (error or "").encode(), fin=True)
         if error is None:
-            self.finish()
+            self._forward.send(self._data, b"", fin=True)
         self._forward.forget(self._data, reset=error is not None)
 
     def hold(self, held: bool) -> None:
