@@ -11,7 +11,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.client.targets import VOLUME_CLAIMS, VOLUMES
 from tarmac.decide.scheduling.claims import SELECTED_NODE
-from tests.controllers.cities import Cities, play
+from tests.controllers.cities import Cities, condition, play, pod
 
 NAMES = "volume"
 
@@ -47,7 +47,7 @@ def test_a_claim_gets_its_disk_on_the_node_that_was_chosen() -> None:
         assert volume["spec"]["local"]["path"] == f"disks/{name}.img"
         assert volume["metadata"]["labels"] == {LABEL_DISK_NODE: "dfw-1"}
         terms: list[dict[str, Any]] = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-        assert terms[0]["matchExpressions"][0]["values"] == ["dfw-1"]
+        assert terms[0]["matchFields"][0]["values"] == ["dfw-1"]
 
     play(NAMES, story)
 
@@ -103,6 +103,31 @@ def test_a_node_that_is_removed_takes_its_disks_along() -> None:
         assert await cities.gone(cities.user.resource(VOLUMES), bound["spec"]["volumeName"])
 
     play(NAMES, story)
+
+
+def test_a_pod_waits_for_the_lost_node_that_has_its_disk() -> None:
+    async def story(cities: Cities) -> None:
+        await cities.user.resource(VOLUME_CLAIMS).create(claim())
+        disk = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+        await cities.pods.create(pod("first", place="dfw", volumes=disk))
+        await cities.wait(10)
+        (home,) = await cities.nodes_of("first")
+        assert (await cities.user.resource(VOLUME_CLAIMS).get("data", "default"))["status"]["phase"] == "Bound"
+        cities.fleet.die(home)
+        await cities.wait(60)
+        await cities.pods.delete("first", "default", grace=0)
+        await cities.pods.create(pod("second", place="dfw", volumes=disk))
+        await cities.wait(5)
+        said = condition(await cities.pods.get("second", "default"), "PodScheduled")
+        assert said["message"] == "0/3 nodes at dfw: 2 disk on a lost node, 1 not ready."
+        why = await cities.user.get_json("/api/v1/namespaces/default/pods/second/why")
+        assert why["verdicts"][0]["reason"] == "DiskOnLostNode"
+        assert f"is on {home}, which is lost" in str(why["verdicts"])
+        cities.fleet.revive(home)
+        await cities.wait(60)
+        assert await cities.nodes_of("second") == [home]
+
+    play("volume,scheduler,node", story)
 
 
 def test_a_disk_grows_when_its_claim_asks_for_more() -> None:

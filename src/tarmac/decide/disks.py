@@ -11,7 +11,6 @@ from typing import Any, Final
 from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE, LOCAL_DISKS
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
-from tarmac.decide.scheduling.nodeterms import HOSTNAME
 
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -23,18 +22,17 @@ def volume_name(claim_uid: str) -> str:
     return f"pvc-{claim_uid}"
 
 
-def volume_of(claim: JsonObject, node: JsonObject) -> JsonObject:
+def volume_of(claim: JsonObject, node: str) -> JsonObject:
     """The volume that serves a claim on a node."""
     metadata, spec = claim["metadata"], claim["spec"]
-    name, node_name = volume_name(metadata["uid"]), node["metadata"]["name"]
-    hostname = (node["metadata"].get("labels") or {}).get(HOSTNAME, node_name)
-    here = {"key": HOSTNAME, "operator": "In", "values": [hostname]}
+    name = volume_name(metadata["uid"])
+    here = {"key": "metadata.name", "operator": "In", "values": [node]}  # hostnames may be shared
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {
             "name": name,
-            "labels": {LABEL_DISK_NODE: node_name},
+            "labels": {LABEL_DISK_NODE: node},
             "annotations": {PROVISIONED_BY: LOCAL_DISKS},
             "finalizers": [DISK_FINALIZER],
         },
@@ -52,7 +50,7 @@ def volume_of(claim: JsonObject, node: JsonObject) -> JsonObject:
                 "uid": metadata["uid"],
             },
             "local": {"path": f"disks/{name}.img"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchFields": [here]}]}},
         },
     }
 

@@ -100,13 +100,12 @@ class LocalDisks:
         chosen = (metadata.get("annotations") or {}).get(SELECTED_NODE, "")
         if not chosen or claim["spec"].get("volumeName"):
             return
-        node = self._nodes.get(chosen)
-        if node is None:  # it has gone since: let the scheduler choose again
+        if chosen not in self._nodes.cache:  # it has gone since: let the scheduler choose again
             patch: JsonObject = {"metadata": {"annotations": {SELECTED_NODE: None}}}
             await self._claims.patch(metadata["name"], patch, metadata["namespace"], manager=MANAGER)
             return
         try:
-            made = await self._volumes.create(volume_of(claim, node), manager=MANAGER)
+            made = await self._volumes.create(volume_of(claim, chosen), manager=MANAGER)
         except AlreadyExists:
             return  # our copy is behind; the volume that is there will wake us
         about = Reference("v1", "PersistentVolumeClaim", metadata["name"], metadata["namespace"], metadata["uid"])
