@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NoReturn, TypeVar
 
-import msgspec
-
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.reflector import Reflector, Sink
@@ -87,8 +85,8 @@ class Kept(Generic[T]):
     def _put(self, change: Change) -> None:
         try:
             found = self._read(change)
-        except msgspec.MsgspecError as error:
-            _log.warning("unreadable object", key=change.metadata.key, error=str(error))
+        except Exception as error:  # one object that nobody expected must not stop the others
+            _log.warning("unreadable object", key=change.metadata.key, error=repr(error))
             found = None
         self._keep(change.metadata.key, change.metadata.uid, found)
 

@@ -14,6 +14,7 @@ from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWOR
 from tarmac.apps.control_plane import local_transport
 from tarmac.apps.tasks import ended
 from tarmac.client.client import Client
+from tarmac.client.informer import Informers
 from tarmac.server.security.users import User
 from tests.client import backends
 from tests.controllers.harness import Stage
@@ -34,12 +35,13 @@ def instance(ready: bool) -> dict[str, Any]:
 
 async def test_services_slices_and_instances_come_change_and_go() -> None:
     stage, view = Stage(), View()
-    following = Following(stage.client, view)
+    informers = Informers(stage.client)
+    following = Following(informers, view)
     spec = {"clusterIPs": ["10.96.0.9"], "clusterIP": "10.96.0.9", "ports": [{"name": "http", "port": 80}]}
     stage.server.put("services", "web", "default", spec=spec)
     stage.server.put("pods", "web-0", "default", **instance(ready=False))
     stage.server.put("pods", "plain", "default")
-    async with ended(asyncio.create_task(following.run())):
+    async with ended(asyncio.create_task(informers.run())):
         await stage.settle()
         await following.synced()
         assert view.services == {("default", "web"): Service(("10.96.0.9",), (Port("http", "tcp", 80),))}
@@ -78,7 +80,8 @@ async def test_a_nodes_rights_are_enough(tmp_path: Path) -> None:
     node = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
     async with backends.our_server(tmp_path) as running:
         view = View()
-        following = Following(Client(local_transport(running.server, node)), view)
-        async with ended(asyncio.create_task(following.run())), asyncio.timeout(5):
+        informers = Informers(Client(local_transport(running.server, node)))
+        following = Following(informers, view)
+        async with ended(asyncio.create_task(informers.run())), asyncio.timeout(5):
             await following.synced()
         assert view.services[("default", "kubernetes")].addresses == ("10.96.0.1",)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -12,9 +11,8 @@ from tarmac.agent.names.view import Endpoint, Key, Member, Place, Port, Service,
 from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_NAME
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
-from tarmac.base.log import log
-from tarmac.client.client import Client
-from tarmac.client.reflector import Reflector
+from tarmac.client.feed import Feed, Kept
+from tarmac.client.informer import Informers
 from tarmac.client.targets import PODS, Target, dynamic
 from tarmac.client.watch import Change
 
@@ -23,7 +21,6 @@ _SLICES: Final = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice
 _SERVICE: Final = "kubernetes.io/service-name"
 
 R = TypeVar("R")
-_log = log("names")
 
 
 class _Path(NamedTuple):
@@ -33,75 +30,38 @@ class _Path(NamedTuple):
     name: str
 
 
-Read = Callable[[Change], "tuple[_Path, R] | None"]
-Put = Callable[[_Path, "R | None"], None]
-
-
-class _Sink(Generic[R]):
-    """Puts what `read` makes of each object into the view, and takes it out again."""
-
-    def __init__(self, read: Read[R], put: Put[R]) -> None:
-        self._read = read
-        self._put = put
-        self._paths: dict[str, tuple[str, _Path]] = {}  # by key: uid, and where it is
-
-    def replaced(self, state: Iterable[Change]) -> None:
-        """Take a whole new state."""
-        gone = set(self._paths)
-        for change in state:
-            gone.discard(change.metadata.key)
-            self._take(change)
-        for key in gone:
-            self._drop(key)
-
-    def changed(self, change: Change) -> None:
-        """Take one change. A late word about an object whose name another has taken is none."""
-        key = change.metadata.key
-        if change.type != "DELETED":
-            self._take(change)
-        elif self._paths.get(key, ("",))[0] == change.metadata.uid:
-            self._drop(key)
-
-    def _take(self, change: Change) -> None:
-        key = change.metadata.key
-        try:
-            found = self._read(change)
-        except (msgspec.MsgspecError, KeyError, TypeError) as error:
-            _log.warning("unreadable object", key=key, error=repr(error))
-            found = None
-        if found is None or self._paths.get(key, ("", found[0]))[1] != found[0]:
-            self._drop(key)
-        if found is not None:
-            self._paths[key] = change.metadata.uid, found[0]
-            self._put(*found)
-
-    def _drop(self, key: str) -> None:
-        known = self._paths.pop(key, None)
-        if known is not None:
-            self._put(known[1], None)
-
-
 class Following:
-    """The watches behind a view."""
+    """Keeps a view in step; the informers must run."""
 
-    def __init__(self, client: Client, view: View) -> None:
-        sinks: tuple[tuple[Target[Any], _Sink[Any]], ...] = (
-            (_SERVICES, _Sink(_service, lambda path, found: view.put_service(path.key, found))),
-            (_SLICES, _Sink(_slice, lambda path, found: view.put_slice(path.key, path.name, found))),
-            (PODS, _Sink(_member, lambda path, found: view.put_member(path.key, path.name, found))),
-        )
-        self._reflectors = [Reflector(client, target, sink) for target, sink in sinks]
-
-    async def run(self) -> None:
-        """Keep in step until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run())
+    def __init__(self, informers: Informers, view: View) -> None:
+        self._feeds: list[Feed] = []
+        self._follow(informers, _SERVICES, _service, lambda path, found: view.put_service(path.key, found))
+        self._follow(informers, _SLICES, _slice, lambda path, found: view.put_slice(path.key, path.name, found))
+        self._follow(informers, PODS, _member, lambda path, found: view.put_member(path.key, path.name, found))
 
     async def synced(self) -> None:
         """Wait until everything is known."""
-        for reflector in self._reflectors:
-            await reflector.synced.wait()
+        for feed in self._feeds:
+            await feed.synced()
+
+    def _follow(
+        self,
+        informers: Informers,
+        target: Target[Any],
+        read: Callable[[Change], tuple[_Path, R] | None],
+        put: Callable[[_Path, R | None], None],
+    ) -> None:
+        """Put what `read` makes of each object into the view, and take it out again."""
+
+        def told(_: str, old: tuple[_Path, R] | None, new: tuple[_Path, R] | None) -> None:
+            if old is not None and (new is None or new[0] != old[0]):
+                put(old[0], None)
+            if new is not None:
+                put(*new)
+
+        feed = informers.feed(target)
+        feed.add(Kept(read, told))
+        self._feeds.append(feed)
 
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode

@@ -70,6 +70,7 @@ class Networking:
     def _doors(self, keeper: NetworkKeeper, behind: _Behind, identify: Identify) -> Runs:
         """What pods find in every network: names, and facts about themselves."""
         view = View()
+        Following(self.informers, view)
         names = NameServer(Resolver(view, self._config.kubelet.cluster_domain), self._upstream(), behind.networks)
         tokens = Tokens(self._clock, self._client.randomness)
         city = self._config.labels.get(TOPOLOGY_CITY_CODE, "")
@@ -87,7 +88,7 @@ class Networking:
                 await metadata.stop()
 
         keeper.on_networks(attend)
-        return {"names": Following(self._client, view).run, "doors": open_doors}
+        return {"doors": open_doors}
 
     def _upstream(self) -> Upstream:
         told = self._config.kubelet.resolv_conf
