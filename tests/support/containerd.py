@@ -85,10 +85,16 @@ class ContainerdNode:
 
     def start(self) -> None:
         """With its network."""
+        self._make_network()
+        asyncio.run(self._start())
+
+    async def _start(self) -> None:
         from tarmac.runtimes import containerd
 
-        self._make_network()
-        asyncio.run(containerd.start(self.settings))
+        await containerd.start(self.settings)
+        async with asyncio.timeout(20):
+            while not await containerd.answers(self.settings):
+                await asyncio.sleep(0.05)
 
     def stop(self) -> None:
         """Leave nothing."""

@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -43,14 +44,19 @@ _LONGEST_SOCKET_PATH = 107  # the kernel's
 
 
 async def start(settings: ContainerdSettings, clock: Clock | None = None) -> None:
-    """Have it running and ready, with the images of its parts; one that runs is adopted. Raises RuntimeError."""
+    """Have it running, with the images of its parts; one that runs is adopted. Raises RuntimeError.
+
+    It may need a moment more until it has found what it ran before and takes calls of CRI: see `answers`.
+    """
+    if len(str(settings.socket)) > _LONGEST_SOCKET_PATH:
+        raise RuntimeError(f"the path of the socket is too long for the kernel: {settings.socket}")
     clock = clock or SystemClock()
     deadline = clock.monotonic() + _START_SECONDS
     may_spawn = 0.0
-    while not await answers(settings):
+    while not _listens(settings):
         now = clock.monotonic()
         if now > deadline:
-            raise RuntimeError(f"containerd does not answer on {settings.socket}: {_last_words(settings)}")
+            raise RuntimeError(f"containerd does not listen on {settings.socket}: {_last_words(settings)}")
         # One that was killed a moment ago may still be dying, and one that was started may not show yet.
         if now >= may_spawn and not processes(settings):
             _prepare(settings)
@@ -85,7 +91,7 @@ def processes(settings: ContainerdSettings) -> list[int]:
 
 async def answers(settings: ContainerdSettings) -> bool:
     """Whether it takes calls, those of CRI included."""
-    if not settings.socket.exists():
+    if not _listens(settings):
         return False
     try:
         async with _runtime(settings) as runtime, asyncio.timeout(2):
@@ -107,9 +113,12 @@ async def import_images(settings: ContainerdSettings, tars: tuple[Path, ...]) ->
             raise RuntimeError(f"cannot import {tar.name}: {said.decode(errors='replace').strip()}")
 
 
+def _listens(settings: ContainerdSettings) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(settings.socket)) == 0
+
+
 def _prepare(settings: ContainerdSettings) -> None:
-    if len(str(settings.socket)) > _LONGEST_SOCKET_PATH:
-        raise RuntimeError(f"the path of the socket is too long for the kernel: {settings.socket}")
     for folder in (settings.root, settings.run, settings.cni_bin, settings.cni_conf, settings.certs):
         folder.mkdir(parents=True, exist_ok=True)
     if not is_memory_backed(settings.run):
