@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -111,3 +113,41 @@ async def test_memory_that_runs_out_and_grace_that_ends(machine: RealMachine) ->
         return "deaf" not in [each["metadata"]["name"] for each in (await machine.pods.list("default")).items]
 
     await machine.until(gone, seconds=10)
+
+
+async def test_a_sandbox_with_its_own_kernel_that_dies_is_made_again(machine: RealMachine) -> None:
+    await machine.pods.create(pod("own", runtimeClassName="gvisor"))
+    await machine.phase("Running", "own")
+    found = machine.manager.find("default", "own")
+    assert found is not None
+    identity = machine.manager.container_id(found, "main")
+    sandbox = machine.manager.sandbox_id(found)
+    assert identity is not None
+    assert sandbox is not None
+    said = await machine.runtime.exec(identity, ["uname", "-r"], 10)
+    assert b"gvisor" in said.stdout
+    for process in kernels_of(sandbox):
+        os.kill(process, signal.SIGKILL)
+
+    async def replaced() -> bool:
+        main = container_status(await machine.status("own"))
+        return main["restartCount"] == 1 and "running" in main["state"]
+
+    await machine.until(replaced)
+    assert machine.manager.sandbox_id(found) not in (None, sandbox)
+    main = container_status(await machine.status("own"))
+    assert main["lastState"]["terminated"]["exitCode"] != 0
+
+
+def kernels_of(sandbox: str) -> list[int]:
+    """The processes that are the kernel of this sandbox."""
+    found: list[int] = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = each.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if sandbox.encode() in words and b"boot" in words:
+            found.append(int(each.parent.name))
+    assert found, "it has a kernel"
+    return found
