@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.fake import FakeRuntime
-from tarmac.runtimes.interface import Refused
+from tarmac.runtimes.interface import Refused, Unreachable
 from tarmac.runtimes.proving import prove_handlers
 from tests.runtimes.machine import RealMachine
 
@@ -36,3 +36,10 @@ async def test_what_an_interrupted_trial_left_does_not_spoil_the_next(tmp_path: 
     await prove_handlers(runtime, str(tmp_path), "/tarmac")
     assert (await prove_handlers(runtime, str(tmp_path), "/tarmac")).failures == {}
     assert await runtime.sandboxes() == []
+
+
+async def test_a_runtime_that_goes_away_says_nothing_about_its_handlers(tmp_path: Path) -> None:
+    runtime = FakeRuntime()
+    runtime.trouble("run_sandbox", Unreachable("connection lost"))
+    with pytest.raises(Unreachable):
+        await prove_handlers(runtime, str(tmp_path), "/tarmac")

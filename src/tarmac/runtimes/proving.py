@@ -10,7 +10,15 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, replace
 
-from tarmac.runtimes.interface import LinuxSecurity, PodIdentity, Runtime, RuntimeFault, RuntimeStatus, SandboxConfig
+from tarmac.runtimes.interface import (
+    LinuxSecurity,
+    PodIdentity,
+    Runtime,
+    RuntimeFault,
+    RuntimeStatus,
+    SandboxConfig,
+    Unreachable,
+)
 
 # The host's network: a sandbox that is gone at once needs no addresses, and at this time perhaps nobody gives any.
 _BARE = LinuxSecurity(host_network=True)
@@ -36,13 +44,15 @@ async def prove_handlers(runtime: Runtime, log_directory: str, cgroup_parent: st
 
 
 async def _try(runtime: Runtime, handler: str, log_directory: str, cgroup_parent: str) -> str:
-    """Why it does not work; empty if it does."""
+    """Why it does not work; empty if it does. Raises Unreachable, which says nothing about the handler."""
     uid = f"trial-{handler}"
     pod = PodIdentity("kube-system", uid, uid)
     config = SandboxConfig(pod, "trial", log_directory, f"{cgroup_parent}/pod{uid}", security=_BARE)
     try:
         await _remove(runtime, uid)  # of an agent that was killed while it tried
         await runtime.run_sandbox(config, handler)
+    except Unreachable:
+        raise
     except RuntimeFault as refusal:
         return str(refusal)
     finally:
