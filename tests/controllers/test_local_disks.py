@@ -147,3 +147,18 @@ def test_a_disk_grows_when_its_claim_asks_for_more() -> None:
         assert not grown.get("conditions")
 
     play(NAMES, story)
+
+
+def test_a_volume_that_was_freed_is_kept_for_another_claim() -> None:
+    async def story(cities: Cities) -> None:
+        name = (await made(cities, **{SELECTED_NODE: "dfw-0"}))["spec"]["volumeName"]
+        volumes = cities.user.resource(VOLUMES)
+        await volumes.patch(name, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+        await cities.user.resource(VOLUME_CLAIMS).delete("data", "default")
+        await cities.wait(5)
+        assert (await volumes.get(name))["status"]["phase"] == "Released"
+        await volumes.patch(name, {"spec": {"claimRef": None, "persistentVolumeReclaimPolicy": "Delete"}})
+        await cities.wait(5)
+        assert "deletionTimestamp" not in (await volumes.get(name))["metadata"]
+
+    play(NAMES, story)

@@ -78,4 +78,5 @@ def has_grown(claim: JsonObject, volume: JsonObject) -> bool:
 
 def claims(volume: JsonObject, claim: JsonObject | None) -> bool:
     """Whether the volume still belongs to the claim of that name."""
-    return claim is not None and claim["metadata"]["uid"] == volume["spec"]["claimRef"]["uid"]
+    reference = volume["spec"].get("claimRef") or {}
+    return claim is not None and claim["metadata"]["uid"] == reference.get("uid")

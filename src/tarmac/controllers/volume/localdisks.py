@@ -163,7 +163,9 @@ class LocalDisks:
 
     async def _is_claimed(self, volume: JsonObject) -> bool:
         """Whether the claim is still there. Our copy may be behind, and data is at stake: the server is asked."""
-        reference = volume["spec"]["claimRef"]
+        reference = volume["spec"].get("claimRef")
+        if reference is None:
+            return True  # somebody has freed it, for a claim that may come
         if claims(volume, self._known_claims.get(f"{reference['namespace']}/{reference['name']}")):
             return True
         try:

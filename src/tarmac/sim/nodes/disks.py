@@ -62,7 +62,7 @@ class Disks:
             await self._volume_objects.patch(metadata["name"], patch)
 
     async def _grow(self, volume: JsonObject) -> None:
-        reference = volume["spec"]["claimRef"]
+        reference = volume["spec"].get("claimRef") or {"namespace": "", "name": ""}
         claim = self._claims.get(f"{reference['namespace']}/{reference['name']}")
         bound = claim is not None and (claim.get("status") or {}).get("phase") == "Bound"
         if claim is not None and bound and claims(volume, claim) and not has_grown(claim, volume):
