@@ -45,9 +45,9 @@ class World:
         kind = {"apiVersion": target.api_version, "kind": target.kind}
         await self.admin.resource(target).create({**kind, "metadata": metadata, **fields})
 
-    async def pod(self, name: str = "web", interface: AttachedInterface = NIC) -> None:
+    async def pod(self, name: str = "web", interface: AttachedInterface = NIC, node: str = "here") -> None:
         spec: JsonObject = {
-            "nodeName": "here",
+            "nodeName": node,
             "containers": [{"name": "main", "image": "registry.example/app:1"}],
             "automountServiceAccountToken": False,
         }
@@ -117,6 +117,25 @@ async def test_a_pod_waits_until_its_rules_are_in_force(world: World, monkeypatc
     monkeypatch.setattr(keeping, "PATIENCE", 0.05)
     with pytest.raises(TimeoutError):
         await world.keeper.covered([AttachedInterface("eth0", "default/default", addresses=["10.128.0.99/20"])])
+
+
+async def test_pods_of_other_nodes_and_networks_make_no_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.pod()
+    await world.until(world.network)
+    compiled: list[int] = []
+    compile_networks = keeping.compile_networks
+
+    def counted(*arguments: Any) -> NodeNetworks:
+        compiled.append(1)
+        return compile_networks(*arguments)
+
+    await asyncio.sleep(0.2)
+    monkeypatch.setattr(keeping, "compile_networks", counted)
+    await world.pod("stranger", AttachedInterface("eth0", "bank/default", addresses=["10.128.0.9/20"]), node="there")
+    await world.pod("peer", AttachedInterface("eth0", "default/default", addresses=["10.128.0.6/20"]), node="there")
+    await world.until(lambda: compiled)
+    assert len(world.keeper._watching.members.by_key) == 3
+    assert len(compiled) == 1
 
 
 async def test_a_failure_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

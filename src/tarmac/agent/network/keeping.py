@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence, Set
 
 from tarmac.agent.network.compiling import compile_networks
+from tarmac.agent.network.compiling.facts import Member
 from tarmac.agent.network.watching import Watching
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.log import log
@@ -44,7 +45,7 @@ class NetworkKeeper:
         self._news = asyncio.Condition()
         self._last_used: dict[str, float] = {}
         self._observers: list[Callable[[Set[str]], Awaitable[None]]] = []
-        self._watching = Watching(informers, self._wake.set)
+        self._watching = Watching(informers, self._wake.set, self._concerns)
         self._backoff = Backoff(informers.client.randomness, 0.2, 30.0)
 
     @property
@@ -114,6 +115,10 @@ class NetworkKeeper:
         self._last_used = {name: at for name, at in self._last_used.items() if now - at < LINGER}
         kept = {name for name in self._last_used if name in snapshot.networks}
         return compile_networks(snapshot, self._node, self._node_addresses(), kept)
+
+    def _concerns(self, member: Member) -> bool:
+        """Whether a pod is here, or on a network that is."""
+        return member.node == self._node or any(each.network in self._last_used for each in member.interfaces)
 
     async def _pause(self, seconds: float) -> None:
         """Until something changes, and a moment more for what changes with it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tarmac.agent.network.compiling.facts import decode_service, decode_slice, member_of, policy_of
+from tarmac.agent.network.compiling.facts import Member, decode_service, decode_slice, member_of, policy_of
 from tarmac.agent.network.compiling.networks import Snapshot
 from tarmac.api.declare import decoder
 from tarmac.api.networking.names import API_VERSION
@@ -27,18 +27,29 @@ _SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 
 
 class Watching:
-    """Everything that networks are made of. `changed` is called whenever some of it is different."""
+    """Everything that networks are made of. `changed` is called whenever some of it is different.
 
-    def __init__(self, informers: Informers, changed: Callable[[], None]) -> None:
-        def kept(target: Target[Any], read: Callable[[bytes], T | None]) -> Kept[T]:
-            sink = Kept(lambda change: read(change.raw), lambda *_: changed())
+    Pods come and go all over the cluster: only those that `concerns` says matter here count as a change.
+    """
+
+    def __init__(self, informers: Informers, changed: Callable[[], None], concerns: Callable[[Member], bool]) -> None:
+        def moved(_: str, *versions: Member | None) -> None:
+            if any(version is not None and concerns(version) for version in versions):
+                changed()
+
+        def kept(
+            target: Target[Any],
+            read: Callable[[bytes], T | None],
+            told: Callable[[str, T | None, T | None], None] = lambda *_: changed(),
+        ) -> Kept[T]:
+            sink = Kept(lambda change: read(change.raw), told)
             feed = informers.feed(target)
             feed.add(sink)
             self._feeds.append(feed)
             return sink
 
         self._feeds: list[Feed] = []
-        self.members = kept(PODS, member_of)
+        self.members = kept(PODS, member_of, moved)
         self.networks = kept(_NETWORKS, decoder(Network))
         self.policies = kept(_POLICIES, policy_of)
         self.services = kept(_SERVICES, decode_service)
