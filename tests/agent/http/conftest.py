@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+import uvloop
 
 from tests.agent.http.stage import Stage, stage
 
@@ -22,3 +24,8 @@ async def web() -> AsyncGenerator[aiohttp.ClientSession]:
     """Another implementation of HTTP and WebSockets than ours."""
     async with aiohttp.ClientSession() as session:
         yield session
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Any]:
+    """The loop that agents run on."""
+    return {"uvloop": uvloop.new_event_loop}

@@ -75,17 +75,20 @@ async def connect(request: Request, dial: Dial, port: int) -> Answer:
         raise Refusal(502, f"failed to connect to port {port}: {error}") from error
 
     def start(client: asyncio.Transport, rest: bytes) -> None:
-        splice((client, rest), (held.transport, b""))
-        held.transport.resume_reading()
+        splice((client, rest), (held.transport, held.rest))
 
     return UpgradeResponse(start, [("Connection", "Upgrade"), ("Upgrade", RAW)], held.transport.abort)
 
 
 class _Held(asyncio.Protocol):
-    """A connection that is not read from before it is spliced."""
+    """A connection in the moment before it is spliced; pods may speak first."""
 
-    transport: asyncio.Transport
+    def __init__(self) -> None:
+        self.transport = cast("asyncio.Transport", None)
+        self.rest = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.pause_reading()
+
+    def data_received(self, data: bytes) -> None:
+        self.rest += data
