@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
 from tests.node.planet import Json, Planet, eventually
 
 pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
@@ -97,9 +98,9 @@ def instances(planet: Planet) -> Iterator[Instances]:
     pods: dict[tuple[str, str], Json] = {}
     for found in planet.get("pods")["items"]:
         labels = found["metadata"]["labels"]
-        owner = labels.get("compute.datumapis.com/workload-name")
+        owner = labels.get(LABEL_WORKLOAD_NAME)
         if owner:
-            pods[owner, labels["topology.datum.net/city-code"]] = found
+            pods[owner, labels[LABEL_CITY_CODE]] = found
     yield Instances(planet, pods)
     planet.kubectl.run("delete", "workload", "east", "west", "both", "shy", "--wait", timeout=90)
     planet.kubectl.run("delete", "network", "red", "blue", "--wait", timeout=60)
@@ -154,7 +155,7 @@ def test_a_network_policy_is_enforced_while_it_is_there(instances: Instances) ->
         "kind": "NetworkPolicy",
         "metadata": {"name": "quiet"},
         "spec": {
-            "selector": {"matchLabels": {"compute.datumapis.com/workload-name": "east"}},
+            "selector": {"matchLabels": {LABEL_WORKLOAD_NAME: "east"}},
             "network": "red",
             "ingress": [{"ports": [{"port": "other"}]}],
         },
@@ -177,7 +178,7 @@ def test_a_service_reaches_its_instances_in_every_city(instances: Instances) -> 
         "kind": "Service",
         "metadata": {"name": "easy"},
         "spec": {
-            "selector": {"compute.datumapis.com/workload-name": "east"},
+            "selector": {LABEL_WORKLOAD_NAME: "east"},
             "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
         },
     }
@@ -200,8 +201,8 @@ def test_the_metadata_service_knows_its_caller_and_wants_a_token(instances: Inst
     base = "http://169.254.169.254/v1"
     assert planet.kubectl.run("exec", name, "--", "wget", "-qO-", f"{base}/instance/city").out == ""
     script = (
-        "printf 'PUT /v1/token HTTP/1.1\\r\\nHost: m\\r\\nConnection: close\\r\\nContent-Length: 0\\r\\n"
-        "X-Tarmac-Metadata-Token-TTL-Seconds: 60\\r\\n\\r\\n' | nc -w 3 169.254.169.254 80 | tail -n1"
+        "(printf 'PUT /v1/token HTTP/1.1\\r\\nHost: m\\r\\nConnection: close\\r\\nContent-Length: 0\\r\\n"
+        "X-Tarmac-Metadata-Token-TTL-Seconds: 60\\r\\n\\r\\n'; sleep 1) | nc -w 3 169.254.169.254 80 | tail -n1"
     )
     token = planet.exec(name, "sh", "-c", script).strip()
     header = f"X-Tarmac-Metadata-Token: {token}"
