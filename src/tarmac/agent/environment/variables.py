@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.agent.environment.expansion import expand
-from tarmac.agent.environment.fields import FieldUnknown, pod_field, resource_field
+from tarmac.agent.environment.fields import pod_field
 from tarmac.agent.environment.servicelinks import service_links
 from tarmac.agent.pods.pod import Pod
 from tarmac.api.schema import JsonObject
+from tarmac.volumes.content.downward import container_resource
+from tarmac.volumes.content.files import ContentUnsupported
 from tarmac.volumes.interface import Sources, SourceUnavailable
 
 
@@ -83,8 +85,9 @@ class _Stated:
                 path = source["fieldRef"]["fieldPath"]
                 return pod_field(self._pod, path, here.pod_addresses, here.host_addresses)
             if "resourceFieldRef" in source:
-                return resource_field(self._pod, self._container, source["resourceFieldRef"], here.allocatable)
-        except FieldUnknown as error:
+                reference = {"containerName": self._container["name"], **source["resourceFieldRef"]}
+                return container_resource(self._pod.raw, reference, here.allocatable)
+        except ContentUnsupported as error:
             raise ConfigMissing(str(error)) from error
         return ""
 

@@ -17,13 +17,13 @@ from tarmac.agent.containers.configs import ContainerConfigs
 from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
-from tarmac.agent.environment.variables import ConfigMissing
-from tarmac.agent.pods.admission import Refusal, handler_refusal, postponed, refusal
+from tarmac.agent.pods.admission import Refusal
 from tarmac.agent.pods.burying import Undertaker
+from tarmac.agent.pods.gate import Gate
 from tarmac.agent.pods.interfaces import Connector, Handlers, PodCgroups
 from tarmac.agent.pods.kept import Definitions
 from tarmac.agent.pods.pod import CONFIG_MIRROR, Pod
-from tarmac.agent.pods.resizing import Postponed, Resizes
+from tarmac.agent.pods.resizing import Resizes
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.agent.pods.tools import Tools
 from tarmac.agent.pods.waits import first_of
@@ -46,7 +46,6 @@ from tarmac.volumes.interface import Sources, VolumeError, Volumes
 
 SERVICES = dynamic("v1", "services", "Service")
 RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
-SHUTTING_DOWN = "Pod was rejected as the node is shutting down."
 
 _log = log("pods")
 
@@ -74,13 +73,11 @@ class PodManager:
         self.writer = StatusWriter(client)
         self._settings = settings
         self._clock = clock
-        self._node = node
-        self._handlers = handlers
         self._recorder = recorder
         self._runtime_name = "containerd"
         self._pods = informers.informer(PODS, fields=f"spec.nodeName={settings.node_name}")
         self._services = informers.informer(SERVICES)
-        self._classes = informers.informer(RUNTIME_CLASSES)
+        self._gate = Gate(settings, node, handlers, informers.informer(RUNTIME_CLASSES), self._others)
         self._tools = Tools(
             runtime=runtime,
             volumes=volumes,
@@ -97,19 +94,17 @@ class PodManager:
             node=node,
             services=lambda: [item.object for item in self._services.cache.items()],
             runtime_name=lambda: self._runtime_name,
-            handler=self._handler,
+            handler=self._gate.handler,
         )
         self._kept = Definitions(paths, clock)
         self._undertaker = Undertaker(self._tools, self._kept.forget)
         self._mirrors = Mirrors(client, node)
         self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock)
-        self._admissions: list[Callable[[JsonObject], Refusal | None]] = []
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._vanished: set[str] = set()
         self._static: dict[str, Pod] = {}
         self._in_runtime: set[str] = set()
-        self._draining = False
         self._ready = asyncio.Event()
         self._progress = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -122,7 +117,7 @@ class PodManager:
 
     def add_admission(self, admit: Callable[[JsonObject], Refusal | None]) -> None:
         """Ask one more question of every new pod; a refusal makes it Failed with this reason and message."""
-        self._admissions.append(admit)
+        self._gate.questions.append(admit)
 
     def pods(self) -> Sequence[JsonObject]:
         """Every pod bound here, with its status as of now; static pods as themselves, not as mirrors."""
@@ -169,7 +164,7 @@ class PodManager:
 
     async def drain(self, grace: float, critical_grace: float = 0.0) -> None:
         """Graceful shutdown of the node: end ordinary pods within `grace`, then critical ones; refuse new ones."""
-        self._draining = True
+        self._gate.closed = True
         message = "Pod was terminated in response to imminent node shutdown."
         for critical, seconds in ((False, grace), (True, critical_grace)):
             going = [each for each in self._workers.values() if each.pod.critical is critical and not each.over]
@@ -308,7 +303,7 @@ class PodManager:
     def _welcome(self, pod: Pod) -> None:
         """A pod that is new here."""
         known = pod.uid in self._in_runtime or pod.deleted or pod.finished
-        why = None if known else self._refusal(pod)
+        why = None if known else self._gate.refusal(pod)
         if why is None:
             self._begin(pod)
             return
@@ -327,7 +322,7 @@ class PodManager:
             self._tools,
             pod,
             report,
-            self._fits,
+            self._gate.fits,
             promised=promised,
             refused=refused,
             fresh=uid not in self._in_runtime,
@@ -386,41 +381,15 @@ class PodManager:
         if not worker.over and not worker.pod.static:
             self._kept.keep(worker.pod, worker.status, worker.allocation.promised)
 
-    # --- judging ----------------------------------------------------------------------------------------------------
+    # --- looking up -------------------------------------------------------------------------------------------------
 
-    def _refusal(self, pod: Pod) -> Refusal | None:
-        if self._draining:
-            return "NodeShutdown", SHUTTING_DOWN
-        for admit in self._admissions:
-            if (why := admit(pod.raw)) is not None:
-                return why
-        if not self._settings.enforce_fit:
-            return None
-        name = pod.spec.get("runtimeClassName") or ""
-        try:
-            unserved = handler_refusal(name, self._handler(pod), self._handlers)
-        except ConfigMissing:
-            unserved = None  # the class may come yet: until then there is no sandbox
-        return unserved or refusal(pod, self._node(), self._active(pod.uid), self._settings.allowed_unsafe_sysctls)
-
-    def _fits(self, pod: Pod) -> Postponed | None:
-        return postponed(pod, self._node(), self._active(pod.uid))
-
-    def _active(self, but: str) -> list[Pod]:
+    def _others(self, uid: str) -> list[Pod]:
+        """The pods here that take room, but for one."""
         return [
             worker.allocation.effective(worker.pod)
-            for uid, worker in self._workers.items()
-            if uid != but and not worker.over and worker.status.get("phase") not in ("Succeeded", "Failed")
+            for each, worker in self._workers.items()
+            if each != uid and not worker.over and worker.status.get("phase") not in ("Succeeded", "Failed")
         ]
-
-    def _handler(self, pod: Pod) -> str:
-        name = pod.spec.get("runtimeClassName")
-        if not name:
-            return ""
-        found = self._classes.get(name)
-        if found is None:
-            raise ConfigMissing(f'RuntimeClass.node.k8s.io "{name}" not found')
-        return found.get("handler") or ""
 
     def _containers(self, pod: JsonObject, container: str) -> list[Container]:
         worker = self._workers.get(pod["metadata"]["uid"])

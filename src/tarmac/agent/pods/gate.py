@@ -1,0 +1,66 @@
+"""The gate of a node: which pods may come in, what they run in, and what they may grow to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tarmac.agent.environment.variables import ConfigMissing
+from tarmac.agent.pods.admission import Refusal, handler_refusal, postponed, refusal
+from tarmac.agent.pods.interfaces import Handlers
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.pods.resizing import Postponed
+from tarmac.agent.pods.settings import PodSettings
+from tarmac.api.schema import JsonObject
+from tarmac.client.informer import Informer
+
+SHUTTING_DOWN = ("NodeShutdown", "Pod was rejected as the node is shutting down.")
+
+
+class Gate:
+    """Judges pods. `others(uid)` are the pods here but for that one; `closed`: nobody comes in any more."""
+
+    def __init__(
+        self,
+        settings: PodSettings,
+        node: Callable[[], JsonObject],
+        handlers: Handlers,
+        classes: Informer[JsonObject],
+        others: Callable[[str], list[Pod]],
+    ) -> None:
+        self.closed = False
+        self.questions: list[Callable[[JsonObject], Refusal | None]] = []
+        self._settings = settings
+        self._node = node
+        self._handlers = handlers
+        self._classes = classes
+        self._others = others
+
+    def refusal(self, pod: Pod) -> Refusal | None:
+        """Why a new pod may not run here, if it may not."""
+        if self.closed:
+            return SHUTTING_DOWN
+        for question in self.questions:
+            if (why := question(pod.raw)) is not None:
+                return why
+        if not self._settings.enforce_fit:
+            return None
+        name = pod.spec.get("runtimeClassName") or ""
+        try:
+            unserved = handler_refusal(name, self.handler(pod), self._handlers)
+        except ConfigMissing:
+            unserved = None  # the class may come yet: until then there is no sandbox
+        return unserved or refusal(pod, self._node(), self._others(pod.uid), self._settings.allowed_unsafe_sysctls)
+
+    def fits(self, pod: Pod) -> Postponed | None:
+        """Why a pod that runs here cannot have what it now asks for, if it cannot."""
+        return postponed(pod, self._node(), self._others(pod.uid))
+
+    def handler(self, pod: Pod) -> str:
+        """What runs its sandbox. Raises ConfigMissing."""
+        name = pod.spec.get("runtimeClassName")
+        if not name:
+            return ""
+        found = self._classes.get(name)
+        if found is None:
+            raise ConfigMissing(f'RuntimeClass.node.k8s.io "{name}" not found')
+        return found.get("handler") or ""
