@@ -209,6 +209,26 @@ async def test_forged_answers_are_waited_past() -> None:
         assert (await wires.ask(ask(WWW))).answers == [f"{WWW} A 192.0.2.1"]
 
 
+async def test_an_answer_that_was_cut_short_is_asked_for_over_tcp() -> None:
+    def cut(packet: bytes) -> list[bytes]:
+        (number,) = struct.unpack_from("!H", packet)
+        return [made(WWW, "A", number=number, flags=0x8380)]
+
+    async def whole(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (size,) = struct.unpack("!H", await reader.readexactly(2))
+        (number,) = struct.unpack_from("!H", await reader.readexactly(size))
+        answer = made(WWW, "A", *(bytes((192, 0, 2, last)) for last in range(100)), number=number)
+        writer.write(struct.pack("!H", len(answer)) + answer)
+        writer.close()
+
+    async with elsewhere(cut) as (_, address):
+        server = await asyncio.start_server(whole, *address)
+        async with server, serving(address) as wires:
+            (said,) = await wires.ask_all(ask(WWW))
+            assert len(said.answers) == 100
+            assert (await wires.ask(ask(WWW))).truncated
+
+
 async def test_numbers_cannot_be_guessed() -> None:
     async with elsewhere(addressed(ttl=0)) as (other, address), serving(address) as wires:
         for _ in range(20):
