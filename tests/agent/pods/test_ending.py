@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tarmac.runtimes.fake import Program
+from tarmac.runtimes.interface import Refused
 from tests.agent.pods.machine import Machine, condition, container, container_status, play
 
 
@@ -185,5 +186,36 @@ def test_draining_ends_ordinary_pods_first() -> None:
         assert await machine.running() == []
         await machine.create("late")
         assert (await machine.phase("Failed", "late"))["reason"] == "NodeShutdown"
+
+    play(story)
+
+
+def test_a_container_that_cannot_be_ended_is_tried_again() -> None:
+    async def story(machine: Machine) -> None:
+        machine.runtime.trouble("stop_container", Refused("not now"), times=3)
+        await machine.create()
+        await machine.phase("Running")
+        await machine.pods.delete("web", "default")
+        await machine.wait(3)
+        assert machine.calls("stop_container") == 2
+        await machine.gone(seconds=10)
+        assert "FailedKillPod" in [reason for reason, _ in await machine.events()]
+
+    play(story)
+
+
+def test_the_node_gives_up_a_pod_whose_object_is_replaced() -> None:
+    async def story(machine: Machine) -> None:
+        machine.runtime.programs["main"] = Program(code_on_term=None)
+        await machine.create()
+        await machine.phase("Running")
+        await machine.pods.delete("web", "default", grace=0)
+        machine.runtime.programs["main"] = Program()
+        again = await machine.create()
+        await machine.phase("Running")
+        await machine.wait(10)
+        (sandbox,) = await machine.runtime.sandboxes()
+        assert sandbox.pod.uid == again["metadata"]["uid"]
+        assert container_status(await machine.status())["restartCount"] == 0
 
     play(story)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.containers.configs import Wanted
 from tarmac.agent.containers.hooks import HookFailed
 from tarmac.agent.containers.images import Pulling, Unavailable
@@ -96,9 +97,14 @@ class Hands:
 
     async def set_quota(self, pod: Pod) -> None:
         """Once containers run, the pod may no longer take more processor than it has."""
-        if not self._quota_set:
+        if self._quota_set:
+            return
+        try:
             await self._tools.cgroups.update(pod.raw)
             self._quota_set = True
+        except CgroupError as error:
+            _log.warning("limits of a pod not set", pod=pod.key, error=str(error))
+            self.ask(self._tools.clock.now() + self._tools.settings.retry)
 
     async def release(self, uid: str) -> None:
         """Give back what was made for a pod that is over. Raises VolumeError, and what the cgroups raise."""
@@ -125,7 +131,12 @@ class Hands:
     async def _sandbox_config(self, pod: Pod, attempt: int) -> SandboxConfig:
         settings = self._tools.settings
         if self._cgroup is None:
-            self._cgroup = await self._tools.cgroups.create(pod.raw)
+            try:
+                self._cgroup = await self._tools.cgroups.create(pod.raw)
+            except CgroupError as error:
+                message = f"unable to ensure pod container exists: {error}"
+                self._tools.recorder.event(pod.reference, "Warning", "FailedCreatePodContainer", message)
+                raise StepFailed from error
         dns = resolving(pod, read_resolv_conf(settings.resolv_conf), settings.cluster_dns, settings.cluster_domain)
         for warning in dns.warnings:
             self._tools.recorder.event(pod.reference, "Warning", "DNSConfigForming", warning)
@@ -220,7 +231,7 @@ class Hands:
         try:
             await self._tools.cgroups.update(pod.raw)
             await self._tools.runtime.update_container(action.id, wanted)
-        except RuntimeFault as error:
+        except (RuntimeFault, CgroupError) as error:
             self._soon(name)
             message = f"Error resizing container {name}: {error}"
             self._tools.recorder.event(pod.reference, "Warning", "ResizeError", message)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Set
-from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -26,6 +25,8 @@ from tarmac.runtimes.interface import Container, RuntimeFault
 
 LEAST_GRACE = 2.0
 """Every container gets at least this long: a signal that nobody can hear in time is no use."""
+RETRY = 2.0
+"""How soon a container that could not be ended is tried again."""
 
 _log = log("pods")
 _decode = msgspec.json.Decoder().decode
@@ -80,7 +81,7 @@ class Killer:
 
     def _ended(self, id: str, done: asyncio.Task[None]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
-            _log.warning("container not ended", container=id, error=str(error))
+            _log.error("container not ended", container=id, error=repr(error))
         ending = self._endings.get(id)
         if ending is not None and ending.task is done:
             del self._endings[id]
@@ -102,9 +103,14 @@ class Killer:
             await self._run_hook(pod, spec, container, hook, address, grace)
         self._hooked.add(container.id)
         if after and deadline > clock.monotonic():
-            with suppress(RuntimeFault):  # that another could not be ended is no reason to spare this one
-                await first_of(clock, deadline - clock.monotonic(), after)
-        await self._tools.runtime.stop_container(container.id, max(LEAST_GRACE, deadline - clock.monotonic()))
+            await first_of(clock, deadline - clock.monotonic(), after)
+        try:
+            await self._tools.runtime.stop_container(container.id, max(LEAST_GRACE, deadline - clock.monotonic()))
+        except RuntimeFault as error:
+            which = f'failed to "KillContainer" for "{container.name}" with KillContainerError'
+            why = f'error killing pod: {which}: "{error}"'
+            self._tools.recorder.event(pod.reference, "Warning", "FailedKillPod", why)
+            await clock.sleep(RETRY)
 
     async def _run_hook(
         self, pod: Pod, spec: JsonObject, container: Container, hook: JsonObject, address: str, grace: float

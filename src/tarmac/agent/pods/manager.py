@@ -22,11 +22,12 @@ from tarmac.agent.pods.burying import Undertaker
 from tarmac.agent.pods.gate import Gate
 from tarmac.agent.pods.interfaces import Connector, Handlers, PodCgroups
 from tarmac.agent.pods.kept import Definitions
+from tarmac.agent.pods.killing import LEAST_GRACE
 from tarmac.agent.pods.pod import CONFIG_MIRROR, Pod
 from tarmac.agent.pods.resizing import Resizes
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.agent.pods.tools import Tools
-from tarmac.agent.pods.waits import first_of
+from tarmac.agent.pods.waits import within
 from tarmac.agent.pods.worker import Ending, PodWorker
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.static.manifests import Manifests
@@ -46,6 +47,9 @@ from tarmac.volumes.interface import Sources, VolumeError, Volumes
 
 SERVICES = dynamic("v1", "services", "Service")
 RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+
+LAST_WORDS = 5.0
+"""How long a node that shuts down waits for the server to take the last statuses."""
 
 _log = log("pods")
 
@@ -171,8 +175,8 @@ class PodManager:
             for worker in going:
                 worker.end(Ending(min(seconds, worker.pod.grace), _disrupted("Terminated", message)))
             if going:
-                await first_of(self._clock, seconds, (asyncio.create_task(self._all_over(going)),))
-        await self.writer.settled()
+                await within(self._clock, max(seconds, LEAST_GRACE + 1), self._all_over(going))
+        await within(self._clock, LAST_WORDS, self.writer.settled())
 
     def wake(self, uid: str | None = None) -> None:
         """Something a pod refers to has changed, or may have for all of them: look again, and try again at once."""
