@@ -215,6 +215,28 @@ async def test_a_service_without_backends_refuses_at_once(real: RealWorld) -> No
                 await loop.sock_recv(client, 10)
 
 
+async def test_the_node_itself_reaches_services_outside_its_networks(real: RealWorld) -> None:
+    port = ServicePort("10.96.0.1", "TCP", 443, (("198.18.0.9", 6443),))
+    state = replace(PLAIN, services=(port,))
+    await real.node(1).apply(NodeNetworks(("198.18.0.1",), (state,), (port, ServicePort("10.96.0.2", "TCP", 443, ()))))
+    await real.pod(1, "a", [nic(NET, f"{A}/20")])
+    real.lab.command(real.lab.machine(1), "ip route add default via 198.18.0.9")
+    loop = asyncio.get_running_loop()
+    with real.lab.socket(real.lab.machine(9), socket.AF_INET, socket.SOCK_STREAM) as server:
+        server.bind(("198.18.0.9", 6443))
+        server.listen()
+        for caller in (real.lab.machine(1), real.namespace("a")):
+            with real.lab.socket(caller, socket.AF_INET, socket.SOCK_STREAM) as client:
+                async with asyncio.timeout(5):
+                    await loop.sock_connect(client, ("10.96.0.1", 443))
+                    accepted, who = await loop.sock_accept(server)
+                accepted.close()
+                assert who[0] == "198.18.0.1"
+    client = real.lab.socket(real.lab.machine(1), socket.AF_INET, socket.SOCK_STREAM)
+    with client, pytest.raises(ConnectionRefusedError):
+        await loop.sock_connect(client, ("10.96.0.2", 443))
+
+
 async def test_a_service_spreads_its_clients(real: RealWorld) -> None:
     ports = (ServicePort("10.96.0.9", "TCP", 80, ((A, 80), (B, 80))),)
     await two_pods(real, replace(PLAIN, services=ports))

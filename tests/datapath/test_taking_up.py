@@ -161,7 +161,9 @@ async def test_rules_that_were_meddled_with_come_back(real: RealWorld, table: tu
     await two_pods(real, FULL)
     (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
     before = real.lab.command(router, "nft -s list ruleset")
-    chain = {"tarmac-policy": "forward", "tarmac-services": "translate", "tarmac-egress": "mask"}.get(table[1], "check")
+    chain = {"tarmac-policy": "forward", "tarmac-services": "translate-prerouting", "tarmac-egress": "mask"}.get(
+        table[1], "check"
+    )
     real.lab.command(router, "nft " + meddling.format(*table, chain))
     assert real.lab.command(router, "nft -s list ruleset") != before
     await real.node(1).apply(one_network(FULL))

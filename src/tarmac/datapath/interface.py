@@ -81,10 +81,11 @@ class NetworkState:
 
 @dataclass(frozen=True, slots=True)
 class NodeNetworks:
-    """Every Network with an instance on this node."""
+    """Every Network with an instance on this node, and the services that the node itself can reach."""
 
     node_addresses: tuple[str, ...]
     networks: tuple[NetworkState, ...] = ()
+    services: tuple[ServicePort, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

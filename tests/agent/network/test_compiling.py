@@ -264,6 +264,14 @@ class TestServices:
             found = self.ports([bank], [endpoints("192.0.2.1", network=network, namespace="bank")])
             assert found[0].backends == (("192.0.2.1", 6000),)
 
+    def test_the_node_itself_reaches_what_is_outside_all_networks(self) -> None:
+        snapshot = Snapshot(
+            services=[service(), service("api", clusterIPs=["10.96.0.1"])],
+            slices=[endpoints("10.128.0.7"), endpoints("192.0.2.1", network="", name="api")],
+        )
+        found = compile_networks(snapshot, HERE, ("198.18.0.1",)).services
+        assert found == (ServicePort("10.96.0.1", "TCP", 5432, (("192.0.2.1", 6000),)),)
+
     @pytest.mark.parametrize("spec", [{"clusterIPs": ["None"]}, {"clusterIPs": []}, {"type": "ExternalName"}])
     def test_services_without_an_address_need_nothing(self, spec: JsonObject) -> None:
         assert self.ports([service(**spec)], [endpoints("10.128.0.7")]) == ()

@@ -14,12 +14,14 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
+from tarmac.datapath.interface import ServicePort
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, host_table, uplinks_prefix
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.egress import host_egress
+from tarmac.datapath.linux.tables.services import services
 
 _RANGE: Final = ip_network("169.254.64.0/18")
 _RANGE_SIX: Final = ip_network("fd74:6172:6d63:ffff::/64")
@@ -41,15 +43,20 @@ class Host:
         self._table = host_table(str(run_dir))
         self._before = run_dir / "controls.json"
 
-    def prepare(self) -> None:
-        """Forward packets, and keep the networks apart."""
+    def prepare(self, ports: Sequence[ServicePort]) -> None:
+        """Forward packets, keep the networks apart, and lead the node's own connections to services."""
         self._remember_controls()
         # A node that learns its own routes from router advertisements must go on doing so when it forwards.
         for name in ("all", "default", *(link.name for link in links.links(self._netlink))):
             if namespaces.control(f"ipv6/conf/{name}/accept_ra") == "1":
                 namespaces.set_controls({f"ipv6/conf/{name}/accept_ra": "2"})
         namespaces.set_controls({name: on for name, on in _FORWARDING.items() if namespaces.control(name) != on})
-        self._nftables.ensure([host_egress(self._table, self._prefix, (str(_RANGE), str(_RANGE_SIX)))])
+        self._nftables.ensure(
+            [
+                host_egress(self._table, self._prefix, (str(_RANGE), str(_RANGE_SIX))),
+                services(ports, name=f"{self._table}-services"),
+            ]
+        )
 
     def mtu(self, wanted: int, node_address: str) -> int:
         """The largest packet of a network that fits, tunnelled, between nodes."""
@@ -114,7 +121,8 @@ class Host:
     def remove(self) -> None:
         """Leave the namespace as it was found."""
         self.keep_only(())
-        self._nftables.remove("inet", self._table)
+        for table in (self._table, f"{self._table}-services"):
+            self._nftables.remove("inet", table)
         with suppress(FileNotFoundError):
             namespaces.set_controls(json.loads(self._before.read_text()))
             self._before.unlink()

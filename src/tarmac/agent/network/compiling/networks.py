@@ -38,6 +38,7 @@ def compile_networks(
     return NodeNetworks(
         tuple(node_addresses),
         tuple(compiler.network(name, found.get(name, [])) for name in sorted(here | kept)),
+        service_ports("", node, snapshot.services, slices),
     )
 
 

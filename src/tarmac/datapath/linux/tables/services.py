@@ -18,13 +18,17 @@ _REFUSAL: Final = {4: "icmp type port-unreachable", 6: "icmpv6 type port-unreach
 Client = tuple[str, int]
 """A client's address, and for how many seconds it is still remembered."""
 
+NOBODY: Final[Mapping[str, Sequence[Client]]] = {}
 
-def services(ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Client]]) -> Table:
+
+def services(
+    ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Client]] = NOBODY, name: str = NAME
+) -> Table:
     """The table for these services. `remembered` are the clients in the sets of the table it replaces, by set."""
     parts = [_declarations(family, [port for port in ports if version(port.address) == family]) for family in FAMILIES]
     parts += [_backends(port) for port in ports if port.backends]
-    parts += [_refuse(), _translate(), _hairpin()]
-    return Table("inet", NAME, "".join(parts), _restored(ports, remembered))
+    parts += [_refuse(hook) + _translate(hook) for hook in ("prerouting", "output")] + [_hairpin()]
+    return Table("inet", name, "".join(parts), _restored(ports, remembered))
 
 
 def client_sets(ports: Sequence[ServicePort]) -> list[str]:
@@ -74,17 +78,17 @@ def _backends(port: ServicePort) -> str:
     return made + chain(_name(port), [*known_ones, f"numgen random mod {len(port.backends)} vmap {{ {choices} }}"])
 
 
-def _refuse() -> str:
+def _refuse(hook: str) -> str:
     rules: list[str] = []
     for family in FAMILIES:
         match = f"{WORDS[family]} daddr . meta l4proto . th dport @refused{family}"
         rules += [f"{match} meta l4proto tcp reject with tcp reset", f"{match} reject with {_REFUSAL[family]}"]
-    return chain("refuse", rules, "filter hook prerouting priority -150")
+    return chain(f"refuse-{hook}", rules, f"filter hook {hook} priority -150")
 
 
-def _translate() -> str:
+def _translate(hook: str) -> str:
     rules = [f"{WORDS[family]} daddr . meta l4proto . th dport vmap @ports{family}" for family in FAMILIES]
-    return chain("translate", rules, "nat hook prerouting priority -100")
+    return chain(f"translate-{hook}", rules, f"nat hook {hook} priority -100")
 
 
 def _hairpin() -> str:
