@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tarmac.base.clock import SystemClock
 from tarmac.server.security.pki import Pki, write_kubeconfig
@@ -24,26 +27,33 @@ START_SECONDS = 30.0
 class AgentProcess:
     """One node. Use as a context manager; `kill()` is kill -9, `stop()` asks it to end, `start()` brings it back."""
 
-    def __init__(self, folder: Path, name: str, containerd: ContainerdNode, kubeconfig: Path, *flags: str) -> None:
+    def __init__(
+        self, folder: Path, name: str, containerd: ContainerdNode, kubeconfig: Path, *flags: str, **settings: Any
+    ) -> None:
         self.name = name
         self.folder = folder
         self.kubeconfig = kubeconfig
         self.cgroup_root = f"{containerd.cgroup_root}/{name}"
         self.logs = folder / "logs"
         self.log = folder.parent / f"{name}.log"
-        self.port = 0
+        self.config = folder / "kubelet.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        header = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+        self.config.write_text(json.dumps({**header, "port": free_port(), **settings}))
         self._containerd = containerd
         self._flags = flags
         self._process: subprocess.Popen[str] | None = None
 
     @staticmethod
-    def for_server(folder: Path, name: str, containerd: ContainerdNode, server: TarmacProcess, *flags: str):
+    def for_server(
+        folder: Path, name: str, containerd: ContainerdNode, server: TarmacProcess, *flags: str, **settings: Any
+    ) -> AgentProcess:
         """A node of our own server, known to it by a certificate."""
         folder.mkdir(parents=True, exist_ok=True)
         pki = Pki(server.data_dir / "pki", SystemClock())
         kubeconfig = folder / "kubeconfig"
         write_kubeconfig(kubeconfig, server.url, pki.ca_file.read_bytes(), pki.node(name), name)
-        return AgentProcess(folder, name, containerd, kubeconfig, *flags)
+        return AgentProcess(folder, name, containerd, kubeconfig, *flags, **settings)
 
     @property
     def pid(self) -> int:
@@ -55,6 +65,7 @@ class AgentProcess:
         """As it is started."""
         flags = {
             "kubeconfig": self.kubeconfig,
+            "config": self.config,
             "node-name": self.name,
             "root-dir": self.folder / "root",
             "run-dir": self.folder / "run",
@@ -117,9 +128,14 @@ class AgentProcess:
             self.stop()
 
 
-def until(true: object, seconds: float = 30.0, pause: float = 0.05) -> None:
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        return made.getsockname()[1]
+
+
+def until(true: Callable[[], object], seconds: float = 30.0, pause: float = 0.05) -> None:
     """Wait for a condition; says so when it does not come."""
-    assert callable(true)
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -52,6 +52,8 @@ class Peer:
     """Kill the API server without warning and start it again on the same port and etcd; returns when it is ready."""
     pids: Callable[[], list[int]]
     """The process ids of the API server and etcd as they are now."""
+    node_kubeconfig: Callable[[str], str]
+    """The text of a kubeconfig for a node of this name, by a certificate."""
 
 
 def peer_binaries() -> tuple[str, str]:
@@ -108,9 +110,15 @@ def _start(directory: Path, etcd: str, apiserver: str, processes: list[subproces
     kubeconfig = directory / "kubeconfig"
     kubeconfig.write_text(json.dumps(_kubeconfig(url, authority.pem, certificate, key)))
     identity = (authority.pem, ADMIN_TOKEN, NOBODY_TOKEN, certificate, key)
-    return Peer(
-        url, *identity, kubeconfig, directory, etcd_url, restart, lambda: [process.pid for process in processes]
-    )
+
+    def pids() -> list[int]:
+        return [process.pid for process in processes]
+
+    def node_kubeconfig(name: str) -> str:
+        pair = authority.issue(f"system:node:{name}", organisation="system:nodes")
+        return json.dumps(_kubeconfig(url, authority.pem, *pair))
+
+    return Peer(url, *identity, kubeconfig, directory, etcd_url, restart, pids, node_kubeconfig)
 
 
 def _etcd_command(binary: str, directory: Path, url: str, peer_port: int, durable: bool) -> list[str]:
@@ -141,6 +149,7 @@ def _apiserver_command(binary: str, directory: Path, etcd_url: str, port: int) -
         f"--client-ca-file={directory / 'ca.crt'}",
         f"--kubelet-client-certificate={directory / 'kubelet-client.crt'}",
         f"--kubelet-client-key={directory / 'kubelet-client.key'}",
+        "--kubelet-preferred-address-types=InternalIP,Hostname",  # as kubeadm says: names need a DNS that knows them
         f"--token-auth-file={directory / 'tokens.csv'}",
         "--authorization-mode=Node,RBAC",
         "--enable-bootstrap-token-auth",
