@@ -25,7 +25,8 @@ class NodeListener:
     async def run(self, certificate: Path, key: Path) -> None:
         """Serve until cancelled. Raises OSError when the port cannot be had."""
         self._context = server_context(certificate, key, self._client_ca)
-        listener = await serve(self._api.handle, self._context, self._host, self._port)
+        # few come this way: not worth the memory of an accelerator
+        listener = await serve(self._api.handle, self._context, self._host, self._port, accelerate="off")
         self.port = listener.port
         try:
             await asyncio.get_running_loop().create_future()
