@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import struct
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -13,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from tarmac.datapath.interface import Allowance, NodeNetworks, Ports, Remote, Rules, ServicePort
-from tarmac.datapath.linux.naming import ROUTER_MAC
+from tarmac.datapath.linux.naming import ROUTER_MAC, tunnel_mac
 from tarmac.decide.addresses import mac_address
 from tests.datapath.frames import arp_reply, udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, A, B, two_nodes, two_pods
@@ -125,6 +126,21 @@ async def test_a_claim_by_arp_changes_nothing(real: RealWorld) -> None:
     neighbours = real.lab.command(router, "ip neighbour")
     assert "10.128.0.77" not in neighbours
     assert all("PERMANENT" in line for line in neighbours.splitlines() if line.startswith("10."))
+
+
+async def test_nobody_but_nodes_sends_into_a_tunnel(real: RealWorld) -> None:
+    await two_nodes(real)
+    own = mac_address(NET, f"{A}/20")
+    inner = udp_frame(tunnel_mac(4097, "198.18.0.2"), own, A, FAR, 9000, b"forged")
+    forged = struct.pack(">BxxxI", 0x08, 4097 << 8) + inner
+    async with receiver(real, "far", socket.AF_INET, 9000) as there:
+        for place in (real.lab.machine(9), real.namespace("a")):
+            with real.lab.socket(place, socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                sender.sendto(forged, ("198.18.0.2", 4789))
+                assert await there.next(0.3) is None
+        with real.lab.socket(real.lab.machine(1), socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(forged, ("198.18.0.2", 4789))
+            assert await there.next() == b"forged", "the packet itself is good"
 
 
 async def test_pods_reach_the_world_behind_their_nodes_address(real: RealWorld) -> None:

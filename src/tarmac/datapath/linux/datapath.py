@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.interface import Attached, NodeNetworks, ServicePort
+from tarmac.datapath.interface import Attached, NodeNetworks
 from tarmac.datapath.linux import namespaces
-from tarmac.datapath.linux.host import Host
+from tarmac.datapath.linux.host import Host, tunnels_of
 from tarmac.datapath.linux.naming import router_name, sandbox_mark
 from tarmac.datapath.linux.pod import configure_pod, prepare_pod
 from tarmac.datapath.linux.router import PodEnd, Router
@@ -39,7 +39,7 @@ class LinuxDatapath:
         self._thread = ThreadPoolExecutor(1, "datapath", initializer=namespaces.enter, initargs=(host,))
         self._sockets = ThreadPoolExecutor(1, "datapath-sockets", initializer=namespaces.enter, initargs=(host,))
         self._host: Host | None = None
-        self._prepared_for: tuple[ServicePort, ...] | None = None
+        self._prepared_for: object = None
         self._routers: dict[str, Router] = {}  # by the name of their files
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
@@ -143,11 +143,12 @@ class LinuxDatapath:
         assert self._host is not None, "the host is known before it is changed"
         wanted = {router_name(network.name): network for network in state.networks}
         self._remove([name for name, router in self._routers.items() if name not in wanted and not router.ends])
-        if verify or self._prepared_for != state.services:
+        about = state.services, tunnels_of(state)
+        if verify or self._prepared_for != about:
             self._prepared_for = None
             self._host.keep_only(tuple(self._routers))
-            self._host.prepare(state.services)
-            self._prepared_for = state.services
+            self._host.prepare(state)
+            self._prepared_for = about
         failures: list[Exception] = []
         for name, network in wanted.items():
             try:

@@ -14,13 +14,13 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
-from tarmac.datapath.interface import ServicePort
+from tarmac.datapath.interface import NodeNetworks
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, host_table, uplinks_prefix
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
 from tarmac.datapath.linux.routing import Route
-from tarmac.datapath.linux.tables.egress import host_egress
+from tarmac.datapath.linux.tables.host import host
 from tarmac.datapath.linux.tables.services import services
 
 _RANGE: Final = ip_network("169.254.64.0/18")
@@ -43,7 +43,7 @@ class Host:
         self._table = host_table(str(run_dir))
         self._before = run_dir / "controls.json"
 
-    def prepare(self, ports: Sequence[ServicePort]) -> None:
+    def prepare(self, state: NodeNetworks) -> None:
         """Forward packets, keep the networks apart, and lead the node's own connections to services."""
         self._remember_controls()
         # A node that learns its own routes from router advertisements must go on doing so when it forwards.
@@ -53,8 +53,8 @@ class Host:
         namespaces.set_controls({name: on for name, on in _FORWARDING.items() if namespaces.control(name) != on})
         self._nftables.ensure(
             [
-                host_egress(self._table, self._prefix, (str(_RANGE), str(_RANGE_SIX))),
-                services(ports, name=f"{self._table}-services"),
+                host(self._table, self._prefix, (str(_RANGE), str(_RANGE_SIX)), *tunnels_of(state)),
+                services(state.services, name=f"{self._table}-services"),
             ]
         )
 
@@ -160,3 +160,11 @@ class Host:
             aside = self._before.with_suffix(".new")
             aside.write_text(json.dumps({name: namespaces.control(name) for name in names}))
             aside.replace(self._before)
+
+
+def tunnels_of(state: NodeNetworks) -> tuple[frozenset[int], frozenset[str]]:
+    """The numbers of the node's networks, and the nodes that their packets come from."""
+    return (
+        frozenset(network.vni for network in state.networks if network.vni),
+        frozenset(remote.node_address for network in state.networks for remote in network.remotes),
+    )

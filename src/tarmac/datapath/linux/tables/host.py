@@ -1,0 +1,46 @@
+"""The node's own namespace, where the uplinks of all networks end and tunnels arrive.
+
+Networks do not meet there, nobody from outside reaches into one, and what comes by a tunnel of ours comes from a node
+that has pods of our networks: whoever else sends such packets would be inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from typing import Final
+
+from tarmac.datapath.linux.links import VXLAN_PORT
+from tarmac.datapath.linux.nftables import Table
+from tarmac.datapath.linux.tables.text import FAMILIES, WORDS, chain, in_order, version
+
+_NETWORK_NUMBER: Final = "@th,96,24"  # behind the headers of UDP (8 bytes) and VXLAN (the first 4 of 8)
+
+
+def host(name: str, uplinks: str, ranges: tuple[str, str], numbers: Set[int], nodes: Iterable[str]) -> Table:
+    """The table, given what the uplinks' names begin with, their addresses, our networks' numbers and other nodes."""
+    ours = f'"{uplinks}*"'
+    forward = [
+        f"iifname {ours} oifname {ours} drop",
+        f"oifname {ours} ct state != {{ established, related }} drop",
+    ]
+    four, six = ranges
+    mask = [f"ip saddr {four} oifname != {ours} masquerade", f"ip6 saddr {six} oifname != {ours} masquerade"]
+    return Table(
+        "inet",
+        name,
+        chain("forward", forward, "filter hook forward priority 0")
+        + chain("mask", mask, "nat hook postrouting priority 100")
+        + chain("tunnels", _tunnels(numbers, tuple(nodes)), "filter hook input priority 0"),
+    )
+
+
+def _tunnels(numbers: Set[int], nodes: tuple[str, ...]) -> list[str]:
+    if not numbers:
+        return []
+    listed = ", ".join(str(number) for number in sorted(numbers))
+    match = f"udp dport {VXLAN_PORT} {_NETWORK_NUMBER} {{ {listed} }}"
+    rules: list[str] = []
+    for family in FAMILIES:
+        known = ", ".join(in_order({node for node in nodes if version(node) == family}))
+        rules += [f"{match} {WORDS[family]} saddr {{ {known} }} accept"] if known else []
+    return [*rules, f"{match} drop"]
