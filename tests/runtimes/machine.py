@@ -6,6 +6,7 @@ it, by their ids.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import uuid
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from tarmac.runtimes.fake import FakeRuntime, Program
 from tarmac.runtimes.interface import Container, ContainerConfig, ExecResult, PodIdentity, Runtime, SandboxConfig
 from tests.support.containerd import BUSYBOX, ContainerdNode, no_network
 
-_WAITS = "trap 'exit 7' TERM; sleep 3600 & wait"
+_WAITS = "trap 'exit 7' TERM; echo hello; sleep 3600 & wait"
 
 
 class Machine:
@@ -39,7 +40,7 @@ class Machine:
 
     def waits(self, name: str = "main") -> ContainerConfig:
         """Until it is asked to end; then it ends with 7."""
-        return self.behaves(name, Program(code_on_term=7, exec=_echo, output=("hello",)), f"echo hello; {_WAITS}")
+        return self.behaves(name, Program(code_on_term=7, exec=_echo, output=("hello",)), _WAITS)
 
     def deaf(self) -> ContainerConfig:
         """Does not listen to TERM."""
@@ -97,6 +98,14 @@ class Running:
     async def now(self) -> Container:
         """As it is now."""
         return await self.runtime.container(self.id)
+
+    async def log(self, text: str) -> str:
+        """Its log, once this is in it."""
+        path = Path((await self.now()).log_path)
+        async with asyncio.timeout(20):
+            while text not in path.read_text():
+                await asyncio.sleep(0.02)
+        return path.read_text()
 
     async def says(self, *command: str) -> str:
         """What a command run inside prints; it must succeed."""

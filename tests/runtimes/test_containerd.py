@@ -208,7 +208,7 @@ async def _kill(node: ContainerdNode) -> None:
 
 async def _answer(running: Running) -> Container:
     """The container as it is, once the channel has found its way back."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while True:
             with contextlib.suppress(Unreachable):
                 return await running.now()

@@ -12,7 +12,7 @@ from tests.runtimes.machine import Machine
 
 async def until(events: AsyncGenerator[Event | None], uid: str) -> None:
     """The next event of this pod."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         async for event in events:
             if event is not None and event.pod_uid == uid:
                 return

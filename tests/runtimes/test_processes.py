@@ -26,11 +26,7 @@ async def test_environment_arguments_and_folder_are_as_told(real_machine: RealMa
         envs=(("GREETING", "grüß dich"),),
     )
     running = await real_machine.run(config)
-    log = Path((await running.now()).log_path)
-    async with asyncio.timeout(5):
-        while "polite" not in log.read_text():
-            await asyncio.sleep(0.02)
-    assert "stdout F polite grüß dich from /tmp" in log.read_text()
+    assert "stdout F polite grüß dich from /tmp" in await running.log("polite")
 
 
 async def test_a_pod_has_its_own_name_resolver_and_addresses(real_machine: RealMachine) -> None:
@@ -97,6 +93,8 @@ async def test_a_debugger_sees_the_processes_of_its_target(shared_kernel: RealMa
     debugger = await shared_kernel.run_in(
         target.sandbox_id, target.pod, replace(shared_kernel.waits("debugger"), security=security)
     )
+    await target.log("hello")
+    await debugger.log("hello")
     assert await debugger.says("cat", "/proc/1/comm") == await target.says("cat", "/proc/1/comm")
     sleeping = [line for line in (await debugger.says("ps")).splitlines() if line.endswith(" root     sleep 3600")]
     assert len(sleeping) == 2
