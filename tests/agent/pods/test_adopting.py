@@ -6,7 +6,7 @@ import asyncio
 
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.fake import Program
-from tarmac.runtimes.interface import PodIdentity, SandboxConfig
+from tarmac.runtimes.interface import PodIdentity, Refused, SandboxConfig
 from tests.agent.pods.machine import Machine, condition, container, container_status, play
 from tests.agent.pods.test_probing import COMMAND, Patient
 
@@ -241,5 +241,20 @@ def test_a_start_takes_two_writes_and_few_questions() -> None:
         asked = [method for method, _ in machine.runtime.calls[calls:]]
         assert asked.count("run_sandbox") == asked.count("create_container") == asked.count("start_container") == 1
         assert len(asked) <= 18, asked
+
+    play(story)
+
+
+def test_what_was_made_and_cannot_be_started_makes_room_for_another() -> None:
+    async def story(machine: Machine) -> None:
+        machine.runtime.trouble("start_container", None, times=1, delay=5)
+        await machine.create()
+        await machine.wait(1)
+        await machine.kill()
+        machine.runtime.trouble("start_container", Refused("its files are gone"), times=1)
+        await machine.start()
+        status = await machine.phase("Running")
+        assert machine.calls("remove_container") == 1
+        assert container_status(status)["restartCount"] <= 1
 
     play(story)

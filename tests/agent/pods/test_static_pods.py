@@ -54,7 +54,7 @@ def test_a_static_pod_needs_no_server() -> None:
     async def story(machine: Machine) -> None:
         put(machine)
         await machine.start(server=False)
-        await machine.wait(5)
+        await machine.wait(10)
         assert await machine.running() == ["main"]
         await machine.restart()
         await machine.wait(100)

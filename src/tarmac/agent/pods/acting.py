@@ -27,7 +27,7 @@ from tarmac.agent.pods.seen import Seen
 from tarmac.agent.pods.tools import Tools
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
-from tarmac.runtimes.interface import Image, Runtime, RuntimeFault, Sandbox, SandboxConfig
+from tarmac.runtimes.interface import Image, NotFound, Refused, Runtime, RuntimeFault, Sandbox, SandboxConfig
 from tarmac.volumes.interface import MountedVolume, VolumeError
 
 _log = log("pods")
@@ -159,7 +159,7 @@ class Hands:
             return ""
         try:
             if action.created:
-                return await self._run(pod, action.container, action.created, sandbox)
+                return await self._run_created(pod, action, sandbox)
             image = await self._tools.images.ensure(pod, action.container, self._wake)
             if isinstance(image, Pulling):
                 return None
@@ -200,6 +200,14 @@ class Hands:
             return self._fail(pod, name, "CreateContainerError", str(error), f"Error: {error}")
         self._tell(pod, name, "Created", "Container created")
         return created
+
+    async def _run_created(self, pod: Pod, action: Start, sandbox: Sandbox) -> str:
+        """Go on where an agent was cut short. What cannot be started as it is makes room for another."""
+        try:
+            return await self._run(pod, action.container, action.created, sandbox)
+        except (Refused, NotFound):
+            await self._tools.runtime.remove_container(action.created)
+            raise
 
     async def _run(self, pod: Pod, container: JsonObject, id: str, sandbox: Sandbox) -> str:
         name = container["name"]

@@ -48,6 +48,8 @@ from tarmac.volumes.interface import Sources, VolumeError, Volumes
 SERVICES = dynamic("v1", "services", "Service")
 RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 
+PATIENCE = 5.0
+"""How long a new agent waits for a server that does not answer before it goes on without."""
 LAST_WORDS = 5.0
 """How long a node that shuts down waits for the server to take the last statuses."""
 
@@ -81,7 +83,8 @@ class PodManager:
         self._runtime_name = "containerd"
         self._pods = informers.informer(PODS, fields=f"spec.nodeName={settings.node_name}")
         self._services = informers.informer(SERVICES)
-        self._gate = Gate(settings, node, handlers, informers.informer(RUNTIME_CLASSES), self._others)
+        self._classes = informers.informer(RUNTIME_CLASSES)
+        self._gate = Gate(settings, node, handlers, self._classes, self._others)
         self._tools = Tools(
             runtime=runtime,
             volumes=volumes,
@@ -189,6 +192,8 @@ class PodManager:
         """Keep pods as they should be until cancelled; running containers are left alone then."""
         await self._tools.volumes.start()
         await self._meet_runtime()
+        # Containers are told where Services are, sandboxes need their class: worth a moment, but not worth being down.
+        await within(self._clock, PATIENCE, self._lookups())
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -220,6 +225,10 @@ class PodManager:
             except RuntimeFault as error:
                 _log.warning("runtime does not answer", error=str(error))
                 await self._clock.sleep(1)
+
+    async def _lookups(self) -> None:
+        await self._services.synced()
+        await self._classes.synced()
 
     def _adopt(self) -> None:
         """Go on with the pods that were here before: from disk, until the API is heard."""
