@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.tour import README, comparable, replayed
-from tests.support.tarmac_process import TarmacProcess
+from tests.docs.tour import README, comparable, real_cities, replayed
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.root
+@pytest.mark.serial
+@pytest.mark.timeout(240)
 def test_the_tour_reads_as_it_runs(tmp_path: Path) -> None:
     text = README.read_text()
-    with TarmacProcess(tmp_path / "data", command="up") as server:
+    with real_cities(tmp_path) as server:
         seen = comparable(replayed(text, server, tmp_path)).splitlines()
     expected = comparable(text).splitlines()
     difference = "\n".join(difflib.unified_diff(expected, seen, "README", "seen", lineterm=""))

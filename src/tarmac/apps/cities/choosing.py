@@ -25,7 +25,7 @@ class Choice(NamedTuple):
 
 def choose(asked: Literal["auto", "containerd", "sim"]) -> Choice:
     """Raises Impossible when containerd is insisted on and cannot be had."""
-    if asked in ("sim", "auto"):
+    if asked == "sim":
         return Choice("sim", "as --runtime says")
     try:
         parts = _usable_parts()
