@@ -72,7 +72,8 @@ class Target(Generic[T]):
             parts += ("namespaces", namespace)
         parts.append(self.plural)
         if name:
-            parts.append(quote(name, safe=":@$&+=,"))
+            plain = name.isascii() and name.replace("-", "").replace(".", "").isalnum()  # nearly every name is
+            parts.append(name if plain else quote(name, safe=":@$&+=,"))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)

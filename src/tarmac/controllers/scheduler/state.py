@@ -7,7 +7,8 @@ by the change that shows it there, which then costs nothing more.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -24,7 +25,24 @@ from tarmac.decide.verdict import Verdict
 
 RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 
+
+class _Metadata(TypedDict, total=False):
+    name: str
+    namespace: str
+    uid: str
+    labels: dict[str, str]
+    ownerReferences: list[dict[str, Any]]
+
+
+class _Pod(TypedDict):
+    """A pod without what makes most of it: its managers and its status."""
+
+    metadata: _Metadata
+    spec: dict[str, Any]
+
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_pod = cast("Callable[[bytes], JsonObject]", msgspec.json.Decoder(_Pod).decode)
 
 
 class State:
@@ -68,7 +86,7 @@ class State:
             return Verdict(waiter.pod)
         item = self.pods.cache.item(waiter.key)
         assert item is not None, "a pod that waits is in our copy"
-        obj: JsonObject = _decode(item.raw)
+        obj = _decode_pod(item.raw)
         disks: tuple[Disk, ...] = ()
         if obj["spec"].get("volumes"):
             found = self.disks.of(obj)
@@ -103,7 +121,7 @@ class State:
         elif node:
             self.backlog.remove(uid)
             if self.cluster.node_of(uid) != node:
-                obj = _decode(new.raw)
+                obj = _decode_pod(new.raw)
                 self.place(self._demands.pod(obj, self._handler(obj)), node)
         elif not facts.waits_for(self._schedulers):
             self._gone(uid)

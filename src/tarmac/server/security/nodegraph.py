@@ -7,10 +7,10 @@ searches and cost no decoding. Counts are kept per (node, reference), because se
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -51,7 +51,25 @@ class _PodView(msgspec.Struct):
     spec: JsonObject = {}
 
 
+class _SimpleSpec(TypedDict, total=False):
+    """All there is to know about a pod whose text names nothing else that it could refer to."""
+
+    nodeName: str
+    serviceAccountName: str
+
+
+class _SimplePodView(msgspec.Struct):
+    metadata: _Metadata
+    spec: _SimpleSpec = {}
+
+
 _read_pod = msgspec.json.Decoder(_PodView).decode
+_read_simple_pod = msgspec.json.Decoder(_SimplePodView).decode
+_REFERRING = (b'"volumes":', b'"env":', b'"envFrom":', b'"imagePullSecrets":')
+
+
+def _may_refer(raw: bytes) -> bool:
+    return any(name in raw for name in _REFERRING)
 
 
 class _Volume(NamedTuple):
@@ -126,7 +144,7 @@ class NodeGraph:
             self._forget_pod(entry.name)
         if b'"nodeName"' not in entry.raw:
             return
-        pod = _read_pod(entry.raw)
+        pod = (_read_pod if _may_refer(entry.raw) else _read_simple_pod)(entry.raw)
         node = pod.spec.get("nodeName")
         if node:
             node, references = intern(node), _kept_once(tuple(dict.fromkeys(_references(pod))))
@@ -167,7 +185,7 @@ def _kept_once(references: tuple[Reference, ...]) -> tuple[Reference, ...]:
     return references
 
 
-def _references(pod: _PodView) -> Iterator[Reference]:
+def _references(pod: _PodView | _SimplePodView) -> Iterator[Reference]:
     """Everything in its namespace that a pod needs. A mirror pod gives its node nothing: the node itself wrote it."""
     if _MIRROR in (pod.metadata.annotations or {}):
         return
@@ -176,7 +194,7 @@ def _references(pod: _PodView) -> Iterator[Reference]:
             yield Reference(resource, pod.metadata.namespace, name)
 
 
-def _names(pod: str, spec: JsonObject) -> Iterator[tuple[str, str]]:
+def _names(pod: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "serviceaccounts", spec.get("serviceAccountName", "")
     for secret in spec.get("imagePullSecrets") or ():
         yield "secrets", secret.get("name", "")

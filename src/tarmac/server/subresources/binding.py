@@ -1,12 +1,16 @@
 """Binding: a pod gets its node. Schedulers do this thousands of times a second, so it touches only what it must.
 
-The pod is decoded, given its node, condition and annotations, and stored; no validation of the rest runs, because the
-rest does not change. As in Kubernetes, nobody becomes manager of these fields.
+The pod is taken apart as far as its node, condition and annotations, and put together again with these; the rest stays
+the text it was, and no validation of it runs, because it does not change. As in Kubernetes, nobody becomes manager of
+these fields.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
@@ -19,10 +23,29 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.served import Call, Served
 from tarmac.server.storage.updating import precondition_failed
-from tarmac.store.interface import Conflict, Entry
+from tarmac.store.interface import Conflict
 
 SUCCESS: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _ATTEMPTS = 5
+
+Part = dict[str, Any]
+"""A part of a stored pod: fields are undecoded, and those that are set may be anything."""
+
+
+class _Pod(msgspec.Struct):
+    """A stored pod, taken apart."""
+
+    metadata: dict[str, msgspec.Raw]
+    spec: dict[str, msgspec.Raw]
+    status: dict[str, msgspec.Raw] = {}
+
+
+_take_apart = msgspec.json.Decoder(_Pod).decode
+_decode = msgspec.json.Decoder().decode
+
+
+def _value(part: Part, field: str) -> Any:
+    return _decode(part[field]) if field in part else None
 
 
 def binding_route(served: Served) -> Route:
@@ -82,21 +105,17 @@ async def _assign(call: Call, binding: JsonObject) -> Response:
         entry = served.head(key)
         if entry is None:
             raise served.not_found(name)
-        pod = served.load(entry)
+        pod = _take_apart(entry.raw)
         _check_pod(call, pod, metadata)
-        _set_node(pod, node, metadata, served.services.now())
+        spec, status = _with_node(pod, node, served.services.now())
+        value = served.encode({"metadata": _with_marks(pod.metadata, metadata), "spec": spec, "status": status})
         try:
-            await _store(call, entry, pod)
+            if not call.options.dry_run:
+                await served.store.update(served.bucket, entry.name, value, entry.revision)
         except Conflict:
             continue
         return document(call.request, SUCCESS, 201, call.warnings)
     raise served.conflict(name)
-
-
-async def _store(call: Call, entry: Entry, pod: JsonObject) -> None:
-    if not call.options.dry_run:
-        served = call.served
-        await served.store.update(served.bucket, entry.name, served.encode(pod), entry.revision)
 
 
 def _admit(call: Call, name: str, binding: JsonObject) -> None:
@@ -109,31 +128,36 @@ def _admit(call: Call, name: str, binding: JsonObject) -> None:
     admission.validate(attributes)
 
 
-def _check_pod(call: Call, pod: JsonObject, wanted: JsonObject) -> None:
-    metadata, spec = pod["metadata"], pod["spec"]
-    name = metadata["name"]
+def _check_pod(call: Call, pod: _Pod, wanted: JsonObject) -> None:
+    metadata, spec, name = pod.metadata, pod.spec, wanted["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        if wanted.get(field) and wanted[field] != metadata[field]:
-            key = call.served.key(metadata["namespace"], name)
-            raise precondition_failed(call.served, name, key, label, wanted[field], metadata[field])
+        if wanted.get(field) and wanted[field] != _value(metadata, field):
+            key = call.served.key(call.info.namespace, name)
+            raise precondition_failed(call.served, name, key, label, wanted[field], _value(metadata, field))
     why = None
     if "deletionTimestamp" in metadata:
         why = f"pod {name} is being deleted, cannot be assigned to a host"
-    elif spec.get("nodeName"):
-        why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
-    elif spec.get("schedulingGates"):
+    elif node := _value(spec, "nodeName"):
+        why = f'pod {name} is already assigned to node "{node}"'
+    elif _value(spec, "schedulingGates"):
         why = f"pod {name} has non-empty .spec.schedulingGates"
     if why is not None:
         raise conflict("", "pods/binding", name, why)
 
 
-def _set_node(pod: JsonObject, node: str, wanted: JsonObject, now: str) -> None:
-    metadata, status = pod["metadata"], pod.setdefault("status", {})
-    pod["spec"]["nodeName"] = node
-    status.pop("nominatedNodeName", None)
+def _with_node(pod: _Pod, node: str, now: str) -> tuple[Part, Part]:
+    """Spec and status of the pod on its node."""
+    scheduled: JsonObject = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    conditions = _value(pod.status, "conditions") or ()
+    status: Part = {name: value for name, value in pod.status.items() if name != "nominatedNodeName"}
+    status["conditions"] = [*(each for each in conditions if each["type"] != "PodScheduled"), scheduled]
+    return {**pod.spec, "nodeName": node}, status
+
+
+def _with_marks(metadata: Part, wanted: JsonObject) -> Part:
+    """The pod's metadata with the annotations and labels that come with the binding."""
+    marked = dict(metadata)
     for field in ("annotations", "labels"):
         if wanted.get(field):
-            metadata[field] = {**(metadata.get(field) or {}), **wanted[field]}
-    scheduled: JsonObject = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    others = [condition for condition in status.get("conditions") or () if condition["type"] != "PodScheduled"]
-    status["conditions"] = [*others, scheduled]
+            marked[field] = {**(_value(metadata, field) or {}), **wanted[field]}
+    return marked
