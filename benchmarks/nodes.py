@@ -19,6 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.podstart import raw_starts
 from benchmarks.processes import cpu_seconds, resident_bytes
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.places import City, city_of
@@ -104,19 +105,11 @@ class Bench:
         await self.client.resource(PODS).delete(name, "default")
         await self._until(lambda: self._informer.cache.get(f"default/{name}") is None)
 
-    async def start_raw(self, handler: str) -> float:
-        """Seconds that the bare calls take, for a pod that is removed again."""
+    def raw_pod(self) -> tuple[SandboxConfig, ContainerConfig]:
+        """A pod for the bare calls, like the agent's."""
         identity = PodIdentity("default", f"raw-{next(self._numbers)}", os.urandom(8).hex())
         sandbox = SandboxConfig(identity, "raw", str(self.city.data / "rawlogs"), f"{self.city.cgroup}/raw")
-        container = ContainerConfig("main", 0, IMAGE, IMAGE, command=SLEEP, log_path="main.log")
-        began = perf_counter()
-        made = await self.runtime.run_sandbox(sandbox, handler)
-        inside = await self.runtime.create_container(made, container, sandbox)
-        await self.runtime.start_container(inside)
-        took = perf_counter() - began
-        await self.runtime.stop_sandbox(made)
-        await self.runtime.remove_sandbox(made)
-        return took
+        return sandbox, ContainerConfig("main", 0, IMAGE, IMAGE, command=SLEEP, log_path="main.log")
 
     def _seen(self, new: Any) -> None:
         if new is not None:
@@ -147,8 +140,7 @@ async def starts(bench: Bench, handler: str) -> Starts:
             found.agent.append(bench.waited(name))
             await bench.remove_pod(name)
         async with _debians_bridge(bench.city):
-            await bench.start_raw(handler)
-            found.raw += [await bench.start_raw(handler) for _ in range(EACH)]
+            found.raw += [each.total for each in await raw_starts(bench.runtime, handler, bench.raw_pod, EACH)]
     return found
 
 
