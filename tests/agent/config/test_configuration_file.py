@@ -62,6 +62,11 @@ def test_a_file_in_yaml(tmp_path: Path) -> None:
         ({"tlsCertFile": "/c"}, "tlsCertFile: needs tlsPrivateKeyFile"),
         ({"imageGCLowThresholdPercent": 90}, "imageGCLowThresholdPercent: 90 must be less than"),
         ({"shutdownGracePeriodCriticalPods": "1s"}, "shutdownGracePeriodCriticalPods: must not be longer"),
+        ({"authentication": {"anonymous": {"enabled": True}}}, "authentication.anonymous.enabled: nobody is answered"),
+        ({"authentication": {"webhook": {"enabled": False}}}, "authentication.webhook.enabled: tokens are always"),
+        ({"authorization": {"mode": "AlwaysAllow"}}, "authorization.mode: Invalid enum value 'AlwaysAllow'"),
+        ({"enableDebuggingHandlers": False}, "enableDebuggingHandlers: logs and commands cannot be switched off"),
+        ({"crashLoopBackOff": {"maxContainerRestartPeriod": "1h"}}, "crashLoopBackOff.maxContainerRestartPeriod: must"),
         ({"podLogsDir": "logs"}, "podLogsDir: 'logs' must be an absolute path"),
     ],
 )

@@ -64,8 +64,14 @@ class WebhookAuthorization(_Section, frozen=True):
 class Authorization(_Section, frozen=True):
     """Who may do what at the node's own HTTP API."""
 
-    mode: Literal["Webhook", "AlwaysAllow"] = "Webhook"
+    mode: Literal["Webhook"] = "Webhook"
     webhook: WebhookAuthorization = WebhookAuthorization()
+
+
+class CrashLoopBackOff(_Section, frozen=True):
+    """How long a container that keeps failing is waited for at most."""
+
+    max_container_restart_period: Seconds = Seconds(300)
 
 
 class Taint(_Section, frozen=True, kw_only=True):
@@ -99,6 +105,9 @@ class KubeletConfiguration(_Section, frozen=True):
     node_status_max_images: int = 50
     # what pods are given
     static_pod_path: str = ""
+    file_check_frequency: Seconds = Seconds(20)
+    crash_loop_back_off: CrashLoopBackOff = CrashLoopBackOff()
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
     pod_logs_dir: str = "/var/log/pods"
     max_pods: int = 110
     pods_per_core: int = 0

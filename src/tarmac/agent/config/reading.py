@@ -75,6 +75,16 @@ def _worded(message: str) -> str:
     return f"{path}: there is no such field" + (f"; did you mean {near[0]}?" if near else "")
 
 
+def _offered(config: KubeletConfiguration) -> Iterator[str]:
+    """What would make the node's API less safe than it says, or safer than it is."""
+    if config.authentication.anonymous.enabled:
+        yield "authentication.anonymous.enabled: nobody is answered unknown; write false"
+    if not config.authentication.webhook.enabled:
+        yield "authentication.webhook.enabled: tokens are always asked of the server; write true"
+    if not config.enable_debugging_handlers:
+        yield "enableDebuggingHandlers: logs and commands cannot be switched off here; write true, and use RBAC"
+
+
 def _findings(config: KubeletConfiguration) -> Iterator[str]:
     if not 1 <= config.port <= 65535:
         yield f"port: {config.port} is not between 1 and 65535"
@@ -83,6 +93,7 @@ def _findings(config: KubeletConfiguration) -> Iterator[str]:
             f"cgroupDriver: {config.cgroup_driver!r} is not offered; write cgroupfs here "
             "and SystemdCgroup = false in the container runtime's configuration"
         )
+    yield from _offered(config)
     if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
         yield "tlsCertFile: needs tlsPrivateKeyFile, and the other way round"
     if config.max_pods < 0:
@@ -100,6 +111,8 @@ def _findings(config: KubeletConfiguration) -> Iterator[str]:
         yield "containerLogMonitorInterval: must be 3s or more"
     if config.max_parallel_image_pulls is not None and config.max_parallel_image_pulls < 1:
         yield f"maxParallelImagePulls: {config.max_parallel_image_pulls} must be positive"
+    if not 1 <= config.crash_loop_back_off.max_container_restart_period <= 300:
+        yield "crashLoopBackOff.maxContainerRestartPeriod: must be between 1s and 300s"
     if not 0.001 <= config.cpu_cfs_quota_period <= 1:
         yield "cpuCFSQuotaPeriod: must be between 1ms and 1s"
     if config.shutdown_grace_period_critical_pods > config.shutdown_grace_period:

@@ -24,5 +24,8 @@ def pod_settings(config: AgentConfig, own_names: bool) -> PodSettings:
         cluster_dns=dns,
         cluster_domain=kubelet.cluster_domain,
         parallel_pulls=1 if kubelet.serialize_image_pulls else kubelet.max_parallel_image_pulls or _PULLS,
+        crash_loop_longest=kubelet.crash_loop_back_off.max_container_restart_period,
+        manifest_interval=kubelet.file_check_frequency,
         seccomp_default=kubelet.seccomp_default,
+        allowed_unsafe_sysctls=kubelet.allowed_unsafe_sysctls,
     )
