@@ -128,7 +128,7 @@ class LocalDisks:
         others = [each for each in conditions if each["type"] != RESIZE_PENDING]
         waiting, said = not has_grown(claim, volume), len(others) < len(conditions)
         if waiting and not said:
-            message = "Waiting for the node to grow the disk, which it does while a pod uses it."
+            message = "The node grows the disk while a pod uses it, or when it is next mounted."
             await self._patch_status(
                 claim, {"conditions": [*others, {"type": RESIZE_PENDING, "status": "True", "message": message}]}
             )
