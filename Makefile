@@ -48,8 +48,11 @@ test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver
 bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the real thing
 	$(PEER_PATHS) $(PY) -m benchmarks $(ARGS)
 
-soak: test-tools ## the long version of the fault tests (1,000 kills) and of the simulation (10,000 seeds)
-	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "serial" tests/faults tests/sim $(ARGS)
+# The long versions: 1,000 kills of the server, 10,000 seeds, 300 kills on nodes and 300 while volumes are mounted.
+SOAKED := tests/faults tests/sim tests/node/test_chaos.py tests/volumes/test_kills.py
+
+soak: test-tools ## the long version of everything that is killed or drawn at random
+	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "serial" $(SOAKED) $(ARGS)
 
 format: setup
 	.venv/bin/ruff format .
