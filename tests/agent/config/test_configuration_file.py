@@ -142,3 +142,10 @@ def test_own_hard_thresholds_replace_the_defaults_unless_merged(tmp_path: Path) 
     own = {"evictionHard": {"memory.available": "1Gi"}}
     assert [each.signal for each in agent_config(tmp_path, own).thresholds] == ["memory.available"]
     assert len(agent_config(tmp_path, {**own, "mergeDefaultEvictionSettings": True}).thresholds) == 5
+
+
+def test_the_reference_names_every_field_that_has_an_effect() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/agent-configuration.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    documented = {name for row in rows for name in row.replace("`", "").replace(",", " ").split()}
+    assert documented == {field.encode_name for field in msgspec.structs.fields(KubeletConfiguration)}
