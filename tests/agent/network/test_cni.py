@@ -126,7 +126,7 @@ async def test_a_pod_that_goes_takes_its_interfaces_along_however_often_it_is_sa
 @pytest.mark.parametrize(
     ("annotation", "arguments", "code", "words"),
     [
-        (None, {}, 11, "has been given no addresses"),
+        (None, {}, 11, "has been given no interfaces yet"),
         ("[{]", {}, 4, "cannot be read"),
         ("[]", {"CNI_ARGS": "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u-2"}, 7, "is not of this node"),
         ("[]", {"CNI_ARGS": ""}, 7, "is not of this node"),
@@ -142,6 +142,13 @@ async def test_a_pod_that_cannot_be_attached_is_told_why(
     assert (exit_code, said["code"]) == (1, code)
     assert words in said["msg"]
     assert answering.datapath.attached == {}
+
+
+async def test_a_pod_that_is_to_have_no_interfaces_has_its_loopback(answering: Agent) -> None:
+    answering.pod = pod("[]")
+    code, said = await answering.relay("ADD")
+    assert (code, said["ips"]) == (0, [{"address": "127.0.0.1/8", "interface": 0}])
+    assert said["interfaces"][0]["name"] == "eth0"
 
 
 async def test_a_pod_whose_rules_are_not_in_force_is_not_attached(answering: Agent) -> None:

@@ -165,6 +165,15 @@ async def _dialled(machine: Machine, address: str) -> socket.socket:
 
 async def test_a_pod_that_cannot_be_attached_does_not_start_and_leaves_nothing(machine: Machine) -> None:
     await machine.datapath.apply(NodeNetworks(("198.18.0.1",), (FRONT,)))
-    with pytest.raises(Refused, match="has been given no addresses"):
-        await machine.pod("none", "runc", [])
+    wrong = AttachedInterface("a-name-that-is-too-long", "shop/default", addresses=["10.128.0.5/20"])
+    with pytest.raises(Refused, match="failed to setup network"):
+        await machine.pod("none", "runc", [wrong])
     assert machine.datapath.sandboxes() == set()
+
+
+@pytest.mark.parametrize("handler", ["runc", "gvisor"])
+async def test_a_pod_without_interfaces_has_its_loopback(machine: Machine, handler: str) -> None:
+    alone = await machine.pod("alone", handler, [], "sleep 1000")
+    shown = await machine.says(alone, "ip addr")
+    assert "127.0.0.1" in shown
+    assert "eth0" not in shown

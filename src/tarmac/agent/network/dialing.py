@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 
 import msgspec
@@ -33,6 +34,8 @@ class PodDialer:
         for interface in interfaces_of(pod):
             if address in (own.partition("/")[0] for own in interface.addresses):
                 return await self._datapath.connect(interface.network, address, port, timeout)
+        if not pod["spec"].get("hostNetwork"):  # the node's own loopback, say, is not for everybody
+            raise OSError(errno.ENETUNREACH, f"{address} is not an address of the pod")
         return await _from_the_node(address, port, timeout)
 
 

@@ -18,6 +18,7 @@ from typing import Final
 from tarmac.agent.network.cni.files import CNI_VERSION
 from tarmac.agent.network.dialing import interfaces_of
 from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.datapath.interface import Datapath
@@ -127,17 +128,20 @@ class CniServer:
         pod = self._find(told.get("K8S_POD_NAMESPACE", ""), told.get("K8S_POD_NAME", ""), told.get("K8S_POD_UID", ""))
         if pod is None:
             raise Refusal(_UNKNOWN_POD, f"pod {name} is not of this node")
+        if ANNOTATION_INTERFACES not in (pod["metadata"].get("annotations") or {}):
+            raise Refusal(_TRY_LATER, f"pod {name} has been given no interfaces yet")
         try:
-            found = interfaces_of(pod)
+            return interfaces_of(pod)
         except ValueError as error:
             raise Refusal(_INVALID, f"pod {name}: {error}") from error
-        if not found:
-            raise Refusal(_TRY_LATER, f"pod {name} has been given no addresses")
-        return found
 
 
 def _result(interfaces: Sequence[AttachedInterface], namespace: str, first: str) -> JsonObject:
-    """CNI's result. Runtimes look for the pod's addresses under the name they asked for, whatever it is inside."""
+    """CNI's result. Runtimes look for the pod's addresses under the name they asked for, whatever it is inside.
+
+    They insist on one, too: a pod without interfaces has that of its loopback.
+    """
+    interfaces = interfaces or [AttachedInterface("lo", "", addresses=["127.0.0.1/8"])]
     names = [first, *(interface.name for interface in interfaces[1:])]
     return {
         "cniVersion": CNI_VERSION,
