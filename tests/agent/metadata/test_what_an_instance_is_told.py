@@ -168,5 +168,5 @@ async def test_identities_are_not_given_without_end() -> None:
     desk = Desk()
     statuses = [(await desk.read("identity", query=f"audience=a{number}")).status for number in range(10)]
     assert statuses == [200] * 8 + [429] * 2
-    desk.service.forget("p1")
-    assert (await desk.read("identity", query="audience=a9")).status == 200
+    assert (await desk.read("identity", pod("p2"), "audience=a9")).status == 200
+    assert (await desk.read("identity", query="audience=a0")).status == 200

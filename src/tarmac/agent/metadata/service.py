@@ -26,6 +26,7 @@ TTL_HEADER: Final = "X-Tarmac-Metadata-Token-TTL-Seconds"
 TOKEN_HEADER: Final = "X-Tarmac-Metadata-Token"
 IDENTITY_SECONDS: Final = 3600
 MOST_AUDIENCES: Final = 8  # of one pod: each is a token that the server has to sign and we have to keep
+MOST_PODS: Final = 1000  # that this is remembered of
 _FORWARDED: Final = ("x-forwarded-for", "forwarded", "via")
 _OUR_SERVER: Final = ("https://kubernetes.default.svc", "kubernetes.default.svc")
 _INSTANCE: Final = "/v1/instance"
@@ -41,7 +42,7 @@ class Metadata:
         self._tokens = tokens
         self._identify = identify
         self._city = city
-        self._audiences: dict[str, set[str]] = {}
+        self._audiences: dict[str, set[str]] = {}  # by pod, the latest last
 
     async def answer(self, request: Request, pod: JsonObject | None) -> Response:
         """What a caller is told; `pod` is who it is, None when nobody knows."""
@@ -58,10 +59,6 @@ class Metadata:
         if not self._tokens.is_good(request.headers.get(TOKEN_HEADER.lower(), ""), pod["metadata"]["uid"]):
             return _text(401, f"a token is needed: PUT /v1/token, then {TOKEN_HEADER}")
         return await self._about(request, pod)
-
-    def forget(self, pod_uid: str) -> None:
-        """The pod is gone."""
-        self._audiences.pop(pod_uid, None)
 
     def _token(self, request: Request, pod: JsonObject) -> Response:
         if request.method != "PUT":
@@ -89,7 +86,7 @@ class Metadata:
             return _text(400, "say who is to check it: ?audience=WHO")
         if audience.startswith(_OUR_SERVER):
             return _text(403, "an identity for the API server itself is not given")
-        known = self._audiences.setdefault(pod["metadata"]["uid"], set())
+        known = self._known_audiences(pod["metadata"]["uid"])
         if audience not in known and len(known) >= MOST_AUDIENCES:
             return _text(429, f"not for more than {MOST_AUDIENCES} audiences")
         try:
@@ -98,6 +95,12 @@ class Metadata:
             return _text(503, str(error))
         known.add(audience)
         return _text(200, token)
+
+    def _known_audiences(self, pod_uid: str) -> set[str]:
+        known = self._audiences[pod_uid] = self._audiences.pop(pod_uid, set())
+        if len(self._audiences) > MOST_PODS:
+            del self._audiences[next(iter(self._audiences))]
+        return known
 
 
 def _text(status: int, text: str, *headers: tuple[str, str]) -> Response:
