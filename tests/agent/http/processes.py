@@ -16,7 +16,7 @@ import termios
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
@@ -97,6 +97,16 @@ class ProcessRuntime:
         assert V4 in request.headers.get(PROTOCOL_VERSION, "")
         headers = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", V4)]
         return UpgradeResponse(lambda transport, rest: CommandSession(self, transport, asked).start(rest), headers)
+
+
+async def begun(*command: str, **options: Any) -> asyncio.subprocess.Process:
+    """A process. One that nobody wants any more when it has begun is ended: cancelling its start would lose it."""
+    starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*command, start_new_session=True, **options))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await ended(await starting)
+        raise
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:
@@ -198,9 +208,7 @@ class CommandSession(asyncio.Protocol):
     async def run_piped(self) -> int:
         pipe = asyncio.subprocess.PIPE
         stdin = pipe if "stdin" in self.streams else asyncio.subprocess.DEVNULL
-        process = await asyncio.create_subprocess_exec(
-            *self.asked.command, stdin=stdin, stdout=pipe, stderr=pipe, start_new_session=True
-        )
+        process = await begun(*self.asked.command, stdin=stdin, stdout=pipe, stderr=pipe)
         try:
             assert process.stdout is not None
             assert process.stderr is not None
@@ -229,9 +237,7 @@ class CommandSession(asyncio.Protocol):
     async def run_in_terminal(self) -> int:
         loop = asyncio.get_running_loop()
         self.terminal, inner = os.openpty()
-        process = await asyncio.create_subprocess_exec(
-            *self.asked.command, stdin=inner, stdout=inner, stderr=inner, start_new_session=True
-        )
+        process = await begun(*self.asked.command, stdin=inner, stdout=inner, stderr=inner)
         os.close(inner)
         reader = asyncio.StreamReader()
         file = os.fdopen(os.dup(self.terminal), "rb", buffering=0)

@@ -27,7 +27,7 @@ from tarmac.http.streams import pulled
 from tarmac.runtimes.interface import NotFound, Runtime, RuntimeFault, Unreachable
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
-_RUN_SECONDS = 120.0
+_RUN_SECONDS = 50.0  # within the time that a request has
 
 
 class NodeApi:

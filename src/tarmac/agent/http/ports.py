@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import cast
 
 from tarmac.agent.http.answers import Refusal
@@ -69,8 +70,7 @@ async def connect(request: Request, dial: Dial, port: int) -> Answer:
     if request.headers.get("upgrade", "").lower() != RAW:
         raise Refusal(400, "Upgrade request required")
     try:
-        connected = await dial(port)
-        _, held = await asyncio.get_running_loop().create_connection(_Held, sock=connected)
+        held = await _held(await dial(port))
     except OSError as error:
         raise Refusal(502, f"failed to connect to port {port}: {error}") from error
 
@@ -78,6 +78,14 @@ async def connect(request: Request, dial: Dial, port: int) -> Answer:
         splice((client, rest), (held.transport, held.rest))
 
     return UpgradeResponse(start, [("Connection", "Upgrade"), ("Upgrade", RAW)], held.transport.abort)
+
+
+async def _held(connected: socket.socket) -> _Held:
+    try:
+        return (await asyncio.get_running_loop().create_connection(_Held, sock=connected))[1]
+    except BaseException:
+        connected.close()
+        raise
 
 
 class _Held(asyncio.Protocol):

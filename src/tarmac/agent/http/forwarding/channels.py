@@ -18,6 +18,10 @@ class _ChannelPair:
         self._forward = forward
         self._number = number
 
+    @property
+    def backed_up(self) -> bool:
+        return self._forward.backed_up
+
     def send(self, data: bytes) -> None:
         self._forward.carry(bytes((self._number,)), data)
 

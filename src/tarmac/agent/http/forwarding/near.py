@@ -17,6 +17,7 @@ class Near(asyncio.Protocol):
         self._transport = transport
         self._socket = Socket(server=True) if tunnelled else None
         self._held = 0
+        self.backed_up = False
 
     def start(self, rest: bytes) -> None:
         """Take the connection over, with what came behind its upgrade."""
@@ -71,10 +72,12 @@ class Near(asyncio.Protocol):
             self._transport.pause_reading() if self._held else self._transport.resume_reading()
 
     def pause_writing(self) -> None:
+        self.backed_up = True
         for end in self.ends():
             end.read(False)
 
     def resume_writing(self) -> None:
+        self.backed_up = False
         for end in self.ends():
             end.read(True)
 

@@ -16,6 +16,11 @@ _EARLY = 64 * 1024  # bytes kept for a connection that is still being made, befo
 class Lane(Protocol):
     """The client's side of one connection. It ends when the pod has said all: kubectl waits for that, and only that."""
 
+    @property
+    def backed_up(self) -> bool:
+        """Whether the client does not take what it is sent."""
+        ...
+
     def send(self, data: bytes) -> None: ...
     def closed(self, error: str | None) -> None:
         """It is over; `error` says why, if the pod could not be reached or the connection broke."""
@@ -43,7 +48,8 @@ class PodEnd(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """What the client sends."""
         if self._transport is not None:
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
         elif not self._gone:
             self._early.append(data)
             self._early_size += len(data)
@@ -73,7 +79,11 @@ class PodEnd(asyncio.Protocol):
     async def _connect(self, dial: Dial) -> None:
         try:
             connected = await dial(self._port)
-            await asyncio.get_running_loop().create_connection(lambda: self, sock=connected)
+            try:
+                await asyncio.get_running_loop().create_connection(lambda: self, sock=connected)
+            except BaseException:
+                connected.close()
+                raise
         except OSError as error:
             self._gone = True
             self._hold(False)
@@ -87,6 +97,12 @@ class PodEnd(asyncio.Protocol):
         self._hold(False)
         if self._no_more:
             self.finish()
+        # Not at once: a transport begins to read only after this.
+        asyncio.get_running_loop().call_soon(self._match_client)
+
+    def _match_client(self) -> None:
+        if self._lane.backed_up:
+            self.read(False)
 
     def data_received(self, data: bytes) -> None:
         self._lane.send(data)

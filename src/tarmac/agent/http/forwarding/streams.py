@@ -25,6 +25,10 @@ class _StreamPair:
         self._error = error
         self._data = data
 
+    @property
+    def backed_up(self) -> bool:
+        return self._forward.backed_up
+
     def send(self, data: bytes) -> None:
         self._forward.send(self._data, data)
 
