@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 from urllib.parse import unquote
 
+from tarmac.client.deadlines import Deadlines
 from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.transport import NO_HEADERS, Notice, Reply, StreamReply
 
@@ -96,6 +97,7 @@ class LocalTransport:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+        self._deadlines = Deadlines()
 
     async def request(
         self,
@@ -110,8 +112,7 @@ class LocalTransport:
         answer = self._handle(method, _plain(path), query, headers, body)
         if inspect.isawaitable(answer):
             try:
-                async with asyncio.timeout(timeout):
-                    answer = await answer
+                answer = await (answer if timeout is None else self._deadlines.within(timeout, answer))
             except TimeoutError as error:
                 raise RequestTimeout(f"{method} {path}: no answer in {timeout} s") from error
         return _reply(answer)
