@@ -12,13 +12,13 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.datapath.interface import Datapath
 
-EVERY = 60.0
+EVERY = 30.0
 
 _log = log("network")
 
 
 class Sweeper:
-    """Compares the datapath with the sandboxes that `live` names, once a minute."""
+    """Compares the datapath with the sandboxes that `live` names, twice a minute."""
 
     def __init__(self, datapath: Datapath, live: Callable[[], Awaitable[Set[str]]], clock: Clock) -> None:
         self._datapath = datapath

@@ -19,11 +19,13 @@ from tarmac.datapath.linux.netlink import Message, Netlink
 from tarmac.datapath.linux.routing import Route
 
 _LOOPBACK: Final = 1
+_IPV6: Final = ("accept_ra", "accept_dad", "autoconf", "forwarding")
 _CONTROLS: Final = {
-    f"ipv6/conf/{name}/{control}": "0"
+    f"{family}/conf/{name}/{control}": "0"
     for name in ("all", "default")
-    for control in ("accept_ra", "accept_dad", "autoconf")
-} | {f"ipv4/conf/{name}/rp_filter": "0" for name in ("all", "default")}
+    for family, controls in (("ipv4", ("rp_filter", "forwarding")), ("ipv6", _IPV6))
+    for control in controls
+}
 
 
 def prepare_pod(namespace: str) -> None:
