@@ -116,3 +116,20 @@ async def test_cgroups_of_unknown_pods_are_swept(groups: KubePods) -> None:
 async def test_memory_in_use_is_seen(groups: KubePods) -> None:
     await groups.create(pod("a"))
     assert groups.memory_used() >= 0
+
+
+async def test_a_restarted_agent_finds_what_pods_weigh(groups: KubePods) -> None:
+    await groups.create(pod("a", request="1"))
+    again = KubePods(mounted(), groups.top.removesuffix("/kubepods"), SystemClock())
+    again.prepare({"cpu": 2000, "memory": 4 << 30})
+    assert value("cpu", groups.top + "/burstable", "cpu.shares") == "1024"
+
+
+async def test_a_quota_can_go_below_that_of_a_container(groups: KubePods) -> None:
+    path = await groups.create(pod("a"))
+    inner = TREES / "cpu" / path.lstrip("/") / "container"
+    inner.mkdir()
+    (inner / "cpu.cfs_quota_us").write_text("150000")
+    await groups.update(pod("a", cpu="500m"))
+    assert value("cpu", path, "cpu.cfs_quota_us") == "50000"
+    assert (inner / "cpu.cfs_quota_us").read_text().strip() == "50000"

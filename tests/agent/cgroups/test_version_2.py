@@ -44,6 +44,12 @@ def test_limits_in_its_own_words(fake: Path) -> None:
     }
 
 
+def test_the_weight_is_read_on_version_1s_scale(fake: Path) -> None:
+    V2(fake).limit("/kubepods", Limits(shares=262144))
+    assert V2(fake).shares("/kubepods") == 262144
+    assert V2(fake).shares("/nothing") == 0
+
+
 def test_no_limit_is_the_word_max(fake: Path) -> None:
     V2(fake).limit("/kubepods", Limits(quota=-1, memory=-1, pids=-1))
     assert (fake / "kubepods/cpu.max").read_text() == "max 100000"

@@ -21,7 +21,7 @@ class Hierarchy(Protocol):
     """Control groups of one machine."""
 
     def make(self, path: str) -> None:
-        """Make the group and those above it, ready to hold processes."""
+        """Make the group and those above it, ready to hold processes. Raises CgroupError."""
         ...
 
     def limit(self, path: str, limits: Limits) -> None:
@@ -40,6 +40,10 @@ class Hierarchy(Protocol):
 
     def remove(self, path: str) -> bool:
         """Remove the group and those below; False while processes are still leaving it."""
+        ...
+
+    def shares(self, path: str) -> int:
+        """The weight of a group, as `Limits` has it; 0 when there is no such group."""
         ...
 
     def memory_used(self, path: str) -> int:
@@ -69,6 +73,14 @@ def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> Hierarchy:
         if {"cpu", "memory"} <= set((point / "cgroup.controllers").read_text().split()):
             return V2(point)
     raise CgroupError("no control groups with the controllers cpu and memory are mounted")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a group and those above it. Raises CgroupError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CgroupError(f"{folder}: {error.strerror}") from error
 
 
 def attempt(file: Path, text: str) -> None:

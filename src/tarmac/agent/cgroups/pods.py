@@ -56,6 +56,11 @@ class KubePods:
         for level in ("/burstable", "/besteffort"):
             self._hierarchy.make(self.top + level)
         self._hierarchy.limit(self.top + "/besteffort", Limits(shares=LEAST_SHARES))
+        level = f"{self.top}/burstable"
+        for name in self._hierarchy.children(level):
+            if name.startswith(_PREFIX):
+                weight = self._hierarchy.shares(f"{level}/{name}")
+                self._burstable[name.removeprefix(_PREFIX)] = weight * 1000 // 1024
         self._weigh_burstable()
 
     async def create(self, pod: JsonObject) -> str:

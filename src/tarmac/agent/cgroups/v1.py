@@ -1,8 +1,9 @@
 """Control groups of version 1: each controller has a tree of its own, and a group is a folder in each of them.
 
-Three traps: controllers may or may not share a mount (here cpu and cpuacct do not); a new cpuset is empty and takes no
-process until processors and memory nodes are copied from its parent; and a group has to be removed from every tree,
-also from those (devices, freezer, systemd's) that only the runtime writes to.
+Four traps: controllers may or may not share a mount (here cpu and cpuacct do not); a new cpuset is empty and takes no
+process until processors and memory nodes are copied from its parent; a quota below that of a group further down is
+refused; and a group has to be removed from every tree, also from those (devices, freezer, systemd's) that only the
+runtime writes to.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.cgroups.hierarchy import attempt, field, number, processes, rmdir_tree
+from tarmac.agent.cgroups.hierarchy import attempt, below, field, make_folder, number, processes, rmdir_tree
 from tarmac.agent.cgroups.limits import NONE, Limits
 
 _MADE_IN: Final = ("cpu", "cpuacct", "cpuset", "memory", "pids", "blkio", "freezer", "devices")
@@ -32,7 +33,7 @@ class V1:
     def make(self, path: str) -> None:
         """Make the group in every tree that limits or measures."""
         for mount in self._made_in:
-            (mount / path.lstrip("/")).mkdir(parents=True, exist_ok=True)
+            make_folder(mount / path.lstrip("/"))
         if "cpuset" in self._mounts:
             self._fill_cpuset(path)
 
@@ -41,6 +42,7 @@ class V1:
         if limits.shares is not None:
             attempt(self._file("cpu", path, "cpu.shares"), str(limits.shares))
         if limits.quota is not None:
+            self._bring_down(path, limits.quota, limits.period)
             attempt(self._file("cpu", path, "cpu.cfs_period_us"), str(limits.period))
             attempt(self._file("cpu", path, "cpu.cfs_quota_us"), str(limits.quota))
         if limits.memory is not None:
@@ -77,6 +79,19 @@ class V1:
         """Usage less what has not been touched for a while."""
         usage = number(self._file("memory", path, "memory.usage_in_bytes"))
         return max(0, usage - field(self._file("memory", path, "memory.stat"), "total_inactive_file"))
+
+    def shares(self, path: str) -> int:
+        """The weight of a group; 0 when there is none."""
+        return number(self._file("cpu", path, "cpu.shares"))
+
+    def _bring_down(self, path: str, quota: int, period: int) -> None:
+        """No group may have more than the one above it: those below come down first, innermost first."""
+        if quota == NONE:
+            return
+        for group in reversed(below(self._mounts["cpu"] / path.lstrip("/"))):
+            most = quota * number(group / "cpu.cfs_period_us") // period
+            if number(group / "cpu.cfs_quota_us") > most:
+                attempt(group / "cpu.cfs_quota_us", str(most))
 
     def _file(self, controller: str, path: str, name: str) -> Path:
         return self._mounts[controller] / path.lstrip("/") / name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.cgroups.hierarchy import attempt, field, number, processes, rmdir_tree
+from tarmac.agent.cgroups.hierarchy import attempt, field, make_folder, number, processes, rmdir_tree
 from tarmac.agent.cgroups.limits import MOST_SHARES, NONE, Limits
 
 _CONTROLLERS: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
@@ -25,7 +25,7 @@ class V2:
         for name in path.strip("/").split("/"):
             self._switch_on(above)
             above = above / name
-            above.mkdir(exist_ok=True)
+            make_folder(above)
 
     def limit(self, path: str, limits: Limits) -> None:
         """Set limits on a group. Raises CgroupError."""
@@ -65,6 +65,11 @@ class V2:
         """Usage less what has not been touched for a while."""
         folder = self._folder(path)
         return max(0, number(folder / "memory.current") - field(folder / "memory.stat", "inactive_file"))
+
+    def shares(self, path: str) -> int:
+        """The weight of a group, on version 1's scale; 0 when there is none."""
+        found = number(self._folder(path) / "cpu.weight")
+        return 2 + (found - 1) * 262142 // 9999 if found else 0
 
     def _folder(self, path: str) -> Path:
         return self._top / path.lstrip("/")

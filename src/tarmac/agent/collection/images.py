@@ -62,7 +62,6 @@ class Images:
         """Look twice a minute, collect every five, until cancelled."""
         collected = self._clock.monotonic()
         while True:
-            await self._clock.sleep(_LIST_EVERY)
             try:
                 await self.look()
                 if self._clock.monotonic() - collected >= EVERY:
@@ -70,6 +69,7 @@ class Images:
                     await self.collect()
             except (RuntimeFault, OSError) as error:
                 _log.warning("images are not collected", why=str(error))
+            await self._clock.sleep(_LIST_EVERY)
 
     async def look(self) -> set[str]:
         """List images and mark those in use; their ids. Raises RuntimeFault."""

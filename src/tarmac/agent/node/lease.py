@@ -12,13 +12,14 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, ApiError, Conflict, NotFound
 from tarmac.base.clock import rfc3339_micro
 from tarmac.base.log import log
+from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets import LEASES
 
 NAMESPACE = "kube-node-lease"
 RENEWALS_IN_A_DURATION = 4
-_SOON = 1.0  # a failed renewal is tried again after so many seconds
+_SOON = 1.0  # a first failure is tried again after so many seconds
 _log = log("agent")
 
 
@@ -32,12 +33,18 @@ class Heartbeat:
         self._duration = duration
         self._node = node
         self._known: JsonObject | None = None
+        self._backoff = Backoff(client.randomness, _SOON, duration / RENEWALS_IN_A_DURATION)
 
     async def run(self) -> None:
         """Renew until cancelled."""
         while True:
-            renewed = await self.attempt()
-            await self._client.clock.sleep(self._duration / RENEWALS_IN_A_DURATION if renewed else _SOON)
+            if self._node() is None:
+                pause = _SOON  # not registered yet
+            elif await self.attempt():
+                pause = self._duration / RENEWALS_IN_A_DURATION
+            else:
+                pause = self._backoff.next()
+            await self._client.clock.sleep(pause)
 
     async def renew(self) -> None:
         """One heartbeat. Raises ApiError, ClientError."""
@@ -60,8 +67,12 @@ class Heartbeat:
         try:
             await self.renew()
         except (ApiError, ClientError) as error:
-            _log.warning("the lease is not renewed", node=self._name, why=str(error))
+            tell = _log.debug if self._backoff.failures else _log.warning
+            tell("the lease is not renewed", node=self._name, why=str(error))
             return False
+        if self._backoff.failures:
+            _log.info("the lease is renewed again", node=self._name)
+            self._backoff.reset()
         return True
 
     async def _read(self) -> JsonObject | None:

@@ -52,6 +52,7 @@ class NodeReporter:
         self._node: JsonObject | None = None
         self._reported = 0.0
         self._unready = True
+        self._unheard = False
         self._woken = asyncio.Event()
 
     def node(self) -> JsonObject | None:
@@ -91,8 +92,11 @@ class NodeReporter:
                 self._config.node_name, body, type="strategic", subresource="status"
             )
             self._reported = self._clock.monotonic()
+            self._unheard = False
         except (ApiError, ClientError) as error:
-            _log.warning("the node's status is not reported", why=str(error))
+            tell = _log.debug if self._unheard else _log.warning
+            tell("the node's status is not reported", why=str(error))
+            self._unheard = True
 
     async def _register(self) -> None:
         facts = await self._observe()
