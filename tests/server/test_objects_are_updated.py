@@ -85,6 +85,13 @@ async def test_the_patch_types(api: Client, kind: str, patch: Any) -> None:
     assert patched.json["data"] == {"b": "2"}
 
 
+async def test_plain_text_can_be_patched_into_a_secret(api: Client) -> None:
+    secrets = "/api/v1/namespaces/default/secrets"
+    await api.post(secrets, {"metadata": {"name": "s"}, "data": {"a": "eA=="}})
+    patched = await api.patch(f"{secrets}/s", {"stringData": {"b": "c"}})
+    assert patched.json["data"] == {"a": "eA==", "b": "Yw=="}
+
+
 async def test_a_patch_of_no_known_type_is_refused(api: Client) -> None:
     await api.configmap("a")
     refused = await api("PATCH", f"{CONFIGMAPS}/a", {}, content_type="text/plain")

@@ -54,10 +54,9 @@ class SecretStrategy(NativeStrategy):
 
     def default(self, obj: JsonObject) -> None:
         plain = obj.pop("stringData", None)
-        if plain:
-            data = obj.setdefault("data", {})
-            for key, text in plain.items():
-                data[key] = base64.b64encode(text.encode()).decode()
+        if plain:  # into a new `data`: the old object of an update may share this one
+            encoded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
+            obj["data"] = {**(obj.get("data") or {}), **encoded}
         if not obj.get("type"):
             obj["type"] = "Opaque"
 
