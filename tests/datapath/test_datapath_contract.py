@@ -78,6 +78,16 @@ async def two_nodes(world: World) -> None:
     await world.serve("far", 80)
 
 
+async def test_an_address_that_moves_is_reached_where_it_is(world: World) -> None:
+    await two_nodes(world)
+    await world.pod(1, "old", [nic(NET, f"{FAR}/20", f"{FAR6}/64")])
+    await world.serve("old", 80)
+    assert await world.reaches("a", FAR) == "old"
+    await world.node(1).detach("old")
+    assert await world.reaches("a", FAR) == "far"
+    assert await world.reaches("a", FAR6) == "far"
+
+
 async def test_a_node_that_is_no_remote_any_more_is_not_reached(world: World) -> None:
     await two_nodes(world)
     assert await world.reaches("a", FAR) == "far"

@@ -83,6 +83,13 @@ async def test_nodes_that_know_each_other_by_ipv6_carry_both_families(real: Real
     assert "mtu 1530" in real.lab.command(real.namespace("a"), "ip link show eth0")
 
 
+async def test_pods_that_come_after_a_change_of_size_get_the_new_one(real: RealWorld) -> None:
+    await real.node(1).apply(one_network(PLAIN))
+    await real.node(1).apply(one_network(replace(PLAIN, mtu=1400)))
+    await real.pod(1, "a", [nic(NET, f"{A}/20", mtu=1460)])
+    assert "mtu 1400" in real.lab.command(real.namespace("a"), "ip link show eth0")
+
+
 async def test_a_pod_forwards_nothing_and_believes_no_router(real: RealWorld) -> None:
     await two_pods(real)
     for control in ("ipv4/conf/eth0/forwarding", "ipv6/conf/eth0/forwarding", "ipv6/conf/eth0/accept_ra"):

@@ -100,10 +100,6 @@ class FakeDatapath:
         """The sandbox behind a link."""
         return self._indexes.get((network, interface_index))
 
-    def links(self, network: str) -> dict[int, str]:
-        """The links of a network's router: sandbox by index."""
-        return {index: of for (name, index), of in self._indexes.items() if name == network}
-
     async def close(self) -> None:
         """Nothing is open."""
 

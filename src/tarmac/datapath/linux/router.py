@@ -7,7 +7,7 @@ point, and every step may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from ipaddress import ip_interface
 from pathlib import Path
@@ -140,6 +140,8 @@ class Router:
         stale = [each for each in routing.routes(self._netlink) if each.link in indexes]
         self._netlink.request([routing.no_route(each) for each in stale])
         conntrack.forget(self._conntrack, concerns(addresses))
+        if self._state is not None and _are_elsewhere(addresses, self._state):
+            self._ensure_routes(self._state)
 
     def clear(self) -> None:
         """Remove links that belong to nobody."""
@@ -227,3 +229,8 @@ def _gateways(interface: AttachedInterface) -> list[str]:
 
 def _host_prefix(address: str) -> str:
     return f"{address}/{128 if ':' in address else 32}"
+
+
+def _are_elsewhere(addresses: Set[str], state: NetworkState) -> bool:
+    """Whether other nodes have some of these addresses by now, whose routes were not made while they were local."""
+    return any(_host_prefix(address) in remote.prefixes for address in addresses for remote in state.remotes)

@@ -7,6 +7,7 @@ where it is. The next hops are addresses of IPv6 that nobody has, for routes of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from dataclasses import replace
 from pathlib import Path
 
 from tarmac.datapath.interface import Remote
@@ -34,7 +35,7 @@ def ensure_tunnel(
             raise OSError(f"another network has number {vni}")
     if not found.up or found.mtu != mtu:
         netlink.request([links.setting(found.index, mtu=mtu)])
-    return found
+    return replace(found, mtu=mtu, up=True)
 
 
 def tunnel_routes(tunnel: links.Link, vni: int, remotes: Iterable[Remote], local: Set[str]) -> set[Route]:
