@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tarmac.base.randomness import Randomness
+from tarmac.runtimes.cri.driver import CriRuntime
 from tests.support.agent_process import AgentProcess, until
 from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.kubectl import Kubectl
@@ -151,6 +153,41 @@ def test_when_the_machine_goes_down_pods_are_ended_first(cluster: Cluster) -> No
     ready = [each for each in node["status"]["conditions"] if each["type"] == "Ready"]
     assert (ready[0]["status"], ready[0]["message"]) == ("False", "node is shutting down")
     cluster.agent.start()
+
+
+async def test_an_agent_that_starts_while_the_server_is_away_goes_on_with_its_pods(
+    containerd_node: ContainerdNode, tmp_path: Path
+) -> None:
+    name = f"node-{Randomness().suffix(6)}"
+    runtime = CriRuntime(containerd_node.endpoint)
+    server = TarmacProcess(tmp_path / "data").start()
+    agent = AgentProcess.for_server(tmp_path / name, name, containerd_node, server)
+    cluster = Cluster(Kubectl(server.kubeconfig, tmp_path), agent)
+    try:
+        with agent:
+            cluster.run(cluster.pod("web", volumes=[], containers=[_plain("sleep 4; exit 3")]))
+            uid = cluster.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}")
+            server.kill()
+            agent.kill()
+            agent.launch()
+            async with asyncio.timeout(60):  # crashed containers are started again without anybody's word
+                while max((each.attempt for each in await runtime.containers(uid)), default=0) < 1:
+                    await asyncio.sleep(0.2)
+            server.start()
+            agent.await_ready()
+            until(lambda: cluster.container("web")["restartCount"] >= 1, 60)
+            cluster.kubectl("delete", "pod", "web", "--force", "--grace-period=0")
+            async with asyncio.timeout(60):
+                while await runtime.sandboxes(uid):
+                    await asyncio.sleep(0.2)
+    finally:
+        await runtime.close()
+        server.kill()
+        print(agent.log.read_text()[-6000:])
+
+
+def _plain(command: str) -> dict[str, Any]:
+    return {"name": "main", "image": BUSYBOX, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-c", command]}
 
 
 @pytest.mark.parametrize(

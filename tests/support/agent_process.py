@@ -79,9 +79,18 @@ class AgentProcess:
 
     def start(self) -> Self:
         """Start and wait until it is registered."""
+        return self.launch().await_ready()
+
+    def launch(self) -> Self:
+        """Start, and wait for nothing."""
         self.logs.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, text=True)
+        return self
+
+    def await_ready(self) -> Self:
+        """Wait until it is registered."""
+        assert self._process is not None
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
         line = self._process.stdout.readline().rstrip("\n") if ready else ""
