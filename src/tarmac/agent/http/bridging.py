@@ -18,6 +18,7 @@ from tarmac.wire.violations import Violation
 from tarmac.wire.websocket import Closed, Piece, Socket
 
 LINGER = 30.0
+FLOOD = 1024 * 1024  # bytes of answers that a client may leave untaken before it is not heard any more
 _INPUTS = (Channel.STDIN, Channel.RESIZE)
 
 
@@ -138,6 +139,8 @@ class ClientEnd(asyncio.Protocol):
         self._socket = Socket(server=True)
         self._channel: int | None = None  # of the message that is being read
         self._ended = False
+        self._flooded = False
+        self._held = 0
         self._cut: asyncio.TimerHandle | None = None
 
     def start(self, rest: bytes) -> None:
@@ -163,9 +166,10 @@ class ClientEnd(asyncio.Protocol):
             self._cut = asyncio.get_running_loop().call_later(LINGER, self._transport.abort)
 
     def hold(self, held: bool) -> None:
-        """Whether the runtime is backed up."""
+        """One more, or one less, reason not to read from the client."""
+        self._held += 1 if held else -1
         if not self._transport.is_closing():
-            self._transport.pause_reading() if held else self._transport.resume_reading()
+            self._transport.pause_reading() if self._held else self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -179,6 +183,9 @@ class ClientEnd(asyncio.Protocol):
             elif isinstance(event, Closed):
                 self.end()
         self._flush()
+        if not self._flooded and self._transport.get_write_buffer_size() > FLOOD:
+            self._flooded = True  # it asks for answers (pings) and does not take them
+            self.hold(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended = True
@@ -191,6 +198,9 @@ class ClientEnd(asyncio.Protocol):
             self._runtime.transport.pause_reading()
 
     def resume_writing(self) -> None:
+        if self._flooded:
+            self._flooded = False
+            self.hold(False)
         if not self._runtime.transport.is_closing():
             self._runtime.transport.resume_reading()
 

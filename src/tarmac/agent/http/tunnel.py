@@ -187,6 +187,10 @@ class _Tunnel(asyncio.Protocol):
             return
         self._transport.abort()
 
+    def pause_writing(self) -> None:
+        """A server that does not read what is asked of it is no use."""
+        self._transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
         if not self.lost.done():

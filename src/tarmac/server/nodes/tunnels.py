@@ -166,6 +166,10 @@ class _Tunnel(asyncio.Protocol):
         if any(isinstance(event, Closed) for event in events):
             self._transport.close()
 
+    def pause_writing(self) -> None:
+        """A node that does not read what is asked of it is no use."""
+        self._transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
         self._lost()

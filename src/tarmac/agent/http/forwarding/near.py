@@ -9,6 +9,8 @@ from tarmac.agent.http.forwarding.podend import PodEnd
 from tarmac.wire.violations import Violation
 from tarmac.wire.websocket import Closed, Piece, Socket
 
+FLOOD = 1024 * 1024  # bytes of answers that a client may leave untaken before it is not heard any more
+
 
 class Near(asyncio.Protocol):
     """The client's connection: counts what is backed up, and carries bytes raw or, tunnelled, in a WebSocket."""
@@ -17,6 +19,7 @@ class Near(asyncio.Protocol):
         self._transport = transport
         self._socket = Socket(server=True) if tunnelled else None
         self._held = 0
+        self._flooded = False
         self.backed_up = False
 
     def start(self, rest: bytes) -> None:
@@ -33,6 +36,9 @@ class Near(asyncio.Protocol):
                 self._socket.close(1002, str(error))
                 self._flush_socket()
             self._transport.close()
+        if not self._flooded and self._transport.get_write_buffer_size() > FLOOD:
+            self._flooded = True  # it asks for answers (pings) and does not take them
+            self.hold(True)
 
     def _receive(self, data: bytes) -> None:
         if self._socket is None:
@@ -78,6 +84,9 @@ class Near(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.backed_up = False
+        if self._flooded:
+            self._flooded = False
+            self.hold(False)
         for end in self.ends():
             end.read(True)
 

@@ -1,0 +1,131 @@
+"""Who may call a node: asked of the API server as kubelets ask, and remembered for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from tarmac.agent.http.answers import Refusal
+from tarmac.agent.http.callers import CallerTimes, ReviewedCallers, attributes
+from tarmac.base.clock import ManualClock
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.local import LocalTransport
+from tarmac.http.messages import Request, Response
+
+
+class Reviewer:
+    """The API server. `rights` are (user, verb, subresource)."""
+
+    def __init__(self) -> None:
+        self.tokens = {"good": "alice"}
+        self.rights = {("alice", "get", "metrics")}
+        self.asked: list[dict[str, Any]] = []
+        self.away = False
+
+    def handle(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Response:
+        if self.away:
+            return Response(503, b'{"kind":"Status","code":503,"reason":"ServiceUnavailable","message":"away"}')
+        review = msgspec.json.decode(body)
+        self.asked.append(review)
+        spec = review["spec"]
+        if review["kind"] == "TokenReview":
+            name = self.tokens.get(spec["token"])
+            review["status"] = {"authenticated": name is not None, "user": {"username": name, "groups": ["g"]}}
+        else:
+            what = spec["resourceAttributes"]
+            assert (what["resource"], what["name"]) == ("nodes", "n1")
+            review["status"] = {"allowed": (spec["user"], what["verb"], what["subresource"]) in self.rights}
+        return Response(201, msgspec.json.encode(review))
+
+    def count(self, kind: str) -> int:
+        return len([each for each in self.asked if each["kind"] == kind])
+
+
+@pytest.fixture
+def reviewer() -> Reviewer:
+    return Reviewer()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def callers(reviewer: Reviewer, clock: ManualClock) -> ReviewedCallers:
+    client = Client(LocalTransport(reviewer.handle), clock, Randomness())
+    return ReviewedCallers(client, "n1", clock, CallerTimes(token=120, allowed=300, refused=30))
+
+
+def request(path: str, token: str = "good", method: str = "GET") -> Request:
+    return Request(method, path, headers={"authorization": f"Bearer {token}"} if token else {})
+
+
+async def refused(callers: ReviewedCallers, asked: Request) -> int:
+    with pytest.raises(Refusal) as caught:
+        await callers.admit(asked)
+    return caught.value.status
+
+
+async def test_the_unknown_are_refused(callers: ReviewedCallers) -> None:
+    assert await refused(callers, request("/metrics", token="")) == 401
+    assert await refused(callers, request("/metrics", token="bad")) == 401
+    assert await refused(callers, Request("GET", "/metrics", headers={"authorization": "Basic good"})) == 401
+
+
+async def test_those_who_may_are_let_in_and_remembered(
+    callers: ReviewedCallers, reviewer: Reviewer, clock: ManualClock
+) -> None:
+    for _ in range(3):
+        await callers.admit(request("/metrics/resource"))
+    assert (reviewer.count("TokenReview"), reviewer.count("SubjectAccessReview")) == (1, 1)
+    reviewer.away = True
+    await callers.admit(request("/metrics"))  # what is remembered holds while the server is away
+    clock.advance(301)
+    assert await refused(callers, request("/metrics")) == 500
+
+
+async def test_a_refusal_is_forgotten_sooner_than_a_right(
+    callers: ReviewedCallers, reviewer: Reviewer, clock: ManualClock
+) -> None:
+    assert await refused(callers, request("/pods")) == 403
+    reviewer.rights.add(("alice", "get", "pods"))
+    assert await refused(callers, request("/pods")) == 403
+    clock.advance(31)
+    await callers.admit(request("/pods"))
+
+
+async def test_a_fine_right_or_the_coarse_one_is_enough(callers: ReviewedCallers, reviewer: Reviewer) -> None:
+    reviewer.rights.add(("alice", "get", "proxy"))
+    await callers.admit(request("/pods"))
+    await callers.admit(request("/containerLogs/default/web/main"))
+    assert await refused(callers, request("/stats/summary")) == 403
+
+
+@pytest.mark.parametrize("path", ["/exec/a/b/c", "/attach/a/b/c", "/portForward/a/b", "/run/a/b/c", "//exec/a/b/c"])
+async def test_opening_a_stream_is_to_create(callers: ReviewedCallers, reviewer: Reviewer, path: str) -> None:
+    reviewer.rights.add(("alice", "get", "proxy"))
+    assert await refused(callers, request(path)) == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/metrics/resource", ("get", ["metrics"])),
+        ("GET", "/stats/summary", ("get", ["stats"])),
+        ("GET", "/logs/", ("get", ["log"])),
+        ("GET", "/pods", ("get", ["pods", "proxy"])),
+        ("GET", "/runningpods/", ("get", ["pods", "proxy"])),
+        ("GET", "/healthz", ("get", ["healthz", "proxy"])),
+        ("GET", "/configz", ("get", ["configz", "proxy"])),
+        ("GET", "/containerLogs/a/b/c", ("get", ["proxy"])),
+        ("PUT", "/anything", ("update", ["proxy"])),
+        ("GET", "/exec/a/b/c", ("create", ["proxy"])),
+    ],
+)
+def test_what_is_asked_for_in_kubelets_words(method: str, path: str, expected: tuple[str, list[str]]) -> None:
+    assert attributes(Request(method, path)) == expected
