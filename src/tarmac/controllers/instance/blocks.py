@@ -2,6 +2,9 @@
 
 These are not the Instance's own failures, and it goes on by itself when they are gone; whoever looks at it should see
 them all the same.
+
+ConfigMaps and Secrets are followed from the first Instance on that refers to one: most planets have many of them that
+are no Instance's business.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from collections.abc import Iterator
 
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.names import GATE_NETWORK, GATE_QUOTA, LABEL_DEPLOYMENT_NAME, binding_name
+from tarmac.api.schema import JsonObject
 from tarmac.client.controller import Controller
+from tarmac.client.informer import Informer
 from tarmac.client.targets import CONFIG_MAPS, SECRETS
 from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
@@ -22,24 +27,25 @@ from tarmac.decide.verdict import Refusal
 
 QUOTA_GRANTED = "QuotaGranted"
 _BINDING = "NetworkBinding"
+_TARGETS = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
 
 
 class Blocks:
     """Looks them up, and has the Instance looked at again when they change."""
 
     def __init__(self, context: Context, waiting: Waiting) -> None:
-        informers = context.informers
-        self._bindings = informers.informer(NETWORK_BINDINGS)
-        self._sources = {CONFIG_MAP: informers.informer(CONFIG_MAPS), SECRET: informers.informer(SECRETS)}
+        self._informers = context.informers
+        self._bindings = context.informers.informer(NETWORK_BINDINGS)
+        self._sources: dict[str, Informer[JsonObject]] = {}
         self._waiting = waiting
+        self._controller: Controller
 
     def wake(self, controller: Controller) -> None:
         """Call the controller for Instances whose blocks change."""
+        self._controller = controller
         controller.watches(self._bindings, self._waiting.woken_by(_BINDING))
-        for kind, informer in self._sources.items():
-            controller.watches(informer, self._waiting.woken_by(kind))
 
-    def of(self, key: str, instance: Instance, *, started: bool) -> tuple[Refusal, ...]:
+    async def of(self, key: str, instance: Instance, *, started: bool) -> tuple[Refusal, ...]:
         """What there is now. Once its containers have started, sources that go away do not matter."""
         controller = instance.spec.controller
         gates = {gate.name for gate in controller.scheduling_gates} if controller else set[str]()
@@ -49,7 +55,7 @@ class Blocks:
         if GATE_NETWORK in gates:
             found += self._networks(key, instance)
         if not gates and not started:
-            found += self._missing(key, instance)
+            found += await self._missing(key, instance)
         return tuple(found)
 
     def _networks(self, key: str, instance: Instance) -> Iterator[Refusal]:
@@ -62,16 +68,26 @@ class Blocks:
             if said is not None and said.status == "False":
                 yield Refusal(said.reason, said.message, rule="network")
 
-    def _missing(self, key: str, instance: Instance) -> Iterator[Refusal]:
+    async def _missing(self, key: str, instance: Instance) -> list[Refusal]:
         missing: dict[str, None] = {}
         for source in sources(instance.spec):
             source_key = f"{instance.metadata.namespace}/{source.name}"
-            if source_key not in self._sources[source.kind].cache:
+            if source_key not in (await self._known(source.kind)).cache:
                 self._waiting.note(key, source.kind, source_key)
                 missing[f"{source.kind} {source.name}"] = None
-        if missing:
-            names = " and ".join(missing)
-            yield Refusal(reasons.SOURCE_NOT_FOUND, f"{names} not found.", rule="sources", change=f"Create {names}.")
+        if not missing:
+            return []
+        names = " and ".join(missing)
+        return [Refusal(reasons.SOURCE_NOT_FOUND, f"{names} not found.", rule="sources", change=f"Create {names}.")]
+
+    async def _known(self, kind: str) -> Informer[JsonObject]:
+        """The copy of a kind of sources, complete."""
+        informer = self._sources.get(kind)
+        if informer is None:
+            informer = self._sources[kind] = self._informers.informer(_TARGETS[kind])
+            self._controller.watches(informer, self._waiting.woken_by(kind))
+        await informer.synced()
+        return informer
 
 
 def _quota(instance: Instance) -> Iterator[Refusal]:

@@ -168,7 +168,7 @@ class InstanceController:
         self, key: str, instance: Instance, pod: Item[JsonObject] | None, refusal: Refusal | None
     ) -> None:
         view = PodView.of(_read_pod(pod.raw)) if pod is not None else None
-        blocks = self._blocks.of(key, instance, started=view is not None and view.running.holds)
+        blocks = await self._blocks.of(key, instance, started=view is not None and view.running.holds)
         controller = instance.spec.controller
         given = InstanceInput(
             generation=instance.metadata.generation,
