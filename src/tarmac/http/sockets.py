@@ -1,7 +1,8 @@
-"""What every socket of ours is told."""
+"""What every socket of ours is told, and what can be asked of it."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 
@@ -11,3 +12,8 @@ def notice_dead_peer(of: socket.socket) -> None:
     of.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
     of.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
     of.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+
+def untaken(transport: asyncio.Transport) -> int:
+    """Bytes that the kernel has not taken yet; none once it is closing, when some transports refuse to tell."""
+    return 0 if transport.is_closing() else transport.get_write_buffer_size()

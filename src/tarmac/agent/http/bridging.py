@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import cast
 
+from tarmac.http.sockets import untaken
 from tarmac.wire.channels import STREAM_TYPE, Channel, failure
 from tarmac.wire.spdy import Event, Finished, GoneAway, Received, Replied, Session
 from tarmac.wire.violations import Violation
@@ -183,7 +184,7 @@ class ClientEnd(asyncio.Protocol):
             elif isinstance(event, Closed):
                 self.end()
         self._flush()
-        if not self._flooded and self._transport.get_write_buffer_size() > FLOOD:
+        if not self._flooded and untaken(self._transport) > FLOOD:
             self._flooded = True  # it asks for answers (pings) and does not take them
             self.hold(True)
 

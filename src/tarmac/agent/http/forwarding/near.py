@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tarmac.agent.http.forwarding.podend import PodEnd
+from tarmac.http.sockets import untaken
 from tarmac.wire.violations import Violation
 from tarmac.wire.websocket import Closed, Piece, Socket
 
@@ -36,7 +37,7 @@ class Near(asyncio.Protocol):
                 self._socket.close(1002, str(error))
                 self._flush_socket()
             self._transport.close()
-        if not self._flooded and self._transport.get_write_buffer_size() > FLOOD:
+        if not self._flooded and untaken(self._transport) > FLOOD:
             self._flooded = True  # it asks for answers (pings) and does not take them
             self.hold(True)
 
