@@ -133,10 +133,10 @@ def service_proxy_route(routes: Routes, served: Served, connections: NodeConnect
 
 
 def _to_pod(connections: NodeConnections, request: Request, pod: JsonObject, port: int) -> Awaitable[Answer]:
-    metadata, node = pod["metadata"], _node_of(pod)
-    address = pod.get("status", {}).get("podIP", "")
+    metadata, address = pod["metadata"], pod.get("status", {}).get("podIP", "")
     if not address:
         raise BadRequest("address not allowed")
+    node = _node_of(pod)
     host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     place = PodPort(metadata["namespace"], metadata["name"], metadata["uid"], port, host)
     return _reached(node, connections.to_pod(node, place, request, proxies.behind(request)))

@@ -66,7 +66,7 @@ def log_query(request: Request) -> str:
     if limit is not None and limit < 1:
         errors.invalid("limitBytes", limit, _POSITIVE)
     if seconds is not None and since:
-        errors.forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified")
+        errors.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")
     elif seconds is not None and seconds < 1:
         errors.invalid("sinceSeconds", seconds, _POSITIVE)
     if "stream" in request.params():
