@@ -35,7 +35,8 @@ class V1:
         for mount in self._made_in:
             make_folder(mount / path.lstrip("/"))
         if "cpuset" in self._mounts:
-            self._fill_cpuset(path)
+            for file in _CPUSET_FILES:
+                self._inherit(self._mounts["cpuset"] / path.lstrip("/"), file)
 
     def limit(self, path: str, limits: Limits) -> None:
         """Set limits on a group. Raises CgroupError."""
@@ -99,11 +100,10 @@ class V1:
     def _folders(self, path: str) -> list[Path]:
         return [mount / path.lstrip("/") for mount in self._all]
 
-    def _fill_cpuset(self, path: str) -> None:
-        above = self._mounts["cpuset"]
-        for name in path.strip("/").split("/"):
-            group = above / name
-            for file in _CPUSET_FILES:
-                if not (group / file).read_text().strip():
-                    attempt(group / file, (above / file).read_text().strip())
-            above = group
+    def _inherit(self, group: Path, file: str) -> str:
+        """What a cpuset has; if that is nothing, it is given what the one above it has."""
+        has = (group / file).read_text().strip()
+        if not has and group != self._mounts["cpuset"]:
+            has = self._inherit(group.parent, file)
+            attempt(group / file, has)
+        return has
