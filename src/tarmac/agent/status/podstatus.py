@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.status.conditions import OURS, pod_conditions, with_times
@@ -138,7 +139,13 @@ def in_order(addresses: Sequence[str], host_addresses: Sequence[str]) -> list[st
     """The first IPv4 and the first IPv6 address; the node's first family leads."""
     by_family: dict[int, str] = {}
     for each in addresses:
-        parsed = ipaddress.ip_address(each)
-        by_family.setdefault(parsed.version, str(parsed))
-    first = ipaddress.ip_address(host_addresses[0]).version if host_addresses else 4
+        by_family.setdefault(*_canonical(each))
+    first = _canonical(host_addresses[0])[0] if host_addresses else 4
     return [by_family[family] for family in (first, 10 - first) if family in by_family]
+
+
+@lru_cache(1024)
+def _canonical(address: str) -> tuple[int, str]:
+    """Its family, and how it is written. Asked for at every look at a pod."""
+    parsed = ipaddress.ip_address(address)
+    return parsed.version, str(parsed)
