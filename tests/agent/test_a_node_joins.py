@@ -100,7 +100,7 @@ def _with(cluster: Cluster) -> Iterator[Cluster]:
         with cluster.agent:
             yield cluster
             cluster.kubectl.run("delete", "pods", "--all", "--force", "--grace-period=0")
-            until(lambda: not cluster.kubectl("get", "pods", "-o", "name"))
+            until(lambda: not cluster.agent.pods)
     finally:
         print(cluster.agent.log.read_text()[-6000:])
 

@@ -30,7 +30,7 @@ def node(
         with agent:
             yield kubectl, agent
             kubectl.run("delete", "pods", "--all", "--force", "--grace-period=0")
-            until(lambda: not kubectl("get", "pods", "-o", "name"))
+            until(lambda: not agent.pods)
 
 
 def pod(name: str, command: str, **more: Any) -> dict[str, Any]:

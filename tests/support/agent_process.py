@@ -135,6 +135,20 @@ class AgentProcess:
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self.stop()
+        self.unmount()
+
+    @property
+    def pods(self) -> list[str]:
+        """Uids of the pods it keeps anything of."""
+        folder = self.folder / "root" / "pods"
+        return [each.name for each in folder.iterdir()] if folder.exists() else []
+
+    def unmount(self) -> None:
+        """Take away what agents leave mounted for the next one, so that the folder can be removed."""
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+        points = [line.split(" ")[4] for line in lines]
+        for point in sorted((each for each in points if each.startswith(f"{self.folder}/")), reverse=True):
+            subprocess.run(["umount", "--lazy", point], check=False, capture_output=True)
 
 
 def free_port() -> int:

@@ -29,6 +29,7 @@ from tarmac.client.errors import BadKubeconfig
 if TYPE_CHECKING:
     from tarmac.apps.node.composing import Node
 
+_FAREWELL = 8.0
 _log = log("agent")
 
 
@@ -83,7 +84,11 @@ async def _first(work: asyncio.Future[None], *events: asyncio.Event) -> None:
 
 async def _ended(task: asyncio.Future[None]) -> None:
     task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    _, late = await asyncio.wait((task,), timeout=_FAREWELL)
+    if late:
+        _log.warning("a part of the agent does not end; it is left behind")
+    elif not task.cancelled() and (error := task.exception()) is not None:
+        _log.debug("ended with an error", error=repr(error))
 
 
 async def _say_when_registered(node: Node) -> None:

@@ -12,12 +12,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from tarmac.base.log import log
+from tarmac.agent.node.programs import run_program
 from tarmac.runtimes.interface import Runtime, RuntimeFault
 from tarmac.volumes.interface import SourceUnavailable
 
 _NAMESPACE = "k8s.io"
-_log = log("agent")
 
 ImageRoot = Callable[[str], AbstractAsyncContextManager[str]]
 
@@ -60,10 +59,7 @@ async def _name(runtime: Runtime, image: str) -> str:
 async def _run(*command: str) -> str:
     """What went wrong; empty when nothing did."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
-        )
+        done = await run_program(*command)
     except OSError as error:
         return f"{command[0]}: {error.strerror}"
-    _, said = await process.communicate()
-    return said.decode(errors="replace").strip() or "it failed" if process.returncode else ""
+    return done.err.decode(errors="replace").strip() or "it failed" if done.code else ""

@@ -7,11 +7,12 @@ never appear on a command line or in a file there.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import dataclass
 
 import msgspec
+
+from tarmac.agent.node.programs import run_program
 
 _PROGRAM = "tarmac.agent.node.certificates.making"
 
@@ -54,18 +55,10 @@ class CraftError(Exception):
 
 async def craft(order: Order) -> Crafted:
     """Have it done. Raises CraftError."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", _PROGRAM, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        answer, _ = await process.communicate(msgspec.json.encode(order))
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
-    if process.returncode != 0:
-        raise CraftError(f"the certificate helper ended with {process.returncode}")
-    crafted = msgspec.json.decode(answer, type=Crafted)
+    done = await run_program(sys.executable, "-m", _PROGRAM, stdin=msgspec.json.encode(order))
+    if done.code != 0:
+        raise CraftError(f"the certificate helper ended with {done.code}: {done.err.decode(errors='replace')[-500:]}")
+    crafted = msgspec.json.decode(done.out, type=Crafted)
     if crafted.error:
         raise CraftError(crafted.error)
     return crafted
