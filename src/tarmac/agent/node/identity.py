@@ -97,7 +97,9 @@ class Identity:
         """With the certificate that lasts longest: the kubeconfig's, or a renewed one."""
         renewed = self._file.read()
         user = self._subject.common_name
-        if http.certificate and await usable_until(renewed, user) > await usable_until(_pair(http), user):
+        if not renewed or not http.certificate:
+            return http
+        if await usable_until(renewed, user) > await usable_until(_pair(http), user):
             certificate, key = split_pair(renewed)
             return replace(http, certificate=certificate, key=key)
         return http
