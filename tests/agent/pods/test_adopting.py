@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.fake import Program
 from tarmac.runtimes.interface import PodIdentity, Refused, SandboxConfig
@@ -256,5 +258,22 @@ def test_what_was_made_and_cannot_be_started_makes_room_for_another() -> None:
         status = await machine.phase("Running")
         assert machine.calls("remove_container") == 1
         assert container_status(status)["restartCount"] <= 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("policy", ["Always", "Never"])
+def test_a_start_that_the_runtime_gave_up_with_its_agent_is_no_crash(policy: str) -> None:
+    async def story(machine: Machine) -> None:
+        cut = "failed to create containerd task: failed to create shim task: context canceled: unknown"
+        machine.runtime.programs["main"] = Program(refusal=cut)
+        machine.runtime.trouble("image", None, times=1, delay=1)
+        await machine.create(restartPolicy=policy)
+        await machine.wait(3)
+        machine.runtime.programs["main"] = Program()
+        status = await machine.phase("Running")
+        assert container_status(status)["restartCount"] == 0
+        assert container_status(status)["lastState"] == {}
+        assert len(await machine.runtime.containers()) == 1
 
     play(story)

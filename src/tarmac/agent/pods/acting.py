@@ -166,6 +166,8 @@ class Hands:
             if isinstance(image, Unavailable):
                 self._later(name, image.ask_again)
                 return self._fail(pod, name, image.reason, image.message, f"Error: {image.reason}")
+            if action.instead:
+                await self._discard(pod, action, action.instead)
             if action.failed_at is not None:
                 self._back_offs.next(name, action.failed_at, self._tools.clock.now())
             created = await self._create(pod, action, sandbox, seen, image)
@@ -206,8 +208,13 @@ class Hands:
         try:
             return await self._run(pod, action.container, action.created, sandbox)
         except (Refused, NotFound):
-            await self._tools.runtime.remove_container(action.created)
+            await self._discard(pod, action, action.created)
             raise
+
+    async def _discard(self, pod: Pod, action: Start, id: str) -> None:
+        """Take away a container that never ran; its log first, or the next would be counted as another attempt."""
+        self._tools.paths.container_log(pod, action.container["name"], action.attempt).unlink(missing_ok=True)
+        await self._tools.runtime.remove_container(id)
 
     async def _run(self, pod: Pod, container: JsonObject, id: str, sandbox: Sandbox) -> str:
         name = container["name"]
@@ -249,7 +256,7 @@ class Hands:
 
     def _attempt(self, pod: Pod, action: Start) -> int:
         """A runtime that forgot its containers has left their logs: they are not written over."""
-        if action.attempt:
+        if action.attempt or action.instead:
             return action.attempt
         try:
             logs = [each.stem for each in self._tools.paths.container_logs(pod, action.container["name"]).iterdir()]

@@ -47,11 +47,15 @@ class StopSandbox:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start a container, or the one that was `created` already and never started."""
+    """Start a container, or the one that was `created` already and never started.
+
+    `instead`: the id of one that takes the place of this attempt, and cannot be started.
+    """
 
     container: JsonObject
     attempt: int
     created: str = ""
+    instead: str = ""
     failed_at: float | None = None  # when the one before it ended, if that counts for the back-off
 
 
@@ -313,6 +317,9 @@ class _Within:
 
     def _start(self, container: JsonObject, last: Container | None) -> None:
         name = container["name"]
+        if last is not None and last.id in self._seen.broken:
+            self._plan.actions.append(Start(container, last.attempt, instead=last.id))
+            return
         if last is not None and last.state == "created" and last.sandbox_id == self._sandbox.id:
             self._plan.actions.append(Start(container, last.attempt, created=last.id))
             return

@@ -19,6 +19,8 @@ from tarmac.agent.status.containers import LOST_REASON
 from tarmac.runtimes.interface import Container, NotFound, Runtime, Sandbox
 
 _UNKNOWN_CODE = 255
+_CUT_SHORT = ("context canceled", "signal: killed")
+"""What a runtime says of a start during which the agent that had asked for it went away."""
 _NOBODY_SAW = "The container ended while nobody was watching: its exit code is not known"
 
 
@@ -43,6 +45,7 @@ class Looker:
         self._uid = uid
         self._containers: dict[str, Container] = {}
         self._sandboxes: dict[str, Sandbox] = {}
+        self._broken: set[str] = set()
 
     async def look(self) -> Seen:
         """What there is now. Raises RuntimeFault."""
@@ -58,7 +61,7 @@ class Looker:
     async def look_at(self, made: Made) -> Seen:
         """What there was, and what has just been made. Raises RuntimeFault."""
         details = await asyncio.gather(*(self._runtime.container(each) for each in made.containers))
-        self._containers |= {each.id: self._ended(each) if each.state == "exited" else each for each in details}
+        self._containers |= {each.id: self._told(each) for each in details}
         if made.sandbox:
             self._sandboxes[made.sandbox] = await self._runtime.sandbox(made.sandbox)
         return self._picture()
@@ -67,6 +70,7 @@ class Looker:
         return Seen(
             tuple(sorted(self._sandboxes.values(), key=lambda each: (-each.pod.attempt, -each.created_at))),
             tuple(sorted(self._containers.values(), key=lambda each: (-each.created_at, -each.attempt))),
+            frozenset(self._broken & self._containers.keys()),
         )
 
     async def _sandbox(self, listed: Sandbox) -> Sandbox | None:
@@ -82,13 +86,21 @@ class Looker:
 
     async def _container(self, listed: Container) -> Container | None:
         known = self._containers.get(listed.id)
-        if known is not None and known.state == listed.state:
+        if known is not None and (known.state == listed.state or known.id in self._broken):
             return known
         try:
-            detail = await self._runtime.container(listed.id)
+            return self._told(await self._runtime.container(listed.id))
         except NotFound:
             return None
-        return self._ended(detail) if detail.state == "exited" else detail
+
+    def _told(self, container: Container) -> Container:
+        """As it counts for the pod."""
+        if container.state != "exited":
+            return container
+        if _never_ran(container):
+            self._broken.add(container.id)
+            return replace(container, state="created", exit_code=0, reason="", message="", finished_at=0.0)
+        return self._ended(container)
 
     def _ended(self, container: Container) -> Container:
         """With the last words of the container."""
@@ -102,3 +114,9 @@ class Looker:
             container.annotations.get(TERMINATION_POLICY) == "FallbackToLogsOnError" and container.exit_code != 0,
         )
         return replace(container, message=": ".join(each for each in (container.message, said) if each))
+
+
+def _never_ran(container: Container) -> bool:
+    """Its start was cut short: that is no failure of the container, and must not count as one."""
+    cut = any(words in container.message for words in _CUT_SHORT)
+    return cut and container.reason == "StartError" and container.started_at == 0

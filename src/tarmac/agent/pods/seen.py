@@ -13,6 +13,8 @@ class Seen:
 
     sandboxes: tuple[Sandbox, ...] = ()
     containers: tuple[Container, ...] = ()
+    broken: frozenset[str] = frozenset()
+    """Ids of containers that never ran, and cannot be started any more."""
 
     def latest(self, name: str, sandbox_id: str | None = None) -> Container | None:
         """The newest container of this name, in any sandbox or in that one."""

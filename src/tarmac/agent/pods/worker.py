@@ -258,6 +258,7 @@ class PodWorker:
                     pulling = started is None
                     if started:
                         made.containers.append(started)
+                        made.other = made.other or bool(action.instead)
                 case Resize():
                     made.other = await self._hands.resize(pod, action) or made.other
                 case _:

@@ -51,7 +51,7 @@ class _Status:
         self._ephemeral = field == "ephemeralContainers"
         everybody = [each for each in facts.seen.containers if each.name == self._name]
         self._newest = everybody[0] if everybody else None
-        self._previous = everybody[1] if len(everybody) > 1 else None
+        self._previous = next((each for each in everybody[1:] if each.state == "exited"), None)
 
     def build(self) -> JsonObject:
         status = self._missing() if self._newest is None else self._known(self._newest)

@@ -2,13 +2,14 @@
 
 A status that is submitted while an earlier one is on its way replaces any that waits. While the server is away the
 newest is kept and sent when it is back: reporting never holds up running. A pod that is over is deleted from the API
-right after its last status has been taken, and only if it still is the same pod.
+right after its last status has been taken, and only if it still is the same pod. A request about a pod that is gone is
+let finish: cut short it would take its connection with it, and the next pod would wait for a new one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.status.patches import difference
@@ -37,7 +38,7 @@ class _Report:
     wanted: JsonObject | None = None
     sent: JsonObject | None = None
     delete: bool = False
-    task: asyncio.Task[None] | None = field(default=None, repr=False)
+    writing: bool = False
 
 
 class StatusWriter:
@@ -49,6 +50,7 @@ class StatusWriter:
         self._pods = client.resource(PODS)
         self._reports: dict[str, _Report] = {}
         self._early: dict[str, tuple[JsonObject, bool]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def heard(self, pod: Pod) -> None:
         """The API has this version: differences are told from it."""
@@ -78,24 +80,26 @@ class StatusWriter:
         """The API no longer has it."""
         self._early.pop(uid, None)
         report = self._reports.pop(uid, None)
-        if report is not None and report.task is not None:
-            report.task.cancel()
+        if report is not None:
+            report.wanted, report.delete = None, False
 
     async def settled(self) -> None:
         """Wait until everything submitted has been taken."""
-        while tasks := [each.task for each in self._reports.values() if each.task is not None]:
-            await asyncio.wait(tasks)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def close(self) -> None:
         """Stop writing."""
-        tasks = [each.task for each in self._reports.values() if each.task is not None]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _start(self, report: _Report) -> None:
-        if report.task is None and report.wanted is not None and (report.delete or report.wanted != report.sent):
-            report.task = asyncio.create_task(self._write(report), name=f"status of {report.pod.key}")
+        if not report.writing and report.wanted is not None and (report.delete or report.wanted != report.sent):
+            report.writing = True
+            task = asyncio.create_task(self._write(report), name=f"status of {report.pod.key}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _write(self, report: _Report) -> None:
         backoff = Backoff(self._client.randomness, FIRST_RETRY, LONGEST_RETRY)
@@ -103,7 +107,7 @@ class StatusWriter:
             while await self._once(report, backoff):
                 pass
         finally:
-            report.task = None
+            report.writing = False
 
     async def _once(self, report: _Report, backoff: Backoff) -> bool:
         """One request; whether there may be more to do."""

@@ -193,6 +193,7 @@ class FakeRuntime:
         uid = container.sandbox.pod.uid
         if container.program.refusal:
             container.end(128, self._clock.now(), "StartError")
+            container.shown = replace(container.shown, message=container.program.refusal)
             self._changed(uid)
             raise Refused(container.program.refusal)
         container.start(self._clock.now())
