@@ -51,14 +51,14 @@ def configure_pod(namespace: str, interfaces: Sequence[AttachedInterface]) -> No
 def gateway_of(interface: AttachedInterface, version: int) -> str:
     """The router's address of a family on an interface's link; empty when it has none."""
     pairs = zip(interface.addresses, interface.gateways, strict=False)
-    return next((gateway for address, gateway in pairs if ip_interface(address).version == version), "")
+    return next((gateway for address, gateway in pairs if _version(address) == version), "")
 
 
 def _settings(index: int, interface: AttachedInterface) -> list[Message]:
     found = [links.setting(index)]
     wanted: dict[str, Route] = {}
-    for text in interface.addresses:
-        address = ip_interface(text)
+    addresses = [ip_interface(each) for each in interface.addresses]
+    for address in addresses:
         found.append(routing.address(index, str(address.ip)))
         gateway = gateway_of(interface, address.version)
         if gateway:
@@ -66,8 +66,12 @@ def _settings(index: int, interface: AttachedInterface) -> list[Message]:
             found.append(routing.route(Route(f"{gateway}/{address.max_prefixlen}", index)))
             wanted[str(address.network)] = Route(str(address.network), index, gateway)
     for prefix in interface.routes:
-        gateway = gateway_of(interface, 6 if ":" in prefix else 4)
+        gateway = gateway_of(interface, _version(prefix))
         if gateway:
             wanted[prefix] = Route(prefix, index, gateway)
-    own = {f"{ip_interface(each).ip}/{ip_interface(each).max_prefixlen}" for each in interface.addresses}
+    own = {f"{address.ip}/{address.max_prefixlen}" for address in addresses}
     return found + [routing.route(each) for prefix, each in wanted.items() if prefix not in own]
+
+
+def _version(address: str) -> int:
+    return 6 if ":" in address else 4

@@ -6,7 +6,6 @@ import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import ip_network
 from typing import Final
 
 from tarmac.datapath.linux.netlink import (
@@ -147,13 +146,13 @@ def forwardings(netlink: Netlink, index: int) -> dict[str, str]:
 
 
 def _route_body(wanted: Route) -> bytes:
-    network = ip_network(wanted.prefix)
-    family = socket.AF_INET if network.version == 4 else socket.AF_INET6
+    network, _, length = wanted.prefix.partition("/")
+    family, packed = _packed(network)
     kind = _UNICAST if wanted.link else _UNREACHABLE
     scope = _LINK if wanted.link and not wanted.gateway else _UNIVERSE
     flags = _ONLINK if wanted.gateway else 0
-    body = _ROUTE_INFO.pack(family, network.prefixlen, 0, 0, _MAIN, OURS, scope, kind, flags)
-    body += attribute(1, network.network_address.packed) if network.prefixlen else b""
+    body = _ROUTE_INFO.pack(family, int(length), 0, 0, _MAIN, OURS, scope, kind, flags)
+    body += attribute(1, packed) if int(length) else b""
     body += number(4, wanted.link) if wanted.link else b""
     if not wanted.gateway:
         return body
