@@ -1,0 +1,59 @@
+"""What the server is asked about pods, and when it is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.status.writer import StatusWriter
+from tarmac.client.client import Client
+from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
+
+POD = Pod({"metadata": {"namespace": "a", "name": "b", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}})
+ANSWER = b'{"metadata":{"namespace":"a","name":"b","uid":"u","resourceVersion":"2"},"status":{"phase":"Failed"}}'
+
+
+class SlowServer:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answered: list[str] = []
+        self.may_answer = asyncio.Event()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> Reply:
+        self.asked.append(method)
+        await self.may_answer.wait()
+        self.answered.append(method)
+        return Reply(200, {}, ANSWER)
+
+    def stream(
+        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
+    ) -> AbstractAsyncContextManager[StreamReply]:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        return None
+
+
+async def test_a_request_about_a_pod_that_is_gone_is_let_finish_and_nothing_follows_it() -> None:
+    server = SlowServer()
+    writer = StatusWriter(Client(server))
+    writer.heard(POD)
+    writer.submit("u", {"phase": "Failed"}, delete=True)
+    while not server.asked:
+        await asyncio.sleep(0)
+    writer.forget("u")
+    server.may_answer.set()
+    await writer.settled()
+    assert (server.asked, server.answered) == (["PATCH"], ["PATCH"]), "its connection is kept, and there is no DELETE"
