@@ -31,6 +31,8 @@ PATCH_TYPES: Mapping[PatchType, str] = {
     "apply": "application/apply-patch+yaml",
 }
 PAGE = 500
+_METADATA = b'"metadata":{'
+_UNTRACKED = b'"metadata":{"managedFields":[{}],'
 
 
 class ObjectList(NamedTuple, Generic[T]):
@@ -111,9 +113,16 @@ class ResourceClient(Generic[T]):
         name: str = "",
         manager: str = "",
         dry_run: bool = False,
+        tracked: bool = True,
     ) -> T:
-        """Create an object, or a subresource of the one called `name` (eviction, binding, token)."""
+        """Create an object, or a subresource of the one called `name` (eviction, binding, token).
+
+        Who set which field of an object that is not `tracked` is not recorded until somebody applies to it: right for
+        objects that one program makes and people read. A Kubernetes API server records it all the same.
+        """
         body = self.target.encode(obj)
+        if not tracked:
+            body = body.replace(_METADATA, _UNTRACKED, 1)
         path = self.target.path(namespace or metadata_of(body).namespace, name, subresource)
         reply = await self.client.call("POST", path, _write(manager, dry_run), body)
         return self._decode(reply.body)

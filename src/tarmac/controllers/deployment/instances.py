@@ -94,7 +94,9 @@ class Instances:
     async def _create(self, instance: Instance) -> None:
         key = f"{instance.metadata.namespace}/{instance.metadata.name}"
         try:
-            await self._instances.create(instance, namespace=instance.metadata.namespace, manager=MANAGER)
+            await self._instances.create(
+                instance, namespace=instance.metadata.namespace, manager=MANAGER, tracked=False
+            )
         except AlreadyExists:
             self._addresses.forget(key)
             await self._check_ours(instance)

@@ -137,7 +137,7 @@ class InstanceController:
                 return refusal
         try:
             namespace = instance.metadata.namespace
-            await self._pods.create(pod_of(instance, amounts), namespace=namespace, manager=MANAGER)
+            await self._pods.create(pod_of(instance, amounts), namespace=namespace, manager=MANAGER, tracked=False)
         except AlreadyExists:
             return None  # our copy is behind; the Pod that is there will wake us
         except (Forbidden, Invalid) as error:

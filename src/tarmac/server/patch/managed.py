@@ -19,6 +19,7 @@ from tarmac.server.patch.entries import UPDATE, Claim, Manager, Managers
 from tarmac.server.patch.fieldset import SELF, FieldSet, canonical, difference, union
 from tarmac.server.patch.shapes import empty_object, shape_of
 
+UNTRACKED: list[JsonObject] = [{}]
 _MAX_UPDATERS = 10
 _ANCIENT = "ancient-changes"
 
@@ -47,13 +48,14 @@ def for_update(
 ) -> None:
     """Set `new["metadata"]["managedFields"]` for a create (`old` is None), update or patch. Changes `new` in place.
 
+    A create that says `[{}]` makes an object whose fields nobody tracks. An update that says so forgets all managers.
     `manager` is the fieldManager parameter or the name from the User-Agent; `now` is RFC 3339 to the second.
     """
     metadata: JsonObject = new["metadata"]
     sent = metadata.pop("managedFields", None)
     # A subresource has no say in who manages the object.
     managers = _managers(resource, old, None if subresource else sent)
-    if old is None and not managers:
+    if old is None and not managers and sent != UNTRACKED:
         taken = _of_new(resource, new, subresource)
         if taken:
             mine = entries.updater(manager, resource.api_version, subresource)
@@ -138,7 +140,7 @@ def displaced(resource: Resource, managers: Managers, comparison: Comparison, ke
 
 def _managers(resource: Resource, old: JsonObject | None, sent: Any) -> Managers:
     """Where the bookkeeping starts: from what a client sent, if that is meaningful, else from the stored object."""
-    if sent == [{}] or (sent == [] and resource.native):
+    if sent == UNTRACKED or (sent == [] and resource.native):
         return {}  # a client's way to say: forget all managers
     live = entries.stored(old["metadata"]) if old is not None else {}
     if not sent or (old is not None and sent == old["metadata"].get("managedFields")):
