@@ -27,6 +27,8 @@ from tests.support.peer import Peer
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
+WEB = "streams-web"  # the server is shared with other suites
+
 
 class Kubectl:
     """kubectl against the real server."""
@@ -69,12 +71,12 @@ async def node(peer: Peer, tmp_path: Path) -> AsyncGenerator[StagePods]:
     while not listener.port:
         await asyncio.sleep(0.01)
     await add_node(client, "streams-node", "127.0.0.1", listener.port)
-    await add_pod(client, pods, "web", "streams-node")
+    await add_pod(client, pods, WEB, "streams-node")
     try:
         yield pods
     finally:
         pods_client = client.resource(dynamic("v1", "pods", "Pod"))
-        await pods_client.delete("web", "default", grace=0)
+        await pods_client.delete(WEB, "default", grace=0)
         await client.resource(dynamic("v1", "nodes", "Node", namespaced=False)).delete("streams-node")
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
@@ -85,10 +87,10 @@ async def node(peer: Peer, tmp_path: Path) -> AsyncGenerator[StagePods]:
 async def test_kubectl_reaches_our_node_through_a_real_server(node: StagePods, peer: Peer, tmp_path: Path) -> None:
     kubectl = Kubectl(peer, tmp_path)
     (node.logs / "1.log").write_text("2026-11-15T12:00:00Z stdout F line\n")
-    assert await kubectl("logs", "web") == b"line\n"
+    assert await kubectl("logs", WEB) == b"line\n"
     data = os.urandom(500_000)
-    assert await kubectl("exec", "-i", "web", "--", "cat", stdin=data) == data
-    failing = await kubectl.start("exec", "web", "--", "sh", "-c", "exit 9")
+    assert await kubectl("exec", "-i", WEB, "--", "cat", stdin=data) == data
+    failing = await kubectl.start("exec", WEB, "--", "sh", "-c", "exit 9")
     await failing.communicate()
     assert failing.returncode == 9
     await _port_forward(kubectl)
@@ -100,7 +102,7 @@ async def _port_forward(kubectl: Kubectl) -> None:
         writer.close()
 
     server = await asyncio.start_server(shout, "127.0.0.1", 0)
-    process = await kubectl.start("port-forward", "pod/web", f":{server.sockets[0].getsockname()[1]}")
+    process = await kubectl.start("port-forward", f"pod/{WEB}", f":{server.sockets[0].getsockname()[1]}")
     assert process.stdout is not None
     try:
         async with asyncio.timeout(20):

@@ -23,7 +23,6 @@ from tarmac.runtimes.fake import FakeRuntime, Program
 from tarmac.volumes.fake import FakeSources
 from tests.agent.pods.machine import (
     IMAGE,
-    NODE,
     Cgroups,
     PlainVolumes,
     condition,
@@ -36,6 +35,10 @@ from tests.client import backends
 from tests.support.peer import Peer
 
 pytestmark = pytest.mark.peers
+
+# The server is shared with other suites: what is ours has names that nobody else uses.
+NODE = "pod-loop-node"
+WEB, ONCE, HUGE = "pod-loop-web", "pod-loop-once", "pod-loop-huge"
 
 
 class Place:
@@ -103,8 +106,10 @@ async def test_a_real_server_takes_what_the_node_says(place: Place) -> None:
     place.runtime.programs["first"] = Program(runs_for=0.2)
     place.runtime.programs["main"] = Program(code_on_term=3)
     resources = {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}
-    await place.pods.create(pod("web", initContainers=[container("first")], container={"resources": resources}))
-    status = await place.phase("web", "Running")
+    await place.pods.create(
+        pod(WEB, nodeName=NODE, initContainers=[container("first")], container={"resources": resources})
+    )
+    status = await place.phase(WEB, "Running")
     main = container_status(status)
     assert main["ready"]
     assert main["allocatedResources"] == {"cpu": "100m"}
@@ -116,18 +121,20 @@ async def test_a_real_server_takes_what_the_node_says(place: Place) -> None:
         if each.state == "running":
             place.runtime.end_container(each.id, 1)
     async with asyncio.timeout(30):
-        while container_status(await place.status("web"))["restartCount"] != 1:
+        while container_status(await place.status(WEB))["restartCount"] != 1:
             await asyncio.sleep(0.1)
-    await place.pods.delete("web", "default")
+    await place.pods.delete(WEB, "default")
     async with asyncio.timeout(30):
-        while (await place.pods.list("default")).items:
+        while (await place.pods.list("default", fields=f"metadata.name={WEB}")).items:
             await asyncio.sleep(0.1)
 
 
 async def test_a_finished_and_a_refused_pod(place: Place) -> None:
     place.runtime.programs["main"] = Program(runs_for=0.1)
-    await place.pods.create(pod("once", restartPolicy="Never"))
-    status = await place.phase("once", "Succeeded")
+    await place.pods.create(pod(ONCE, nodeName=NODE, restartPolicy="Never"))
+    status = await place.phase(ONCE, "Succeeded")
     assert container_status(status)["state"]["terminated"]["reason"] == "Completed"
-    await place.pods.create(pod("huge", container={"resources": {"requests": {"cpu": "50"}}}))
-    assert (await place.phase("huge", "Failed"))["reason"] == "OutOfcpu"
+    await place.pods.create(pod(HUGE, nodeName=NODE, container={"resources": {"requests": {"cpu": "50"}}}))
+    assert (await place.phase(HUGE, "Failed"))["reason"] == "OutOfcpu"
+    for name in (ONCE, HUGE):
+        await place.pods.delete(name, "default", grace=0)
