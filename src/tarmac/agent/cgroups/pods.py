@@ -73,10 +73,8 @@ class KubePods:
         return path
 
     async def update(self, pod: JsonObject) -> None:
-        """Put every limit of the pod on its cgroup, the CPU quota included."""
-        path = self._path(pod)
-        self._hierarchy.make(path)
-        self._hierarchy.limit(path, self._limits(pod))
+        """Put every limit of the pod on its cgroup, which there is, the CPU quota included. Raises CgroupError."""
+        self._hierarchy.limit(self._path(pod), self._limits(pod))
         self._count(pod)
 
     async def remove(self, uid: str) -> None:
