@@ -219,8 +219,9 @@ def _cni_call_cost(city: City) -> float:
 
 
 def _cpu_of(program: Path) -> float:
-    command = {"CNI_COMMAND": "VERSION"}
-    process = subprocess.Popen([program], env=command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    """Asked about a sandbox that there is not, it goes all the way to the agent and back."""
+    question = {"CNI_COMMAND": "CHECK", "CNI_CONTAINERID": "none"}
+    process = subprocess.Popen([program], env=question, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     _, _, used = os.wait4(process.pid, 0)
     process.returncode = 0
     return used.ru_utime + used.ru_stime
