@@ -12,7 +12,6 @@ import pytest
 from tests.agent.pods.machine import condition, container_status
 from tests.agent.pods.realmachine import RealMachine, pod, real_machine
 from tests.support.containerd import BUSYBOX, ContainerdNode
-from tests.support.containerd import containerd_node as containerd_node
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
 
