@@ -24,7 +24,7 @@ from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, read
 from tarmac.agent.config.settings import AgentConfig, Flags, settle
 from tarmac.base.log import configure, log
-from tarmac.base.memory import give_back_freed_memory
+from tarmac.base.memory import share_one_heap
 from tarmac.client.errors import BadKubeconfig
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _log = log("agent")
 
 def main(options: argparse.Namespace) -> int:
     """Be a node until a signal comes; the exit code is 0 then, 1 when it could not start."""
-    give_back_freed_memory()
+    share_one_heap()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     try:
         kubelet = read(options.config) if options.config else KubeletConfiguration()
