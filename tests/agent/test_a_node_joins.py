@@ -120,17 +120,23 @@ def test_a_node_writes_only_what_nodes_write(cluster: Cluster) -> None:
     if cluster.audit is None:
         pytest.skip("NOT RUN: only our own server keeps an audit log; the real one is asked by the other tests")
     cluster.run(cluster.pod())
-    events = [json.loads(line) for line in cluster.audit.read_text().splitlines()]
-    writes = [
+    audit, node = cluster.audit, f"system:node:{cluster.agent.name}"
+    until(lambda: {"nodes", "pods/status", "events"} <= {name for name, _ in _writes(audit, node)})
+    writes = _writes(audit, node)
+    assert {name for name, _ in writes} <= WRITTEN_BY_NODES
+    assert {name for name, code in writes if code == 403} == set()
+
+
+def _writes(audit: Path, user: str) -> list[tuple[str, int]]:
+    """What a user has written and how that was answered, as far as the log has got."""
+    whole = [line for line in audit.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return [
         (event["objectRef"]["resource"] + _subresource(event), event["responseStatus"]["code"])
-        for event in events
-        if event["user"]["username"] == f"system:node:{cluster.agent.name}"
+        for event in map(json.loads, whole)
+        if event["user"]["username"] == user
         and event["verb"] not in ("get", "list", "watch")
         and event["stage"] == "ResponseComplete"
     ]
-    assert {"nodes", "pods/status", "events"} <= {name for name, _ in writes}
-    assert {name for name, _ in writes} <= WRITTEN_BY_NODES
-    assert {name for name, code in writes if code == 403} == set()
 
 
 def test_pods_live_on_without_their_agent_and_are_adopted(cluster: Cluster) -> None:
