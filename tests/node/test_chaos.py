@@ -190,7 +190,7 @@ async def _storm(chaos: Chaos) -> None:
                 await chaos.create()
             else:
                 await chaos.delete()
-        await asyncio.sleep(chaos.dice.uniform(0.1, 0.9))
+        await asyncio.sleep(chaos.dice.uniform(0.02, 0.3))
         await chaos.kill()
         await asyncio.sleep(chaos.dice.uniform(0.5, 2.5))
 
