@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Forbidden, Invalid, NotFound
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
-from tarmac.client.envelope import Metadata
+from tarmac.client.envelope import Metadata, metadata_of
 from tarmac.client.events import Reference
 from tarmac.client.targets import PODS, VOLUME_CLAIMS
 from tarmac.controllers.conditions import holds
@@ -88,8 +88,7 @@ class InstanceController:
         pod = self._known_pods.cache.item(key)
         own = pod if pod is not None and _is_own(pod.metadata, instance) else None
         if instance.metadata.deletion_timestamp is not None:
-            await self._finish(instance, own)
-            return None
+            return await self._finish(instance, own)
         if pod is None and not gates_of(instance):
             if instance.status is not None and holds(instance.status.conditions, "Ready"):
                 await self._explain(key, instance, None, None)  # it is not, whatever comes of the new one
@@ -101,14 +100,31 @@ class InstanceController:
         await self._explain(key, instance, own, refusal)
         return RetryAfter(AGAIN_SECONDS) if refusal is not None and refusal.rule == _SERVER else None
 
-    async def _finish(self, instance: Instance, pod: Item[JsonObject] | None) -> None:
+    async def _finish(self, instance: Instance, pod: Item[JsonObject] | None) -> RetryAfter | None:
         """Let a deleted Instance go once its Pod is gone. Its disks stay: they may be its successor's."""
         metadata = instance.metadata
         if pod is not None:
             await self._delete_pod(pod.metadata)
         elif INSTANCE_FINALIZER in metadata.finalizers:
+            unheard = await self._unheard_pod(instance)
+            if unheard is not None:
+                await self._delete_pod(unheard)
+                return RetryAfter(AGAIN_SECONDS)
             kept = [each for each in metadata.finalizers if each != INSTANCE_FINALIZER]
             await set_finalizers(self._instances, metadata, kept)
+        return None
+
+    async def _unheard_pod(self, instance: Instance) -> Metadata | None:
+        """The Instance's Pod as the server has it: our copy may not know yet of one that was made a moment ago.
+
+        An Instance that went before its Pod would let somebody else have its address while the Pod still uses it.
+        """
+        own = instance.metadata
+        try:
+            found = metadata_of(await self._pods.get(own.name, own.namespace))
+        except NotFound:
+            return None
+        return found if _is_own(found, instance) else None
 
     async def _check(
         self, key: str, instance: Instance, pod: Item[JsonObject] | None, own: Item[JsonObject] | None
