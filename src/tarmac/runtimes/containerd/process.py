@@ -52,6 +52,19 @@ async def start(settings: ContainerdSettings, clock: Clock | None = None) -> Non
         raise RuntimeError(f"the path of the socket is too long for the kernel: {settings.socket}")
     clock = clock or SystemClock()
     deadline = clock.monotonic() + _START_SECONDS
+    while True:
+        await _have_it_listen(settings, clock, deadline)
+        end_orphans(settings.run)
+        try:
+            await import_images(settings, settings.parts.images)
+        except RuntimeError:
+            if _listens(settings):
+                raise
+            continue  # it was killed a moment ago, and listened until it was dead
+        return
+
+
+async def _have_it_listen(settings: ContainerdSettings, clock: Clock, deadline: float) -> None:
     may_spawn = 0.0
     while not _listens(settings):
         now = clock.monotonic()
@@ -63,8 +76,6 @@ async def start(settings: ContainerdSettings, clock: Clock | None = None) -> Non
             _spawn(settings)
             may_spawn = now + _SPAWN_AGAIN_SECONDS
         await clock.sleep(0.05)
-    end_orphans(settings.run)
-    await import_images(settings, settings.parts.images)
 
 
 async def stop(settings: ContainerdSettings, *, remove: bool = False, clock: Clock | None = None) -> None:
