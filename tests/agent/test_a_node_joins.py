@@ -173,7 +173,7 @@ async def test_an_agent_that_starts_while_the_server_is_away_goes_on_with_its_po
         with agent:
             cluster.run(cluster.pod("web", volumes=[], containers=[_plain("sleep 4; exit 3")]))
             uid = cluster.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}")
-            until(lambda: (agent.folder / "root" / "pods" / uid / "pod.json").exists())  # kept a moment later
+            until((agent.folder / "root" / "pods" / uid / "pod.json").exists)  # kept a moment later
             server.kill()
             agent.kill()
             agent.launch()
