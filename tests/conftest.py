@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,12 @@ from tarmac.base.log import configure
 from tests.support.containerd import containerd_node as containerd_node
 from tests.support.containerd import spare_node as spare_node
 from tests.support.peer import peer as peer
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What needs root says so where there is none."""
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        pytest.skip("NOT RUN: needs root (network namespaces, mounts, cgroups)")
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,7 @@ need_packages() {
         command -v nft >/dev/null || missing="$missing nftables"
         command -v mkfs.ext4 >/dev/null || missing="$missing e2fsprogs"
         command -v nsenter >/dev/null || missing="$missing util-linux"
+        command -v ip >/dev/null || missing="$missing iproute2" # tests look at links with it
     fi
     [ -z "$missing" ] && return 0
     if [ "$(id -u)" != 0 ]; then

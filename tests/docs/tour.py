@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.node.planet import down, needs_root
+from tests.node.planet import down
 from tests.support.kubectl import kubectl_path
 from tests.support.tarmac_process import TarmacProcess
 from tests.transcripts.replaying import Transcript, mask, parse_text, render, replay
@@ -53,7 +53,6 @@ def comparable(text: str) -> str:
 @contextmanager
 def real_cities(folder: Path) -> Generator[TarmacProcess]:
     """What `make run` brings up as root, gone afterwards."""
-    needs_root()
     try:
         with TarmacProcess(folder / "data", command="up") as server:
             yield server

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node.planet import Planet, down, needs_root
+from tests.node.planet import Planet, down
 from tests.support.tarmac_process import TarmacProcess
 
 
 @pytest.fixture(scope="package")
 def planet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planet]:
-    needs_root()
     directory = tmp_path_factory.mktemp("planet") / "data"
     flags = ("--runtime", "containerd", "--cities", "DFW,LHR")
     try:

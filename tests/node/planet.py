@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -64,11 +63,6 @@ def down(directory: Path) -> subprocess.CompletedProcess[str]:
     """`tarmac down`."""
     command = [sys.executable, "-m", "tarmac.apps.main", "down", "--data-dir", str(directory)]
     return subprocess.run(command, capture_output=True, text=True, timeout=180)
-
-
-def needs_root() -> None:
-    """Real cities cannot be had without root: that is a failure of the run, not something to pass over."""
-    assert os.geteuid() == 0, "real nodes need root: run these tests as root, or leave them out with -m 'not root'"
 
 
 def pod(name: str, *containers: Json, **spec: Any) -> Json:

@@ -32,7 +32,7 @@ from tarmac.client.targets import PODS
 from tarmac.datapath.hosts import Underlay
 from tarmac.runtimes import containerd
 from tarmac.runtimes.parts import find_parts
-from tests.node.planet import Json, busybox, down, needs_root, pod
+from tests.node.planet import Json, busybox, down, pod
 from tests.node.traces import traces
 from tests.support.tarmac_process import TarmacProcess
 
@@ -135,7 +135,6 @@ class Chaos:
 
 @pytest.fixture
 def planet(tmp_path: Path) -> Iterator[TarmacProcess]:
-    needs_root()
     directory = tmp_path / "data"
     try:
         flags = ("--runtime", "containerd", "--cities", ",".join(CITIES))
