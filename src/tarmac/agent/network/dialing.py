@@ -36,10 +36,11 @@ class PodDialer:
                 return await self._datapath.connect(interface.network, address, port, timeout)
         if not pod["spec"].get("hostNetwork"):  # the node's own loopback, say, is not for everybody
             raise OSError(errno.ENETUNREACH, f"{address} is not an address of the pod")
-        return await _from_the_node(address, port, timeout)
+        return await from_the_node(pod, address, port, timeout)
 
 
-async def _from_the_node(address: str, port: int, timeout: float) -> socket.socket:
+async def from_the_node(pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
+    """As `PodDialer`, over the node's own routes: for its own interfaces, and where other plugins connect pods."""
     made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     made.setblocking(False)
     try:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.disks.controller import DiskRemoval
+from tarmac.agent.network.dialing import from_the_node
 from tarmac.agent.node.addresses import node_addresses
 from tarmac.agent.node.identity import Identity
 from tarmac.agent.node.imageroot import image_root
@@ -20,7 +21,6 @@ from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.api.schema import JsonObject
-from tarmac.apps.node.connecting import from_the_node
 from tarmac.apps.node.housekeeping import Housekeeping
 from tarmac.apps.node.machinery import containerd_tool, machinery, proof
 from tarmac.apps.node.networking import Networking
