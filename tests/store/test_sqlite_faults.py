@@ -140,6 +140,21 @@ async def test_the_wal_does_not_grow_under_constant_load(sqlite_place: SqlitePla
     assert largest < 1_500_000, f"the WAL reached {largest} bytes while {written} were written"
 
 
+async def test_a_sync_finds_the_blocks_of_the_wal_in_place(sqlite_place: SqlitePlace) -> None:
+    """Neither the first round nor the next ones move its end, which a sync would have to write too."""
+    store = sqlite_place.make(wal_pages=512)
+    await store.start()
+    sqlite_place.stores.append(store)
+    wal = Path(f"{sqlite_place.path}-wal").stat
+    at_start = wal().st_size
+    assert at_start > 512 * 4096
+    assert wal().st_blocks * 512 >= at_start, "it has holes, whose blocks a sync would have to find"
+    for number in range(900):
+        await store.create(PODS, f"ns/{number}", value(size=1200))
+    assert sqlite_place.path.stat().st_size > 500_000, "it was not started over"
+    assert wal().st_size == at_start
+
+
 async def test_two_servers_cannot_open_one_file(sqlite_place: SqlitePlace) -> None:
     """The second is told who has it; when the first is gone it may."""
     first = await sqlite_place.open()

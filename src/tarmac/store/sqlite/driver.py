@@ -73,7 +73,7 @@ class SqliteStore(LocalStore):
         loop = asyncio.get_running_loop()
         self._side = ThreadPoolExecutor(1, thread_name_prefix="store-side")
         self._checkpointer = Checkpointer(loop, self._side, self._wal_pages)
-        self._file = LogFile(self._path, self._checkpointer.wal_has)
+        self._file = LogFile(self._path, self._wal_pages, self._checkpointer.wal_has)
         try:
             self._load()
         except BaseException:

@@ -11,6 +11,11 @@ themselves sync the WAL before they copy, and the database after. Opening checkp
 process committed but did not sync is readable, and must not be shown before it is durable; and it syncs the directory,
 because a file whose name is lost is lost.
 
+The WAL is filled with zeros up to the size it is going to have, and started over by checkpoints, never cut. A sync
+then finds its blocks in place and writes nothing but the data; of a file that grows it must also write the new size and
+the blocks' whereabouts through the file system's journal, which takes twice as long. SQLite reads a WAL up to the first
+frame whose checksum is wrong, so the zeros mean nothing to it.
+
 Versions: `user_version` is FORMAT. A program opens files of its own or an older format (and then raises it, in the
 transaction that converts the tables) and refuses newer ones, so going back is by restoring a copy.
 """
@@ -25,9 +30,14 @@ from typing import NamedTuple
 
 import apsw
 
+from tarmac.base.log import log
 from tarmac.store.interface import Compacted, Unavailable
 
+_log = log("store.sqlite")
+
 FORMAT = 1
+_FRAME = 4096 + 24  # a page in the WAL and its header
+_ZEROS = bytes(1 << 20)
 _APPLICATION_ID = 0x5441524D  # "TARM": tells our files from other SQLite files
 
 _SCHEMA = f"""
@@ -79,7 +89,7 @@ class Row(NamedTuple):
 class LogFile:
     """The open file. One connection writes, on the loop; another one reads and checkpoints, in a helper thread."""
 
-    def __init__(self, path: Path, on_wal_pages: Callable[[int], None]) -> None:
+    def __init__(self, path: Path, wal_pages: int, on_wal_pages: Callable[[int], None]) -> None:
         self.path = path
         self._lock = _lock(path)
         try:
@@ -91,6 +101,7 @@ class LogFile:
                 self._side = _connect(path)
                 self.floor = int(self._writer.execute("SELECT revision FROM floor").get)
             self._wal = os.open(f"{path}-wal", os.O_RDWR)
+            _reserve(self._wal, wal_pages * _FRAME * 5 // 4)  # it grows a little further while it is checkpointed
             _sync_directory(path.parent)
         except BaseException:
             os.close(self._lock)
@@ -212,6 +223,17 @@ def _lock(path: Path) -> int:
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
+
+
+def _reserve(file: int, size: int) -> None:
+    """Fill an empty file with zeros; where there is no room for them it stays empty and grows as it is needed."""
+    try:
+        for offset in range(0, size, len(_ZEROS)):
+            os.pwrite(file, _ZEROS[: size - offset], offset)
+        os.fdatasync(file)
+    except OSError as error:
+        os.ftruncate(file, 0)
+        _log.warning("no room to reserve the write-ahead log: writes will take longer", reason=error.strerror)
 
 
 def _sync_directory(folder: Path) -> None:
