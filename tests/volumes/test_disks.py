@@ -104,9 +104,31 @@ async def test_growth_that_was_interrupted_is_finished(linux: Bench) -> None:
 
 async def test_a_node_without_room_makes_no_disk(linux: Bench) -> None:
     linux.add_disk("disk", "1000Ti")
-    with pytest.raises(Waiting, match=r"the node has \d+ bytes left, the disk needs"):
+    with pytest.raises(Waiting, match=r"the node has \d+ bytes left for disks, this one needs"):
         await linux.mount(claim("disk"))
     assert await linux.volumes.disks() == []
+
+
+async def test_disks_together_are_never_promised_more_than_there_is(linux: Bench) -> None:
+    """Though none of them is filled yet, and each alone would fit."""
+    room = os.statvfs(linux.root)
+    most = room.f_bavail * room.f_frsize * 6 // 10
+    linux.add_disk("disk", str(most))
+    linux.add_disk("other", str(most))
+    await linux.mount(claim("disk"))
+    with pytest.raises(Waiting, match=r"the node has \d+ bytes left for disks, this one needs"):
+        await linux.mount(claim("other"), uid="another")
+    assert await linux.volumes.disks() == ["pv-disk"]
+
+
+async def test_a_disk_does_not_grow_beyond_the_room_there_is(linux: Bench) -> None:
+    linux.add_disk("disk", "32Mi")
+    path = await linux.path(claim("disk"))
+    put(f"{path}/kept", "text")
+    linux.sources.persistent_volumes["pv-disk"]["spec"]["capacity"]["storage"] = "1000Ti"
+    await linux.volumes.refresh(pod(claim("disk")))
+    assert (os.stat(image(linux)).st_size, linux.sources.sizes_told) == (32 * MIB, {})
+    assert content(f"{path}/kept") == "text"
 
 
 async def test_a_disk_never_shrinks(linux: Bench) -> None:

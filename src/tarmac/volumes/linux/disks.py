@@ -3,12 +3,16 @@
 A disk is made under another name, filled, written out and renamed: one that has its name is complete, and what a killed
 agent leaves of one is made again. Making it again throws the unfinished file away while nobody can have seen it, so a
 populated disk is filled exactly once.
+
+Images take room as they are filled and give it back, but all of them together never promise more than there is: a disk
+is made, and grows, only where the node has room for it beside what the others have not filled yet.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from threading import Lock
 
 from tarmac.base.log import log
 from tarmac.volumes.layout import Layout
@@ -30,6 +34,7 @@ class Disks:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
+        self._promising = Lock()
 
     def exists(self, disk: Disk) -> bool:
         """Whether it is complete."""
@@ -79,19 +84,19 @@ class Disks:
             _mount_device(disk.device, path, read_only)
             return True
         image = self._layout.disk(disk.name)
-        grown = _extend(image, disk.size)
+        grown = self._extend(image, disk.size)
         with loops.attached(image, autoclear=True) as (device, descriptor):
             if grown:
                 loops.grow(descriptor)
             _mount_device(device, path, read_only)
-            return not _has_room(device) or _grow_mounted(device)
+            return os.stat(image).st_size >= disk.size and (not _has_room(device) or _grow_mounted(device))
 
     def attach(self, disk: Disk) -> str:
         """Its block device."""
         if disk.device:
             return disk.device
         image = self._layout.disk(disk.name)
-        grown = _extend(image, disk.size)
+        grown = self._extend(image, disk.size)
         with loops.attached(image, autoclear=False) as (device, descriptor):
             if grown:
                 loops.grow(descriptor)
@@ -109,16 +114,39 @@ class Disks:
                 loops.clear(loop.device, loop.file)
 
     def _make(self, disk: Disk, image: str, files: str | None) -> None:
-        """Room is taken as the disk fills, but a node that does not even have it now is no place for the disk."""
-        room = os.statvfs(self._layout.disks)
-        if room.f_bavail * room.f_frsize < disk.size:
-            raise MediumFault(f"the node has {room.f_bavail * room.f_frsize} bytes left, the disk needs {disk.size}")
-        _allocate(image, disk.size)
+        with self._promising:
+            left = self._left()
+            if left < disk.size:
+                raise MediumFault(f"the node has {left} bytes left for disks, this one needs {disk.size}")
+            _allocate(image, disk.size)
         if not disk.block:
             ext4.make(image)
         if files is not None:
             self._fill(disk.name, image, files)
         _sync(image)
+
+    def _extend(self, image: str, size: int) -> bool:
+        """Disks never shrink. One that the node has no room for keeps its size until there is."""
+        with self._promising:
+            more = size - os.stat(image).st_size
+            if more <= 0:
+                return False
+            left = self._left()
+            if left < more:
+                _log.warning("no room for a disk to grow", image=os.path.basename(image), left=left, needed=more)
+                return False
+            os.truncate(image, size)
+        return True
+
+    def _left(self) -> int:
+        """Bytes that no disk has been promised."""
+        room = os.statvfs(self._layout.disks)
+        left = room.f_bavail * room.f_frsize
+        for image in os.scandir(self._layout.disks):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                found = image.stat()
+                left -= max(0, found.st_size - found.st_blocks * 512)
+        return left
 
     def _fill(self, name: str, image: str, files: str) -> None:
         staging = self._layout.staging(name)
@@ -139,14 +167,6 @@ def _allocate(path: str, size: int) -> None:
         os.ftruncate(descriptor, size)
     finally:
         os.close(descriptor)
-
-
-def _extend(image: str, size: int) -> bool:
-    """Disks never shrink."""
-    if os.stat(image).st_size >= size:
-        return False
-    os.truncate(image, size)
-    return True
 
 
 def _mount_device(device: str, path: str, read_only: bool) -> None:
