@@ -79,6 +79,16 @@ def test_a_constraint_that_cannot_be_read_says_so() -> None:
     assert "because its constraint cannot be read" in verdict.refusals[0].message
 
 
+def test_a_place_that_the_constraint_has_no_answer_for_is_not_meant() -> None:
+    """The others are; when none is, the verdict says what went wrong, and where."""
+    racks = {"topology.datum.net/city-code": "NRT", "racks": "4"}
+    choice = placement(selector={"constraint": "int(topology['racks']) > 1"})
+    assert cities_of(choice, [*WORLD, Place("nrt", racks)]).value == ("NRT",)
+    verdict = cities_of(choice, WORLD)
+    assert verdict.value is None
+    assert "has no answer for dfw: cannot convert string to int" in verdict.refusals[0].message
+
+
 def test_a_missing_location_is_named() -> None:
     """The Locations that exist still serve."""
     verdict = cities_of(placement(locations=[{"name": "dfw"}, {"name": "gru"}]), WORLD)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tarmac.api.compute.constraint import ConstraintError, compile_constraint
+from tarmac.api.compute.constraint import Constraint, ConstraintError, compile_constraint
 from tarmac.api.compute.workload import Placement
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
@@ -102,7 +102,15 @@ def _satisfying(constraint: str, places: Collection[Place]) -> list[Place]:
         matches = compile_constraint(constraint)
     except ConstraintError:
         return []  # refused at admission; a stored one that this server cannot read matches nothing
-    return [place for place in places if matches(place.topology)]
+    return [place for place in places if _is_meant(matches, place)]
+
+
+def _is_meant(matches: Constraint, place: Place) -> bool:
+    """A place that the constraint has no answer for is not meant."""
+    try:
+        return matches(place.topology)
+    except ConstraintError:
+        return False
 
 
 def _by_name(place: Place) -> str:
@@ -133,19 +141,25 @@ def _nothing_matches(placement: Placement, places: Collection[Place]) -> Refusal
     if not places:
         change = "Create a Location that the placement matches."
         return Refusal(reasons.NO_LOCATIONS, "No Locations exist.", placement.name, "places", change)
-    message = f"None of the {len(places)} Locations matches placement {placement.name}{_unreadable(placement)}."
+    message = f"None of the {len(places)} Locations matches placement {placement.name}{_failing(placement, places)}."
     names = ", ".join(sorted(place.name for place in places)[:5])
     change = f"Change the placement so that it matches a Location that exists (such as {names}), or create one."
     return Refusal(reasons.NO_MATCHING_LOCATIONS, message, placement.name, "places", change)
 
 
-def _unreadable(placement: Placement) -> str:
-    """What is wrong with a stored constraint that this server cannot read, such as a missing CEL library."""
+def _failing(placement: Placement, places: Collection[Place]) -> str:
+    """What is wrong with a constraint that this server cannot read, or that has no answer for a place."""
+    if placement.selector is None:
+        return ""
     try:
-        if placement.selector is not None:
-            compile_constraint(placement.selector.constraint)
-    except ConstraintError as error:
+        matches = compile_constraint(placement.selector.constraint)
+    except ConstraintError as error:  # stored where CEL was at hand, say
         return f", because its constraint cannot be read: {error}"
+    for place in sorted(places, key=_by_name):
+        try:
+            matches(place.topology)
+        except ConstraintError as error:
+            return f", because its constraint has no answer for {place.name}: {error}"
     return ""
 
 

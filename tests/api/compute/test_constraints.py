@@ -38,3 +38,16 @@ def test_what_does_not_compile(text: str, complaint: str) -> None:
     with pytest.raises(ConstraintError) as refusal:
         compile_constraint(text)
     assert str(refusal.value).startswith(complaint)
+
+
+def test_a_constraint_that_takes_too_many_steps_is_refused_when_written() -> None:
+    """Not when a controller tries it, place by place."""
+    numbers = list(range(30))
+    with pytest.raises(ConstraintError, match="Iteration budget exceeded"):
+        compile_constraint(f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))")
+
+
+def test_a_constraint_without_an_answer_for_a_place_says_so() -> None:
+    """It is neither a yes nor a no, nor a crash."""
+    with pytest.raises(ConstraintError, match="divide by zero"):
+        compile_constraint("1 / 0 == 1")({})

@@ -1,25 +1,31 @@
 """Placement constraints: CEL expressions over a Location's topology.
 
 An expression sees `region`, `cityCode` and `topology` (every topology key), and must be a bool. It is compiled and
-type-checked when a Workload is written, so a placement never fails on a typo later. The CEL library is loaded when the
-first expression is met.
+type-checked when a Workload is written, so a placement never fails on a typo later, and tried once, so that one whose
+loops take more steps than CEL allows is refused there and then. What is left can only fail on a place's own values
+(`1 / int(topology['racks'])`). The CEL library is loaded when the first expression is met.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
 
 MAX_LENGTH = 4096
 
 Constraint = Callable[[Mapping[str, str]], bool]
-"""Whether a place with this topology is meant."""
+"""Whether a place with this topology is meant. Raises ConstraintError when that cannot be said."""
 
 
 class ConstraintError(ValueError):
-    """The expression does not compile, or is no condition."""
+    """The expression does not compile, is no condition, or has no answer for a place."""
+
+
+class _NoAnswerError(ConstraintError):
+    """The values of one place are to blame."""
 
 
 _TOPOLOGY_KEY = re.compile(r"""\btopology(?:\[\s*(['"])(.*?)\1\s*\]|\.([A-Za-z_]\w*))""")
@@ -52,13 +58,21 @@ def compile_constraint(text: str) -> Constraint:
 
     def matches(topology: Mapping[str, str]) -> bool:
         region, city = topology.get(TOPOLOGY_REGION, ""), topology.get(TOPOLOGY_CITY_CODE, "")
-        result = program.eval(data={"region": region, "cityCode": city, "topology": {**absent, **topology}})
-        return result.value() is True
+        try:
+            answer = program.eval(data={"region": region, "cityCode": city, "topology": {**absent, **topology}}).value()
+        except RuntimeError as error:  # too many steps, or the library itself
+            raise ConstraintError(_readable(str(error))) from None
+        if not isinstance(answer, bool):
+            raise _NoAnswerError(_readable(str(answer)))
+        return answer
 
+    with suppress(_NoAnswerError):  # an empty place may lack what the expression needs
+        matches({})
     return matches
 
 
 def _readable(message: str) -> str:
     """The first line of the compiler's complaint, without its status words."""
     line = message.splitlines()[0].removeprefix("INVALID_ARGUMENT: ").removeprefix("ERROR: ")
+    line = line.removeprefix("INTERNAL: ").removesuffix(" [INTERNAL]")
     return line.replace("<input>:1:", "column ").replace(" (in container '')", "")
