@@ -65,6 +65,15 @@ class FakeDatapath:
             await self.detach(sandbox_id)
         return dead
 
+    async def has_rules_about(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
+        """Whether the networks name the pod at all its addresses."""
+        networks = {network.name: network.pods for network in self.state.networks}
+        return all(
+            networks.get(interface.network, {}).get(address) == pod
+            for interface in interfaces
+            for address in _addresses(interface)
+        )
+
     async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
         """A socket connected through a door, if there is one."""
         self._require(network)

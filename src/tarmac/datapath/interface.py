@@ -77,6 +77,7 @@ class NetworkState:
     rules: Mapping[str, Rules] = field(default_factory=dict[str, Rules])
     services: tuple[ServicePort, ...] = ()
     internet: bool = True  # what leaves the network is masqueraded behind the node
+    pods: Mapping[str, str] = field(default_factory=dict[str, str])  # whom `rules` are about: uid by local address
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,10 @@ class Datapath(Protocol):
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
         """Remove what belongs to none of the sandboxes in `live`; the ids of those it removed."""
+        ...
+
+    async def has_rules_about(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
+        """Whether rules are in force about this very pod (its uid) at all its addresses, whoever put them there."""
         ...
 
     async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.network.cni.files import remove_files, write_files
-from tarmac.agent.network.cni.server import CniServer
+from tarmac.agent.network.cni.server import CniServer, Uncovered
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
@@ -40,8 +40,8 @@ class Agent:
     def __init__(self, folder: Path) -> None:
         self.datapath = FakeDatapath()
         self.pod = pod(encode_interfaces([FRONT, BACK]))
-        self.covered: list[Sequence[AttachedInterface]] = []
-        self.patience = True
+        self.covered: list[tuple[str, Sequence[AttachedInterface]]] = []
+        self.uncovered = ""
         self.bin, self.conf, self.socket = folder / "bin", folder / "net.d", folder / "cni.sock"
         self.server = CniServer(self.socket, self.datapath, self._find, self._covered)
         write_files(self.bin, self.conf, self.socket)
@@ -52,10 +52,10 @@ class Agent:
             self.pod if (namespace, name, uid) == (metadata["namespace"], metadata["name"], metadata["uid"]) else None
         )
 
-    async def _covered(self, interfaces: Sequence[AttachedInterface]) -> None:
-        self.covered.append(interfaces)
-        if not self.patience:
-            raise TimeoutError
+    async def _covered(self, pod: str, interfaces: Sequence[AttachedInterface]) -> None:
+        self.covered.append((pod, interfaces))
+        if self.uncovered:
+            raise Uncovered(self.uncovered)
 
     async def relay(self, command: str, plugin: str = "tarmac", **more: str) -> tuple[int, Any]:
         """Run the executable as libcni does; its exit code and what it prints."""
@@ -104,7 +104,7 @@ async def test_a_pod_gets_the_interfaces_that_the_agent_knows_of(answering: Agen
     code, said = await answering.relay("ADD")
     assert code == 0
     assert answering.datapath.attached == {"sandbox-1": (FRONT, BACK)}
-    assert answering.covered == [[FRONT, BACK]], "its rules are in force before"
+    assert answering.covered == [("u-1", [FRONT, BACK])], "its rules are in force before"
     assert said["interfaces"][0] == {"name": "eth0", "mac": FRONT.mac, "sandbox": "/run/netns/x"}
     assert said["ips"] == [
         {"address": "10.128.0.5/20", "interface": 0, "gateway": "10.128.0.1"},
@@ -152,9 +152,9 @@ async def test_a_pod_that_is_to_have_no_interfaces_has_its_loopback(answering: A
 
 
 async def test_a_pod_whose_rules_are_not_in_force_is_not_attached(answering: Agent) -> None:
-    answering.patience = False
+    answering.uncovered = "nobody has said anything about this pod"
     code, said = await answering.relay("ADD")
-    assert (code, said["code"]) == (1, 11)
+    assert (code, said["code"], said["msg"]) == (1, 11, answering.uncovered)
     assert answering.datapath.attached == {}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.network import keeping
+from tarmac.agent.network.cni.server import Uncovered
 from tarmac.agent.network.keeping import NetworkKeeper
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, API_VERSION
@@ -52,6 +53,9 @@ class World:
             "automountServiceAccountToken": False,
         }
         await self.create(PODS, name, {ANNOTATION_INTERFACES: encode_interfaces([interface])}, spec=spec)
+
+    async def uid(self, pod: str) -> str:
+        return (await self.admin.resource(PODS).get(pod, "default"))["metadata"]["uid"]
 
     def network(self) -> NetworkState | None:
         return next((each for each in self.datapath.state.networks if each.name == "default/default"), None)
@@ -106,17 +110,34 @@ async def test_policies_are_followed(world: World) -> None:
 
 
 async def test_a_pod_waits_until_its_rules_are_in_force(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    await world.keeper._watching.synced()
-    waiting = asyncio.create_task(world.keeper.covered([NIC]))
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    apply = world.datapath.apply
+
+    async def held_up(state: NodeNetworks, *, verify: bool) -> None:
+        if state.networks:
+            begun.set()
+            await go_on.wait()
+        await apply(state)
+
+    monkeypatch.setattr(world.datapath, "apply", held_up)
     await world.pod()
+    waiting = asyncio.create_task(world.keeper.covered(await world.uid("web"), [NIC]))
+    await begun.wait()
+    assert not waiting.done()
+    go_on.set()
     await waiting
     assert world.network() is not None
-    await world.keeper.covered([NIC])
+
+
+async def test_a_pod_that_the_rules_do_not_name_is_not_covered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.pod()
+    await world.until(world.network)
+    uid = await world.uid("web")
     monkeypatch.setattr(keeping, "PATIENCE", 0.05)
-    with pytest.raises(TimeoutError):
-        await world.keeper.covered([AttachedInterface("eth0", "default/default", addresses=["10.128.0.99/20"])])
+    for pod, address in ((uid, "10.128.0.99/20"), ("who-had-the-address-before", "10.128.0.5/20")):
+        with pytest.raises(Uncovered, match="not in force yet"):
+            await world.keeper.covered(pod, [AttachedInterface("eth0", "default/default", addresses=[address])])
+    await world.keeper.covered("without-interfaces", [])
 
 
 async def test_pods_of_other_nodes_and_networks_make_no_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,13 +196,3 @@ async def test_a_network_lingers_after_its_last_pod(world: World, monkeypatch: p
     monkeypatch.setattr(keeping, "LINGER", 0.0)
     await world.create(POLICIES, "wake", spec={"selector": {}})
     await world.until(lambda: world.network() is None)
-
-
-async def test_before_the_server_was_ever_heard_pods_are_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "PATIENCE", 0.01)
-
-    class Silent:
-        shared = staticmethod(lambda *_: b"")
-
-    keeper = NetworkKeeper(Informers(Client(Silent())), FakeDatapath(), "here", tuple)  # type: ignore[arg-type]
-    await keeper.covered([NIC])

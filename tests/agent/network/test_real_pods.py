@@ -102,7 +102,7 @@ class Machine:
         return self.pods.get(uid)
 
 
-async def _covered(interfaces: Sequence[AttachedInterface]) -> None:
+async def _covered(pod: str, interfaces: Sequence[AttachedInterface]) -> None:
     """Everything is in force here."""
 
 

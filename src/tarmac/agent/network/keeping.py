@@ -3,8 +3,9 @@
 Changes are gathered for a moment, compiled together and applied; what the kernel has is compared with it every minute
 even when nothing changes. A network stays for a while after its last pod: the next one often comes soon.
 
-A pod is *covered* once a state that knows its addresses has been applied. While the server has never been heard, pods
-are let through: what they may is in the kernel from before, and unknown ones cannot come.
+A pod is *covered* once a state that knows it by its addresses has been applied. While the server has not been heard
+since the agent began, what is in force is what an earlier agent left in the kernel: it covers the pods it names, and
+only those. An address that another pod had before is not covered for the one that has it now.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence, Set
 
+from tarmac.agent.network.cni.server import Uncovered
 from tarmac.agent.network.compiling import compile_networks
 from tarmac.agent.network.compiling.facts import Member
 from tarmac.agent.network.watching import Watching
@@ -57,18 +59,26 @@ class NetworkKeeper:
         """Call with the networks of this node whenever they have changed, after they have been made."""
         self._observers.append(observer)
 
-    async def covered(self, interfaces: Sequence[AttachedInterface]) -> None:
-        """Wait until the rules of a pod with these interfaces are in force. Raises TimeoutError."""
+    async def covered(self, pod: str, interfaces: Sequence[AttachedInterface]) -> None:
+        """Wait until the rules about the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
+        if self._covers(pod, interfaces):
+            return
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._watching.synced()
         except TimeoutError:
-            return
-        if self._covers(interfaces):
-            return
+            if await self._datapath.has_rules_about(pod, interfaces):
+                return
+            raise Uncovered(
+                "the API server has not been heard since the agent started, "
+                "and the rules that the node has from before are not about this pod"
+            ) from None
         self._wake.set()
-        async with asyncio.timeout(PATIENCE), self._news:
-            await self._news.wait_for(lambda: self._covers(interfaces))
+        try:
+            async with asyncio.timeout(PATIENCE), self._news:
+                await self._news.wait_for(lambda: self._covers(pod, interfaces))
+        except TimeoutError:
+            raise Uncovered("the network's rules about the pod are not in force yet") from None
 
     async def run(self) -> None:
         """Keep the networks right until cancelled."""
@@ -129,10 +139,10 @@ class NetworkKeeper:
             return
         await self._clock.sleep(GATHER)
 
-    def _covers(self, interfaces: Sequence[AttachedInterface]) -> bool:
-        rules = {network.name: network.rules for network in self._applied.networks}
+    def _covers(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
+        pods = {network.name: network.pods for network in self._applied.networks}
         return all(
-            address.partition("/")[0] in rules.get(interface.network, {})
+            pods.get(interface.network, {}).get(address.partition("/")[0]) == pod
             for interface in interfaces
             for address in interface.addresses
         )

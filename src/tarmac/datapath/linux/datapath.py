@@ -58,6 +58,10 @@ class LinuxDatapath:
         """Remove what belongs to none of the sandboxes in `live`; the ids of those it removed."""
         return await self._run(lambda: self._sweep(live))
 
+    async def has_rules_about(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
+        """Whether rules are in force about this very pod (its uid) at all its addresses, whoever put them there."""
+        return await self._run(lambda: self._has_rules_about(pod, interfaces))
+
     async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
         """A connected, non-blocking TCP socket made inside the network's router namespace."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -177,6 +181,10 @@ class LinuxDatapath:
             router.remove_ends(dead)
             router.clear()
         return sorted(swept)
+
+    def _has_rules_about(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
+        routers = [(self._routers.get(router_name(each.network)), each.addresses) for each in interfaces]
+        return all(router is not None and router.has_rules_about(pod, addresses) for router, addresses in routers)
 
     def _socket(self, network: str, family: int, kind: int) -> socket.socket:
         path = self._folder / router_name(network)

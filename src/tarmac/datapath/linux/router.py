@@ -25,6 +25,8 @@ from tarmac.datapath.linux.revoking import concerns, is_revoked, may_revoke
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.antispoof import End, antispoof
 from tarmac.datapath.linux.tables.egress import egress
+from tarmac.datapath.linux.tables.pods import NAME as PODS
+from tarmac.datapath.linux.tables.pods import known_pods, pod_mark, pods
 from tarmac.datapath.linux.tables.policy import policy
 from tarmac.datapath.linux.tables.services import NAME as SERVICES
 from tarmac.datapath.linux.tables.services import Client, client_sets, services
@@ -157,6 +159,11 @@ class Router:
         """Whether an address is the router's own by now."""
         return routing.is_local(self._netlink, address)
 
+    def has_rules_about(self, pod: str, addresses: Iterable[str]) -> bool:
+        """Whether the rules that the kernel has are about this pod at all these addresses."""
+        known = known_pods(self._nftables.listing("inet", PODS))
+        return all(known.get(str(ip_interface(each).ip)) == pod_mark(pod) for each in addresses)
+
     def close(self) -> None:
         """Close what is open; the namespace stays."""
         self._netlink.close()
@@ -188,6 +195,7 @@ class Router:
     def _tables(self, state: NetworkState) -> list[Table]:
         return [
             policy(state.rules),
+            pods(state.pods),
             services(state.services, self._remembered(state.services)),
             egress(UPLINK, state.internet),
             *self._antispoof(),

@@ -26,14 +26,18 @@ from tarmac.datapath.interface import Datapath
 Find = Callable[[str, str, str], JsonObject | None]
 """The pod of this namespace, name and uid, as the agent knows it."""
 
-Covered = Callable[[Sequence[AttachedInterface]], Awaitable[None]]
-"""Waits until the rules of these interfaces are in force."""
+Covered = Callable[[str, Sequence[AttachedInterface]], Awaitable[None]]
+"""Waits until the rules about the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
 
 _MOST: Final = 1 << 16
 _SLOW: Final = 30.0
 _INVALID, _UNKNOWN_POD, _TRY_LATER, _FAILED = 4, 7, 11, 100
 
 _log = log("network")
+
+
+class Uncovered(Exception):
+    """A pod must not be attached yet: the rules about it are not in force. The message says why."""
 
 
 class Refusal(Exception):
@@ -110,11 +114,11 @@ class CniServer:
         namespace = question.get("CNI_NETNS", "")
         if not namespace:
             raise Refusal(_INVALID, "CNI_NETNS is missing")
-        interfaces = self._interfaces(question)
+        pod, interfaces = self._asked_about(question)
         try:
-            await self._covered(interfaces)
-        except TimeoutError:
-            raise Refusal(_TRY_LATER, "the network's rules about the pod are not there yet") from None
+            await self._covered(pod["metadata"]["uid"], interfaces)
+        except Uncovered as why:
+            raise Refusal(_TRY_LATER, str(why)) from None
         try:
             attached = await self._datapath.attach(sandbox_id, namespace, interfaces)
         except Exception:
@@ -122,7 +126,7 @@ class CniServer:
             raise
         return _result(attached.interfaces, namespace, question.get("CNI_IFNAME", "eth0"))
 
-    def _interfaces(self, question: Mapping[str, str]) -> Sequence[AttachedInterface]:
+    def _asked_about(self, question: Mapping[str, str]) -> tuple[JsonObject, Sequence[AttachedInterface]]:
         told = _pairs(question.get("CNI_ARGS", ""), ";")
         name = f"{told.get('K8S_POD_NAMESPACE')}/{told.get('K8S_POD_NAME')}"
         pod = self._find(told.get("K8S_POD_NAMESPACE", ""), told.get("K8S_POD_NAME", ""), told.get("K8S_POD_UID", ""))
@@ -131,7 +135,7 @@ class CniServer:
         if ANNOTATION_INTERFACES not in (pod["metadata"].get("annotations") or {}):
             raise Refusal(_TRY_LATER, f"pod {name} has been given no interfaces yet")
         try:
-            return interfaces_of(pod)
+            return pod, interfaces_of(pod)
         except ValueError as error:
             raise Refusal(_INVALID, f"pod {name}: {error}") from error
 

@@ -63,6 +63,9 @@ class _Compiler:
             remotes=self._remotes(name, members),
             rules=self._rules(name, members),
             services=service_ports(name, self.node, self.snapshot.services, self.slices),
+            pods={
+                each: member.uid for member in members if member.node == self.node for each in member.addresses(name)
+            },
         )
 
     def _mtu(self, name: str, members: Sequence[Member]) -> int:
@@ -86,7 +89,7 @@ class _Compiler:
         return next((each for each in member.hosts if (":" in each) == six), "")
 
     def _rules(self, name: str, members: Sequence[Member]) -> dict[str, Rules]:
-        """Rules of every local address; those without any are listed too, which says that they are known."""
+        """Rules of every local address, those that are not restricted included."""
         book = PolicyBook(name, self.snapshot.policies, members, self.snapshot.namespaces)
         return {
             address.partition("/")[0]: rules
