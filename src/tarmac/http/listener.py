@@ -143,14 +143,22 @@ def _server_factory(loop: asyncio.AbstractEventLoop, wanted: bool, required: boo
 
 
 def _bind(host: str, port: int) -> list[socket.socket]:
-    infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    """Raises OSError that names the address."""
     bound: list[socket.socket] = []
-    for family, kind, protocol, _, address in dict.fromkeys(infos):
-        each = socket.socket(family, kind, protocol)
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        notice_dead_peer(each)  # accepted sockets inherit it
-        each.bind((address[0], bound[0].getsockname()[1] if bound and not port else port, *address[2:]))
-        bound.append(each)
+    try:
+        infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(infos):
+            each = socket.socket(family, kind, protocol)
+            bound.append(each)
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            notice_dead_peer(each)  # accepted sockets inherit it
+            each.bind((address[0], bound[0].getsockname()[1] or port, *address[2:]))
+    except OSError as error:
+        for each in bound:
+            each.close()
+        raise OSError(
+            f"cannot listen on {host or '*'} port {port}: {error.strerror}; choose another address"
+        ) from error
     return bound
