@@ -1,4 +1,4 @@
-"""The server starts without what most servers never use: each of these costs tens of milliseconds and megabytes."""
+"""What a process never uses it does not load: each of these costs tens of milliseconds and megabytes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import sys
 
 import pytest
 
-UNUSED = ("aiohttp", "grpc", "google.protobuf", "yaml")
+SERVER = ("aiohttp", "grpc", "google.protobuf", "yaml")
+AGENT = ("aiohttp", "apsw", "cryptography", "grpc")
 
 
-@pytest.mark.parametrize("module", ["tarmac.apps.main", "tarmac.apps.server"])
-def test_what_is_not_needed_is_not_loaded(module: str) -> None:
-    program = f"import sys, {module}; print(*(set(sys.modules) & set({UNUSED!r})))"
+@pytest.mark.parametrize(
+    ("module", "unused"),
+    [("tarmac.apps.main", SERVER), ("tarmac.apps.server", SERVER), ("tarmac.apps.agent", AGENT)],
+)
+def test_what_is_not_needed_is_not_loaded(module: str, unused: tuple[str, ...]) -> None:
+    program = f"import sys, {module}; print(*(set(sys.modules) & set({unused!r})))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == ""

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -23,12 +21,10 @@ from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, read
 from tarmac.agent.config.settings import AgentConfig, Flags, settle
+from tarmac.apps.node.composing import Node
 from tarmac.base.log import configure, log
 from tarmac.base.memory import share_one_heap
 from tarmac.client.errors import BadKubeconfig
-
-if TYPE_CHECKING:
-    from tarmac.apps.node.composing import Node
 
 _FAREWELL = 8.0
 _log = log("agent")
@@ -49,11 +45,6 @@ def main(options: argparse.Namespace) -> int:
 
 async def run(config: AgentConfig) -> None:
     """Compose, then work until a signal comes; one line says when the node is registered."""
-    # Children are started by fork and exec at once: gRPC has nothing to hand over, and would say so each time.
-    # It reads this when it is imported.
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    from tarmac.apps.node.composing import Node
-
     stopping, draining = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

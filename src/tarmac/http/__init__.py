@@ -1,4 +1,5 @@
 """HTTP/1.1 over TLS on asyncio: parsing, limits, keep-alive, streams and upgrades.
 
-The API server and the node's own API are served by it. It knows nothing about either.
+The API server and the node's own API are served by it. It knows nothing about either. `grpc` is the one thing that
+speaks HTTP/2, and only asks.
 """

@@ -172,7 +172,7 @@ async def _remove_pods(settings: ContainerdSettings) -> None:
 
 @contextlib.asynccontextmanager
 async def _runtime(settings: ContainerdSettings) -> AsyncGenerator[Runtime]:
-    from tarmac.runtimes.cri import CriRuntime  # gRPC costs 15 MB and a moment: not for who only writes settings
+    from tarmac.runtimes.cri import CriRuntime  # its messages cost 5 MB and a moment: not for who only writes settings
 
     runtime = CriRuntime(settings.endpoint)
     try:

@@ -1,33 +1,24 @@
-"""One gRPC channel to the runtime's socket: calls, deadlines, and errors in the interface's words.
+"""Calls to the runtime's socket, and their errors in the interface's words.
 
-The channel connects by itself, again after every loss; a call made meanwhile fails at once as `Unreachable`, and
+There is one connection, made when it is needed and again after every loss; a call meanwhile fails as `Unreachable`, and
 whether to repeat it is the caller's decision. containerd answers most failures as UNKNOWN with a text, so texts decide
 where codes do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Protocol, TypeVar
 
-import grpc
-import grpc.aio
-
+from tarmac.http.grpc import Code, GrpcConnection, GrpcError, Metadata
 from tarmac.runtimes.interface import NotFound, Refused, RuntimeFault, Unreachable
 
 _Reply = TypeVar("_Reply")
 
-_OPTIONS = [
-    ("grpc.default_authority", "localhost"),  # a socket's path is no host name, and Go's servers insist on one
-    ("grpc.max_receive_message_length", 32 << 20),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.enable_retries", 0),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-]
-_NO_ANSWER = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
+_AUTHORITY = "localhost"  # a socket's path is no host name, and Go's servers insist on one
+_NO_ANSWER = {Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED}
 _STARTING = "server is not initialized yet"
 
 
@@ -42,11 +33,12 @@ class Message(Protocol):
 
 
 class CriChannel:
-    """Calls of one runtime."""
+    """Calls of one runtime; `endpoint` is `unix://` and a path."""
 
     def __init__(self, endpoint: str) -> None:
-        self._channel = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
-        self._methods: dict[str, Any] = {}
+        self._path = endpoint.removeprefix("unix://")
+        self._connection: GrpcConnection | None = None
+        self._connecting = asyncio.Lock()
 
     async def call(
         self,
@@ -54,46 +46,49 @@ class CriChannel:
         request: Message,
         decode: Callable[[bytes], _Reply],
         timeout: float | None,
-        metadata: Sequence[tuple[str, str]] = (),
+        metadata: Metadata = (),
     ) -> _Reply:
         """One attempt. Raises RuntimeFault."""
-        known = self._methods.get(method)
-        if known is None:
-            known = self._channel.unary_unary(f"/{method}", _serialize, response_deserializer=decode)
-            self._methods[method] = known
+        connection = await self._connected()
         try:
-            return await known(request, timeout=timeout, metadata=metadata)
-        except grpc.aio.AioRpcError as error:
+            return decode(await connection.call(method, request.SerializeToString(), timeout, metadata))
+        except GrpcError as error:
             raise fault(error) from error
 
-    async def stream(self, method: str, request: Message, decode: Callable[[bytes], _Reply]) -> AsyncIterator[_Reply]:
+    async def stream(self, method: str, request: Message, decode: Callable[[bytes], _Reply]) -> AsyncGenerator[_Reply]:
         """What comes until the connection is lost. Raises RuntimeFault."""
-        opened: Any = self._channel.unary_stream(f"/{method}", _serialize, response_deserializer=decode)
-        call = opened(request)
+        connection = await self._connected()
         try:
-            async for message in call:
-                yield message
-        except grpc.aio.AioRpcError as error:
+            async with aclosing(connection.stream(method, request.SerializeToString())) as messages:
+                async for message in messages:
+                    yield decode(message)
+        except GrpcError as error:
             raise fault(error) from error
-        finally:
-            call.cancel()
 
     async def close(self) -> None:
         """Hang up."""
-        await self._channel.close(None)
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _connected(self) -> GrpcConnection:
+        async with self._connecting:
+            if self._connection is None or not self._connection.usable:
+                loop = asyncio.get_running_loop()
+                try:
+                    made = await loop.create_unix_connection(lambda: GrpcConnection(_AUTHORITY), self._path)
+                except OSError as error:
+                    raise Unreachable(f"{self._path}: {error.strerror or error}") from error
+                self._connection = made[1]
+            return self._connection
 
 
-def fault(error: grpc.aio.AioRpcError) -> RuntimeFault:
+def fault(error: GrpcError) -> RuntimeFault:
     """The same in the interface's words; the text stays the runtime's own."""
-    code, text = error.code(), error.details() or str(error.code())
-    if code is grpc.StatusCode.NOT_FOUND:
+    text = str(error)
+    if error.code == Code.NOT_FOUND:
         return NotFound(text)
-    if code is grpc.StatusCode.UNIMPLEMENTED:
+    if error.code == Code.UNIMPLEMENTED:
         return Unsupported(text)
-    if code in _NO_ANSWER or _STARTING in text:
+    if error.code in _NO_ANSWER or _STARTING in text:
         return Unreachable(text)
     return Refused(text)
-
-
-def _serialize(message: Message) -> bytes:
-    return message.SerializeToString()

@@ -1,0 +1,110 @@
+"""Frames of HTTP/2 as bytes: cutting what arrives into frames, and making those that are sent.
+
+`LONGEST` is what a peer may send before anything else is agreed on, and nothing else is ever agreed on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from tarmac.wire.violations import Violation
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+LONGEST = 16_384
+ACK = END_STREAM = 0x01
+END_HEADERS = 0x04
+PADDED = 0x08
+PRIORITY = 0x20
+_HEAD = struct.Struct(">HBBBI")  # the length takes three bytes
+
+
+class Type(IntEnum):
+    """Frames. Others are skipped, as the protocol wants."""
+
+    DATA = 0
+    HEADERS = 1
+    RST_STREAM = 3
+    SETTINGS = 4
+    PUSH_PROMISE = 5
+    PING = 6
+    GOAWAY = 7
+    WINDOW_UPDATE = 8
+    CONTINUATION = 9
+
+
+class Setting(IntEnum):
+    """What sides tell each other about themselves."""
+
+    ENABLE_PUSH = 2
+    INITIAL_WINDOW_SIZE = 4
+
+
+class Frame(NamedTuple):
+    """A frame, whole."""
+
+    type: int
+    flags: int
+    stream: int
+    payload: bytes
+
+
+class FrameReader:
+    """Bytes in, frames out."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """What these bytes complete. Must be exhausted. Raises Violation."""
+        buffer = self._buffer
+        buffer += data
+        while len(buffer) >= _HEAD.size:
+            high, low, kind, flags, stream = _HEAD.unpack_from(buffer)
+            length = high << 8 | low
+            if length > LONGEST:
+                raise Violation(f"a frame of {length} bytes")
+            end = _HEAD.size + length
+            if len(buffer) < end:
+                return
+            payload = bytes(buffer[_HEAD.size : end])
+            del buffer[:end]
+            yield Frame(kind, flags, stream & 0x7FFFFFFF, payload)
+
+
+def frame(type: Type, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
+    """A frame."""
+    length = len(payload)
+    return _HEAD.pack(length >> 8, length & 0xFF, type, flags, stream) + payload
+
+
+def without_padding(frame: Frame) -> bytes:
+    """What a frame of data or headers is about. Raises Violation."""
+    payload = frame.payload
+    if frame.flags & PADDED:
+        if not payload or payload[0] >= len(payload):
+            raise Violation("more padding than frame")
+        payload = payload[1 : len(payload) - payload[0]]
+    return payload[5:] if frame.type == Type.HEADERS and frame.flags & PRIORITY else payload
+
+
+def literals(headers: Iterable[tuple[str, str]]) -> bytes:
+    """A block of headers that neither side has to remember."""
+    return b"".join(b"\0" + _text(name) + _text(value) for name, value in headers)
+
+
+def _text(value: str) -> bytes:
+    """Behind its length, of which seven bits fit into the first byte."""
+    data = value.encode()
+    if (rest := len(data) - 127) < 0:
+        return bytes((len(data),)) + data
+    length = bytearray(b"\x7f")
+    while rest > 127:
+        length.append(rest & 127 | 128)
+        rest >>= 7
+    length.append(rest)
+    return bytes(length) + data

@@ -1,0 +1,195 @@
+"""The asking side of HTTP/2, frame by frame, in any pieces."""
+
+from __future__ import annotations
+
+import struct
+
+import hpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarmac.wire.http2 import Answered, Cut, Ended, Received, Session
+from tarmac.wire.http2.frames import (
+    ACK,
+    END_HEADERS,
+    END_STREAM,
+    LONGEST,
+    PADDED,
+    PREFACE,
+    Frame,
+    FrameReader,
+    Type,
+    frame,
+    literals,
+)
+from tarmac.wire.http2.session import CANCEL
+from tarmac.wire.violations import Violation
+
+HEADERS = (("colour", "green"), ("length", "x" * 300))
+
+
+def sent(session: Session) -> list[Frame]:
+    return list(FrameReader().feed(session.take().removeprefix(PREFACE)))
+
+
+def asked(body: bytes = b"") -> tuple[Session, int]:
+    """A session in which a question has been asked; what it has sent so far is past."""
+    session = Session()
+    stream = session.request(HEADERS, body)
+    session.take()
+    return session, stream
+
+
+def window(stream: int, more: int) -> bytes:
+    return frame(Type.WINDOW_UPDATE, 0, stream, struct.pack(">I", more))
+
+
+def test_a_question_is_headers_and_a_body() -> None:
+    session = Session()
+    stream = session.request(HEADERS, b"body")
+    head, body = sent(session)[-2:]
+    assert (head.type, head.flags, head.stream) == (Type.HEADERS, END_HEADERS, stream)
+    assert tuple(hpack.Decoder().decode(head.payload)) == HEADERS
+    assert body == Frame(Type.DATA, END_STREAM, stream, b"body")
+
+
+def test_headers_that_do_not_fit_one_frame_are_continued() -> None:
+    session = Session()
+    long = (("long", "x" * 3 * LONGEST),)
+    session.request(long, b"")
+    head, *more = [each for each in sent(session) if each.type in (Type.HEADERS, Type.CONTINUATION)]
+    assert [each.flags for each in (head, *more)] == [0, 0, 0, END_HEADERS]
+    decoder = hpack.Decoder(max_header_list_size=1 << 20)
+    assert tuple(decoder.decode(b"".join(each.payload for each in (head, *more)))) == long
+
+
+@given(st.lists(st.integers(1, 40), max_size=20))
+def test_an_answer_in_any_pieces(sizes: list[int]) -> None:
+    session, stream = asked()
+    data = frame(Type.HEADERS, END_HEADERS, stream, literals([(":status", "200")]))
+    data += frame(Type.DATA, PADDED, stream, b"\2abc\0\0")
+    data += frame(Type.HEADERS, END_STREAM, stream, literals([("a", "b")]))
+    data += frame(Type.CONTINUATION, END_HEADERS, stream, literals([("c", "d")]))
+    events = list[object]()
+    for size in (*sizes, len(data)):
+        events += session.receive(data[:size])
+        data = data[size:]
+    assert events == [
+        Answered(stream, {":status": "200"}),
+        Received(stream, b"abc"),
+        Answered(stream, {"a": "b", "c": "d"}),
+        Ended(stream),
+    ]
+
+
+def test_a_body_waits_for_the_windows_of_the_peer() -> None:
+    session = Session()
+    stream = session.request((), bytes(100_000))
+    data = [each for each in sent(session) if each.type == Type.DATA]
+    assert sum(len(each.payload) for each in data) == 65_535
+    session.receive(window(stream, 50_000))
+    assert sent(session) == []
+    session.receive(window(0, 10_000))
+    assert [len(each.payload) for each in sent(session)] == [10_000]
+    session.receive(window(0, 50_000))
+    rest = sent(session)
+    assert [len(each.payload) for each in rest] == [LONGEST, 100_000 - 65_535 - 10_000 - LONGEST]
+    assert [each.flags for each in rest] == [0, END_STREAM]
+
+
+def test_a_window_that_the_peer_changes_counts_for_what_is_under_way() -> None:
+    session = Session()
+    session.receive(frame(Type.SETTINGS, 0, 0, struct.pack(">HI", 4, 10)))
+    stream = session.request((), bytes(30))
+    assert [len(each.payload) for each in sent(session) if each.type == Type.DATA] == [10]
+    session.receive(frame(Type.SETTINGS, 0, 0, struct.pack(">HI", 4, 5)))
+    session.receive(window(stream, 5))
+    assert [each.type for each in sent(session)] == [Type.SETTINGS]
+    session.receive(frame(Type.SETTINGS, 0, 0, struct.pack(">HI", 4, 100)))
+    assert [len(each.payload) for each in sent(session) if each.type == Type.DATA] == [20]
+
+
+def test_what_is_received_is_let_in_again() -> None:
+    session, stream = asked()
+    allowed = {0: 1 << 20, stream: 1 << 20}
+    for _ in range(1000):
+        session.receive(frame(Type.DATA, 0, stream, bytes(LONGEST)))
+        for each in sent(session):
+            assert each.type == Type.WINDOW_UPDATE
+            allowed[each.stream] += struct.unpack(">I", each.payload)[0]
+        allowed = {each: left - LONGEST for each, left in allowed.items()}
+        assert min(allowed.values()) >= LONGEST
+
+
+def test_what_comes_for_a_forgotten_stream_counts_for_all() -> None:
+    session, stream = asked()
+    session.cancel(stream)
+    assert sent(session) == [Frame(Type.RST_STREAM, 0, stream, struct.pack(">I", CANCEL))]
+    for _ in range(40):
+        assert session.receive(frame(Type.DATA, 0, stream, bytes(LONGEST))) == []
+    assert [each.type for each in sent(session)] == [Type.WINDOW_UPDATE]
+
+
+def test_an_answer_before_the_question_is_through_ends_the_question() -> None:
+    session, stream = asked(bytes(100_000))
+    head = frame(Type.HEADERS, END_HEADERS | END_STREAM, stream, literals([("a", "b")]))
+    assert session.receive(head) == [Answered(stream, {"a": "b"}), Ended(stream)]
+    assert [each.type for each in sent(session)] == [Type.RST_STREAM]
+    session.receive(window(0, 1 << 20))
+    assert sent(session) == []
+
+
+def test_pings_and_settings_are_answered_and_answers_are_not() -> None:
+    session, _ = asked()
+    session.receive(frame(Type.PING, 0, 0, b"12345678") + frame(Type.SETTINGS, 0, 0))
+    assert sent(session) == [Frame(Type.PING, ACK, 0, b"12345678"), Frame(Type.SETTINGS, ACK, 0, b"")]
+    session.receive(frame(Type.PING, ACK, 0, b"12345678") + frame(Type.SETTINGS, ACK, 0))
+    assert sent(session) == []
+
+
+def test_a_stream_that_the_peer_resets_is_cut() -> None:
+    session, stream = asked()
+    assert session.receive(frame(Type.RST_STREAM, 0, stream, struct.pack(">I", 7))) == [Cut(stream, 7)]
+    assert session.receive(frame(Type.RST_STREAM, 0, stream, struct.pack(">I", 7))) == []
+
+
+def test_a_peer_that_goes_away_cuts_only_what_it_has_not_begun() -> None:
+    session, first = asked()
+    second = session.request((), b"")
+    assert session.receive(frame(Type.GOAWAY, 0, 0, struct.pack(">II", first, 0))) == [Cut(second, 0)]
+    assert session.closing
+    data = frame(Type.DATA, END_STREAM, first, b"x")
+    assert session.receive(data) == [Received(first, b"x"), Ended(first)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n",
+        frame(Type.HEADERS, END_HEADERS, 1, b"\xff\xff\xff"),
+        frame(Type.DATA, PADDED, 1, b"\xff"),
+        frame(Type.CONTINUATION, END_HEADERS, 1, b""),
+        frame(Type.HEADERS, 0, 1, b"") + frame(Type.DATA, 0, 1, b""),
+        frame(Type.HEADERS, 0, 1, b"") + frame(Type.CONTINUATION, 0, 1, bytes(LONGEST)) * 5,
+        frame(Type.PUSH_PROMISE, END_HEADERS, 1, b""),
+        frame(Type.WINDOW_UPDATE, 0, 0, b"1"),
+        frame(Type.SETTINGS, 0, 0, b"1"),
+        frame(Type.GOAWAY, 0, 0, b"1"),
+    ],
+)
+def test_a_violation_ends_the_connection(data: bytes) -> None:
+    session, _ = asked()
+    with pytest.raises(Violation):
+        session.receive(data)
+
+
+@given(st.binary(max_size=200), st.lists(st.tuples(st.integers(0, 10), st.integers(0, 255), st.binary(max_size=40))))
+def test_any_bytes_are_events_or_a_violation(tail: bytes, frames: list[tuple[int, int, bytes]]) -> None:
+    session, stream = asked()
+    data = b"".join(struct.pack(">HBBBI", 0, len(rest), kind, flags, stream) + rest for kind, flags, rest in frames)
+    try:
+        session.receive(data + tail)
+    except Violation:
+        return
+    session.take()
