@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.encode import auth_message, container_message, sandbox_message
-from tarmac.runtimes.cri.handlers import handlers
+from tarmac.runtimes.cri.handlers import default_handler, handlers
 from tarmac.runtimes.interface import (
     ContainerConfig,
     Credentials,
@@ -83,6 +85,18 @@ def test_handlers_of_containerd_2_are_listed_with_their_features() -> None:
     listed = [pb.RuntimeHandler(name="", features=features), pb.RuntimeHandler(name="runc", features=features)]
     [runc] = handlers(pb.StatusResponse(runtime_handlers=listed))
     assert runc == Handler("runc", recursive_read_only_mounts=True, user_namespaces=True)
+    default = default_handler(pb.StatusResponse(runtime_handlers=listed))
+    assert default == Handler("", recursive_read_only_mounts=True, user_namespaces=True)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_strict_groups_are_asked_for_the_sandbox_and_the_container(strict: bool) -> None:
+    security = LinuxSecurity(supplemental_groups=(7,), strict_groups=strict)
+    policy = pb.Strict if strict else pb.Merge
+    sandbox = sandbox_message(replace(_SANDBOX, security=security))
+    assert sandbox.linux.security_context.supplemental_groups_policy == policy
+    container = container_message(replace(_CONTAINER, security=security), "id", _SANDBOX)
+    assert container.linux.security_context.supplemental_groups_policy == policy
 
 
 @pytest.mark.parametrize("config", ["", "nonsense", "[]", '{"containerd":7}', '{"containerd":{"runtimes":[]}}'])

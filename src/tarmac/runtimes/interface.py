@@ -54,7 +54,11 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeStatus:
-    """What the runtime is, and whether it can work. `reason` and `message` explain a False."""
+    """What the runtime is, and whether it can work. `reason` and `message` explain a False.
+
+    `default` is what runs sandboxes that name no handler. `strict_groups`: whether a container can be kept out of the
+    groups that its image puts its user into; None when the runtime does not know the question.
+    """
 
     name: str
     version: str
@@ -63,6 +67,8 @@ class RuntimeStatus:
     handlers: tuple[Handler, ...]
     reason: str = ""
     message: str = ""
+    default: Handler = Handler("")
+    strict_groups: bool | None = None
     sandbox_image: str = ""  # what every sandbox is made from, if the runtime tells: never to be removed
 
 
@@ -94,6 +100,7 @@ class LinuxSecurity:
     username: str = ""
     group: int | None = None
     supplemental_groups: tuple[int, ...] = ()
+    strict_groups: bool = False  # these, and none that the image adds
     privileged: bool = False
     read_only_root: bool = False
     no_new_privileges: bool = False

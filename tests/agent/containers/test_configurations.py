@@ -103,6 +103,14 @@ def test_a_sandbox_is_as_privileged_as_its_most_privileged_container() -> None:
     assert shared.seccomp == "RuntimeDefault"
 
 
+def test_groups_are_strict_for_the_whole_pod() -> None:
+    container: JsonObject = {"name": "a"}
+    for policy, strict in (("Strict", True), ("Merge", False)):
+        of_pod = {"supplementalGroupsPolicy": policy}
+        assert sandbox_security(pod(container, securityContext=of_pod)).strict_groups is strict
+        assert secured(container, of_pod).strict_groups is strict
+
+
 def resources(**amounts: JsonObject) -> JsonObject:
     return {"name": "c", "resources": amounts}
 

@@ -96,8 +96,18 @@ def test_images_largest_first_with_all_their_names() -> None:
     assert len(status(replace(FACTS, max_images=-1))["images"]) == 2
 
 
-def test_handlers() -> None:
+def test_handlers_and_what_they_can_do() -> None:
     assert [each["name"] for each in status()["runtimeHandlers"]] == ["", "gvisor", "runc"]
+    able = Handler("", recursive_read_only_mounts=True)
+    [told] = status(replace(FACTS, runtime=replace(RUNTIME, handlers=(), default=able)))["runtimeHandlers"]
+    assert told == {"name": "", "features": {"recursiveReadOnlyMounts": True, "userNamespaces": False}}
+
+
+def test_features_are_told_as_far_as_the_runtime_tells_them() -> None:
+    assert "features" not in status()
+    for strict in (True, False):
+        told = status(replace(FACTS, runtime=replace(RUNTIME, strict_groups=strict)))
+        assert told["features"] == {"supplementalGroupsPolicy": strict}
 
 
 def test_nothing_new_is_not_said_again() -> None:

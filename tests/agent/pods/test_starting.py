@@ -276,6 +276,18 @@ def test_a_pod_for_another_sort_of_node_is_refused() -> None:
     play(story)
 
 
+def test_strict_groups_are_for_nodes_whose_runtime_knows_them() -> None:
+    async def story(machine: Machine) -> None:
+        strict = {"supplementalGroups": [7], "supplementalGroupsPolicy": "Strict"}
+        await machine.create("early", securityContext=strict)
+        assert (await machine.phase("Failed", "early"))["reason"] == "SupplementalGroupsPolicyNotSupported"
+        machine.node["status"]["features"] = {"supplementalGroupsPolicy": True}
+        await machine.create("late", securityContext=strict)
+        await machine.phase("Running", "late")
+
+    play(story)
+
+
 def test_a_runtime_class_chooses_the_handler() -> None:
     async def story(machine: Machine) -> None:
         classes = machine.user.resource(RUNTIME_CLASSES)

@@ -42,6 +42,7 @@ def sandbox_security(pod: Pod) -> LinuxSecurity:
         user=stated.get("runAsUser"),
         group=stated.get("runAsGroup"),
         supplemental_groups=_groups(stated),
+        strict_groups=wants_strict_groups(pod),
         privileged=any((each.get("securityContext") or {}).get("privileged") for each in pod.every_container()),
         seccomp="RuntimeDefault",
         host_network=pod.host_network,
@@ -69,6 +70,7 @@ def container_security(
         username=from_image.username if from_image else "",
         group=stated.get("runAsGroup"),
         supplemental_groups=_groups(of_pod),
+        strict_groups=wants_strict_groups(pod),
         privileged=bool(stated.get("privileged")),
         read_only_root=bool(stated.get("readOnlyRootFilesystem")),
         no_new_privileges=stated.get("allowPrivilegeEscalation") is False,
@@ -84,6 +86,11 @@ def container_security(
         share_processes=bool(pod.spec.get("shareProcessNamespace")),
         target_container=target,
     )
+
+
+def wants_strict_groups(pod: Pod) -> bool:
+    """Whether its processes are in no group that only the image knows of."""
+    return (pod.spec.get("securityContext") or {}).get("supplementalGroupsPolicy") == "Strict"
 
 
 @cache

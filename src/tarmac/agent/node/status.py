@@ -52,6 +52,8 @@ def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> Jso
     }
     if facts.runtime is not None:
         status["runtimeHandlers"] = _handlers(facts.runtime)
+        if facts.runtime.strict_groups is not None:
+            status["features"] = {"supplementalGroupsPolicy": facts.runtime.strict_groups}
     return status
 
 
@@ -106,15 +108,12 @@ def _images(images: Sequence[Image], most: int) -> list[JsonObject]:
 def _handlers(runtime: RuntimeStatus) -> list[JsonObject]:
     """With the default first, whose name is empty."""
     return [
-        {"name": "", "features": {"recursiveReadOnlyMounts": False, "userNamespaces": False}},
-        *(
-            {
-                "name": handler.name,
-                "features": {
-                    "recursiveReadOnlyMounts": handler.recursive_read_only_mounts,
-                    "userNamespaces": handler.user_namespaces,
-                },
-            }
-            for handler in sorted(runtime.handlers, key=lambda handler: handler.name)
-        ),
+        {
+            "name": handler.name,
+            "features": {
+                "recursiveReadOnlyMounts": handler.recursive_read_only_mounts,
+                "userNamespaces": handler.user_namespaces,
+            },
+        }
+        for handler in (runtime.default, *sorted(runtime.handlers, key=lambda handler: handler.name))
     ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from tarmac.agent.containers.security import wants_strict_groups
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.pods.resizing import Postponed
 from tarmac.api.schema import JsonObject
@@ -43,7 +44,7 @@ def refusal(pod: Pod, node: JsonObject, others: Iterable[Pod], unsafe_sysctls: I
     others = list(others)
     return (
         _system(pod)
-        or _isolation(pod)
+        or _isolation(pod, node)
         or _sysctls(pod, tuple(unsafe_sysctls))
         or _room(pod, node, others)
         or _choice(pod, node)
@@ -83,10 +84,11 @@ def _system(pod: Pod) -> Refusal | None:
     return None
 
 
-def _isolation(pod: Pod) -> Refusal | None:
+def _isolation(pod: Pod, node: JsonObject) -> Refusal | None:
     """What this node cannot enforce must not look enforced."""
     stated = pod.spec.get("securityContext") or {}
-    if stated.get("supplementalGroupsPolicy") == "Strict":
+    features = (node.get("status") or {}).get("features") or {}
+    if wants_strict_groups(pod) and not features.get("supplementalGroupsPolicy"):
         return (
             "SupplementalGroupsPolicyNotSupported",
             "SupplementalGroupsPolicy=Strict is not supported in this node",

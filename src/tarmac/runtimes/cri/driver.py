@@ -14,7 +14,7 @@ from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.channel import CriChannel, Message
 from tarmac.runtimes.cri.downloads import Downloads
 from tarmac.runtimes.cri.events import ChangeFeed, States
-from tarmac.runtimes.cri.handlers import handlers, sandbox_image
+from tarmac.runtimes.cri.handlers import default_handler, handlers, sandbox_image
 from tarmac.runtimes.interface import (
     Container,
     ContainerConfig,
@@ -66,6 +66,8 @@ class CriRuntime:
             ready="RuntimeReady" in conditions and conditions["RuntimeReady"].status,
             network_ready="NetworkReady" in conditions and conditions["NetworkReady"].status,
             handlers=handlers(reply),
+            default=default_handler(reply),
+            strict_groups=reply.features.supplemental_groups_policy if reply.HasField("features") else None,
             reason=failed.reason,
             message=failed.message,
             sandbox_image=sandbox_image(reply),

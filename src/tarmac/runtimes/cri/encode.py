@@ -136,6 +136,7 @@ def _sandbox_security(security: LinuxSecurity) -> pb.LinuxSandboxSecurityContext
         run_as_group=_optional(security.group),
         readonly_rootfs=security.read_only_root,
         supplemental_groups=security.supplemental_groups,
+        supplemental_groups_policy=_groups_policy(security),
         privileged=security.privileged,
         seccomp=_seccomp(security),
     )
@@ -153,11 +154,16 @@ def _container_security(security: LinuxSecurity) -> pb.LinuxContainerSecurityCon
         run_as_username=security.username,
         readonly_rootfs=security.read_only_root,
         supplemental_groups=security.supplemental_groups,
+        supplemental_groups_policy=_groups_policy(security),
         no_new_privs=security.no_new_privileges,
         masked_paths=security.masked_paths,
         readonly_paths=security.read_only_paths,
         seccomp=_seccomp(security),
     )
+
+
+def _groups_policy(security: LinuxSecurity) -> pb.SupplementalGroupsPolicy:
+    return pb.Strict if security.strict_groups else pb.Merge
 
 
 def _optional(value: int | None) -> pb.Int64Value | None:

@@ -7,6 +7,7 @@ which shim each handler uses, and by the shim we know whether containers see the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,17 +19,26 @@ _OWN_KERNEL_SHIMS = ("io.containerd.runsc.", "io.containerd.kata")
 
 
 def handlers(status: pb.StatusResponse) -> tuple[Handler, ...]:
-    """In the order of their names. Empty names, by which 2.x means its default, are left out."""
+    """In the order of their names, without the default, whose name is empty."""
     shims = _shims(status.info.get("config", ""))
-    features = {each.name: each.features for each in status.runtime_handlers if each.name}
+    told = {each.name: _told(each) for each in status.runtime_handlers if each.name}
     return tuple(
-        Handler(
-            name,
-            own_kernel=shims.get(name, "").startswith(_OWN_KERNEL_SHIMS),
-            recursive_read_only_mounts=name in features and features[name].recursive_read_only_mounts,
-            user_namespaces=name in features and features[name].user_namespaces,
-        )
-        for name in sorted({*shims, *features})
+        replace(told.get(name, Handler(name)), own_kernel=shims.get(name, "").startswith(_OWN_KERNEL_SHIMS))
+        for name in sorted({*shims, *told})
+    )
+
+
+def default_handler(status: pb.StatusResponse) -> Handler:
+    """What 2.x lists under an empty name."""
+    return next((_told(each) for each in status.runtime_handlers if not each.name), Handler(""))
+
+
+def _told(handler: pb.RuntimeHandler) -> Handler:
+    features = handler.features
+    return Handler(
+        handler.name,
+        recursive_read_only_mounts=features.recursive_read_only_mounts,
+        user_namespaces=features.user_namespaces,
     )
 
 
