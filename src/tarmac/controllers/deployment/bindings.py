@@ -66,6 +66,11 @@ class Bindings:
                 return _taken(binding.metadata, item.metadata.deletion_timestamp is not None)
         return None
 
+    async def remove(self, deployment_uid: str) -> None:
+        """Delete all that a deployment has, those that nobody owns any more included."""
+        for item in self._known.indexed(BY_DEPLOYMENT, deployment_uid):
+            await self._remove(item)
+
     async def _create(self, binding: NetworkBinding) -> None:
         try:
             await self._resource.create(binding, manager=MANAGER)

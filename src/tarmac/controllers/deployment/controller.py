@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tarmac.api.compute.names import FINALIZER, LABEL_DEPLOYMENT_UID
+from tarmac.api.compute.names import FINALIZER, LABEL_DEPLOYMENT_NAME, LABEL_DEPLOYMENT_UID
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.shared import LocationReference
 from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item
-from tarmac.client.controller import RetryAfter, controller_key
+from tarmac.client.controller import RetryAfter
 from tarmac.controllers.addressbook import Attachment
 from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
@@ -24,6 +24,7 @@ from tarmac.controllers.deployment.bindings import Bindings
 from tarmac.controllers.deployment.fleets import Fleets
 from tarmac.controllers.deployment.instances import Instances, Refused
 from tarmac.controllers.deployment.network import NetworkState
+from tarmac.controllers.kinship import named_by
 from tarmac.controllers.targets import DEPLOYMENTS, INSTANCES
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import rollout
@@ -36,7 +37,7 @@ GATHER_SECONDS = 0.05
 NETWORK_SECONDS = 5.0
 AGAIN_SECONDS = 15.0  # for what no watched object tells: a refusal by the server
 
-_OF_DEPLOYMENT = controller_key("WorkloadDeployment")
+_OF_DEPLOYMENT = named_by(LABEL_DEPLOYMENT_NAME)
 
 
 class DeploymentController:
@@ -143,11 +144,12 @@ class DeploymentController:
         return again
 
     async def _finish(self, deployment: WorkloadDeployment) -> None:
-        """Let a deleted deployment go when all its Instances are gone."""
+        """Let a deleted deployment go when all its Instances are gone, and with it its hold on networks."""
         metadata = deployment.metadata
         members = list(self._fleets.of(metadata.uid).values())
         await self._instances.remove([member for member in members if not member.view.deleting])
         if not members and FINALIZER in metadata.finalizers:
+            await self._bindings.remove(metadata.uid)
             kept = [each for each in metadata.finalizers if each != FINALIZER]
             try:
                 await set_finalizers(self._deployments, metadata, kept)

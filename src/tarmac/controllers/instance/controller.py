@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from tarmac.api.compute.instance import Instance
-from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME
+from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME, LABEL_DEPLOYMENT_UID
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Forbidden, Invalid, NotFound
 from tarmac.client.cache import Item
@@ -222,7 +222,12 @@ def _ready(pod: Item[JsonObject]) -> bool:
 
 
 def _is_own(pod: Metadata, instance: Instance) -> bool:
-    return pod.controller is not None and pod.controller.uid == instance.metadata.uid
+    """Whether it was made for this Instance, which it then is owned by, unless the Instance goes and left it behind."""
+    own = instance.metadata
+    if pod.controller is not None:
+        return pod.controller.uid == own.uid
+    made_for = (pod.labels or {}).get(LABEL_DEPLOYMENT_UID)
+    return own.deletion_timestamp is not None and made_for == own.labels.get(LABEL_DEPLOYMENT_UID, "")
 
 
 def _is_instances(pod: Metadata) -> bool:

@@ -12,16 +12,17 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_UID
+from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.networking.location import Location
 from tarmac.api.schema import Json
 from tarmac.api.status import AlreadyExists, Conflict, Invalid, NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item, by_label
-from tarmac.client.controller import RetryAfter, Terminal, controller_key
+from tarmac.client.controller import RetryAfter, Terminal
 from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
+from tarmac.controllers.kinship import named_by
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
 from tarmac.controllers.workload.anycast import Anycast
 from tarmac.controllers.workload.events import announce
@@ -40,7 +41,7 @@ GATHER_SECONDS = 0.1
 AGAIN_SECONDS = 15.0  # a name that is taken: its holder does not tell us when it goes
 BY_WORKLOAD, BY_NETWORK = "workload", "network"
 
-_OF_WORKLOAD = controller_key("Workload")
+_OF_WORKLOAD = named_by(LABEL_WORKLOAD_NAME)
 
 
 class WorkloadController:
