@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ from tarmac.sim.scenario.timeline import Teller, stamp
 from tarmac.sim.seeds import stream
 
 _ENOUGH = 50  # seeds that meet every fault
+_TELL = 500  # seeds from one line of progress to the next
 _SETTLING = 20.0  # seconds until a fresh planet is at rest
 
 
@@ -65,9 +67,11 @@ def play_seeds(seeds: Sequence[int], jobs: int) -> int:
     A fault that never hit proves nothing about itself, so it fails a run that is long enough to have met it.
     """
     hits, failed = Counter[str](), list[int]()
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        for outcome in pool.map(trial, seeds, chunksize=2):
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_collect_rarely) as pool:
+        for count, outcome in enumerate(pool.map(trial, seeds, chunksize=2), 1):
             hits += outcome.hits
+            if count % _TELL == 0 and count < len(seeds):
+                print(f"{count} of {len(seeds)} seeds, {len(failed)} failed", flush=True)
             if outcome.violations:
                 failed.append(outcome.seed)
                 print(report(outcome), flush=True)
@@ -76,6 +80,12 @@ def play_seeds(seeds: Sequence[int], jobs: int) -> int:
     if missed:
         print(f"never hit: {', '.join(missed)}")
     return bool(failed or missed)
+
+
+def _collect_rarely() -> None:
+    """Looking for garbage as often as Python does by itself takes a fifth of a trial's time."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def report(outcome: Outcome) -> str:

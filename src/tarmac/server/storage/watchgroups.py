@@ -2,7 +2,7 @@
 
 The hub subscribes to a bucket while anybody watches it. Groups that follow one name only, in one namespace or in all,
 are found by it, so a thousand watches of single ConfigMaps cost an event nothing but two look-ups. Deadlines and
-bookmarks are kept by one slow beat over all watchers instead of timers of their own.
+bookmarks are kept by one slow beat instead of timers of their own; it looks at the watchers only when one is due.
 
 Writing to many sockets is the dearest thing the server does, so it paces itself: after a fan-out that took long, the
 next one of that bucket waits as long again, and what happens meanwhile goes out as one write per watcher. A few
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import inf
 
 from tarmac.api.status import Gone
 from tarmac.base.clock import Clock
@@ -68,6 +69,11 @@ class Watcher:
         self.next_bookmark = 0.0
         self.backlog: list[Chunk] | None = None
         self.backlog_size = 0
+
+    @property
+    def due(self) -> float:
+        """When it next has to be looked at."""
+        return min(self.deadline, self.next_bookmark) if self.bookmarks else self.deadline
 
     def begin(self, chunk: Chunk) -> bool:
         """Send the initial state; events wait while the client takes a large one."""
@@ -165,6 +171,7 @@ class Hub:
         self._clock = clock
         self._scopes: dict[str, _Scope] = {}
         self._behind: dict[Watcher, None] = {}
+        self._due = inf  # no watcher has a deadline or a bookmark before
         self.sent: dict[str, int] = {}  # events by bucket, for metrics
         self.count = 0
 
@@ -180,6 +187,7 @@ class Hub:
         now = self._clock.monotonic()
         watcher.deadline = now + watcher.lifetime
         watcher.next_bookmark = _next_bookmark(watcher, now)
+        self._due = min(self._due, watcher.due)
         if watcher.backlog is not None:
             self._behind[watcher] = None
         self.count += 1
@@ -281,10 +289,16 @@ class Hub:
         """End what is over, send bookmarks that are due and what waited for slow beginners."""
         self._behind = {watcher: None for watcher in self._behind if not watcher.catch_up()}
         now = self._clock.monotonic()
+        if now < self._due:
+            return
         for bucket, scope in tuple(self._scopes.items()):
             self._flush(bucket, scope)  # a bookmark must not overtake an event
             for group in tuple(scope.groups()):
                 self._beat(group, now)
+        watchers = (
+            watcher for scope in self._scopes.values() for group in scope.groups() for watcher in group.watchers
+        )
+        self._due = min((watcher.due for watcher in watchers), default=inf)
 
     def _beat(self, group: Group, now: float) -> None:
         bookmark: Chunk | None = None
