@@ -20,6 +20,10 @@ EVENTS = "/api/v1/namespaces/default/events"
     [
         ("GET", "/api/v1/unicorns", 404),
         ("GET", f"{CONFIGMAPS}/a/status", 404),
+        ("GET", "/api/v1/namespaces/default/pods/p/status/more", 404),
+        ("GET", "/api/v1/namespaces/default/pods/p/log/more", 404),
+        ("PUT", "/api/v1/namespaces/default/pods/p/exec", 405),
+        ("DELETE", "/api/v1/namespaces/default/pods/p/attach", 405),
         ("GET", "/api/v1/configmaps/a", 404),
         ("GET", "/api/v1/namespaces/default/nodes", 404),
         ("PUT", CONFIGMAPS, 405),
@@ -36,6 +40,12 @@ async def test_what_is_not_there_and_what_cannot_be_done_are_statuses(
     assert reply.status == status
     assert reply.json["kind"] == "Status"
     assert reply.json["details"] == {}
+
+
+@pytest.mark.parametrize("path", [f"/{CONFIGMAPS}", "/api/v1/namespaces/default//configmaps", f"{CONFIGMAPS}//a"])
+async def test_slashes_are_not_made_up_for(api: Client, path: str) -> None:
+    await api.configmap("a")
+    assert (await api.get(path)).status == 404
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/apis/nobody/v1/things", "/apis/nobody", "/livez/nothing"])

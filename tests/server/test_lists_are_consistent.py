@@ -128,6 +128,10 @@ async def test_versions(api: Client) -> None:
         ("resourceVersion=x", 400, 'invalid resource version: resourceVersion: Invalid value: "x"'),
         ("resourceVersionMatch=Exact", 422, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
         ("limit=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("limit=1_0", 400, 'strconv.ParseInt: parsing "1_0": invalid syntax'),
+        (f"limit={1 << 63}", 400, "value out of range"),
+        (f"resourceVersion={1 << 64}", 400, "value out of range"),
+        (f"resourceVersion={'9' * 5000}", 400, "value out of range"),
         ("continue=x", 400, "invalid continue token: continue key is not valid"),
         ("sendInitialEvents=true", 422, "sendInitialEvents is forbidden for list"),
     ],
@@ -148,6 +152,12 @@ async def test_tables(api: Client, clock: ManualClock) -> None:
     assert row["cells"] == ["a", 2, "90s"]
     assert (row["object"]["kind"], row["object"]["metadata"]["name"]) == ("PartialObjectMetadata", "a")
     assert "data" not in row["object"]
+
+
+async def test_of_a_repeated_option_the_first_counts(api: Client) -> None:
+    for name in "abc":
+        await api.configmap(name)
+    assert names(await api.get(f"{CONFIGMAPS}?limit=1&limit=2")) == ["a"]
 
 
 @pytest.mark.parametrize(("include", "kind"), [("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata")])

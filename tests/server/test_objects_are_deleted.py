@@ -95,6 +95,31 @@ async def test_a_collection_is_deleted_by_selector(api: Client) -> None:
     assert [item["metadata"]["name"] for item in (await api.get(CONFIGMAPS)).json["items"]] == ["b"]
 
 
+async def test_a_collection_is_deleted_no_further_than_its_limit_and_from_where_the_last_one_ended(api: Client) -> None:
+    for name in "abcd":
+        await api.configmap(name)
+    first = (await api.delete(f"{CONFIGMAPS}?limit=2")).json
+    assert [item["metadata"]["name"] for item in first["items"]] == ["a", "b"]
+    assert first["metadata"]["remainingItemCount"] == 2
+    rest = (await api.delete(f"{CONFIGMAPS}?limit=1&continue={first['metadata']['continue']}")).json
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["c"]
+    assert [item["metadata"]["name"] for item in (await api.get(CONFIGMAPS)).json["items"]] == ["d"]
+
+
+async def test_preconditions_protect_the_members_of_a_collection(api: Client) -> None:
+    await api.configmap("a")
+    refused = await api.delete(CONFIGMAPS, {"preconditions": {"uid": "other"}})
+    assert refused.status == 409
+    assert (await api.get(f"{CONFIGMAPS}/a")).status == 200
+
+
+async def test_nobody_deletes_the_collections_of_all_namespaces_at_once(api: Client) -> None:
+    await api.configmap("a")
+    assert (await api.delete("/api/v1/configmaps")).status == 405
+    assert (await api.delete("/apis/compute.datumapis.com/v1alpha/workloads")).status == 405
+    assert (await api.get(f"{CONFIGMAPS}/a")).status == 200
+
+
 async def test_a_namespace_ends_in_two_steps(api: Client) -> None:
     await api.post("/api/v1/namespaces", {"metadata": {"name": "n"}})
     terminating = (await api.delete("/api/v1/namespaces/n")).json

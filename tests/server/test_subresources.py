@@ -100,6 +100,14 @@ async def test_a_budget_that_allows_nothing_refuses(api: Client) -> None:
     ]
 
 
+async def test_an_eviction_is_of_the_pod_in_the_url(api: Client) -> None:
+    for metadata in ({"name": "other"}, {"name": "p", "namespace": "other"}):
+        refused = await api.post(f"{PODS}/p/eviction", {"metadata": metadata})
+        assert refused.status == 400
+        assert "does not match" in refused.message
+    assert (await api.get(f"{PODS}/p")).status == 200
+
+
 async def test_a_budget_pays_for_each_eviction(api: Client) -> None:
     await run_pod(api)
     await budget(api, allowed=1)

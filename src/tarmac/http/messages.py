@@ -69,9 +69,9 @@ class Request:
         return self._params
 
     def param(self, name: str, default: str = "") -> str:
-        """The last value of a query parameter."""
+        """The value of a query parameter, the first one when there are several."""
         values = self.params().get(name)
-        return values[-1] if values else default
+        return values[0] if values else default
 
 
 @lru_cache(256)  # writers send the same few over and over

@@ -54,7 +54,7 @@ def request_info(request: Request) -> RequestInfo:
 
 def _parse(method: str, path: str) -> RequestInfo:
     other = RequestInfo(method.lower(), path)
-    parts = [part for part in path.split("/") if part]
+    parts = path.removeprefix("/").removesuffix("/").split("/")
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
@@ -64,25 +64,30 @@ def _parse(method: str, path: str) -> RequestInfo:
     verb = _VERBS.get(method, other.verb)
     if rest[0] == "watch" and len(rest) > 1:
         verb, rest = "watch", rest[1:]
-    namespace, resource, name, subresource = _place(rest)
+    namespace, resource, name, behind = _place(rest)
+    is_proxy = behind[:1] == ["proxy"]  # what comes behind is somebody else's path
+    if "" in (rest[: len(rest) - len(behind)] if is_proxy else rest):
+        return other
     if not name and verb in ("get", "delete"):
         verb = {"get": "list", "delete": "deletecollection"}[verb]
-    opens_on_node = rest[0] == "nodes" and subresource == "proxy" and not _NODE_CONNECTIONS.isdisjoint(rest[3:4])
-    if opens_on_node or (subresource in _CONNECTIONS and resource == "pods"):
+    subresource = "proxy" if is_proxy else "/".join(behind)
+    first = next(filter(None, behind[1:]), "")  # a node makes one slash of several
+    opens_on_node = resource == "nodes" and is_proxy and first in _NODE_CONNECTIONS
+    if opens_on_node or (subresource in _CONNECTIONS and resource == "pods" and method in ("GET", "POST")):
         verb = "create"
     return RequestInfo(verb, path, True, group, version, resource, subresource, namespace, name)
 
 
-def _place(rest: list[str]) -> tuple[str, str, str, str]:
-    """Namespace, resource, name and subresource of the path behind the version."""
+def _place(rest: list[str]) -> tuple[str, str, str, list[str]]:
+    """Namespace, resource and name of the path behind the version, and what comes behind the name."""
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
         if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
             rest = rest[2:]
     resource, *rest = rest
-    name, *rest = rest or [""]
-    return namespace, resource, name, "/".join(rest[:1])
+    name, *behind = rest or [""]
+    return namespace, resource, name, behind
 
 
 def _refine(info: RequestInfo, request: Request) -> RequestInfo:

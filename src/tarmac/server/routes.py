@@ -138,7 +138,9 @@ def _is_addressed(resource: Resource, info: RequestInfo) -> bool:
 
 
 def _has_form(resource: Resource, info: RequestInfo) -> bool:
-    """Whether a verb comes with a name exactly when it needs one."""
+    """Whether a verb comes with a name exactly when it needs one, and stays inside a namespace where it must."""
+    if info.verb == "deletecollection":
+        return bool(info.namespace) >= resource.namespaced
     if info.verb == "create":
         return bool(info.subresource) or (not info.name and bool(info.namespace) >= resource.namespaced)
     return bool(info.name) if info.verb in _ON_ONE else True

@@ -25,6 +25,9 @@ CASES = feature(
         get(f"{PODS}/a"),
         delete(f"{PODS}/a?gracePeriodSeconds=0"),
     ),
+    no_more_than_a_limit=(*_TWO_MAPS, delete(f"{MAPS}?labelSelector=group=x&limit=1"), get(f"{MAPS}/b")),
+    of_another_uid=(*_TWO_MAPS[:1], delete(f"{MAPS}?labelSelector=group=x", {"preconditions": {"uid": "x"}})),
+    in_all_namespaces=delete("/api/v1/configmaps"),
     nothing=delete(f"{PODS}?labelSelector=group=none"),
     services_one_at_a_time=delete(SERVICES),
     in_a_dry_run=(

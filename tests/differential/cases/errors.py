@@ -56,6 +56,8 @@ CASES = feature(
     errors_in_yaml=get(f"{PODS}/nothing").accepting(YAML),
     a_path_nobody_serves=get("/nowhere"),
     a_subresource_nobody_serves=(create(PODS, pod()), get(f"{PODS}/a/unheard")),
+    a_path_behind_a_subresource=(create(PODS, pod()), get(f"{PODS}/a/status/more"), get(f"{PODS}/a/log/more")),
+    a_method_that_opens_no_stream=(create(PODS, pod()), put(f"{PODS}/a/exec", {}), delete(f"{PODS}/a/attach")),
     a_workload_subresource_nobody_serves=(create(WORKLOADS, workload()), get(f"{WORKLOADS}/a/unheard")),
     too_large=create(MAPS, config_map(data={"k": "x" * (1 << 20)})),
     far_too_large=create(MAPS, b" " * (4 << 20)).viewing(nothing),

@@ -56,5 +56,6 @@ CASES = feature(
         create(f"{PODS}/a/eviction", {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": meta("a")}),
     ),
     under_another_name=(create(PODS, pod()), _evict("b")),
+    from_another_namespace=(create(PODS, pod()), create(f"{PODS}/a/eviction", {"metadata": meta("a", namespace="b")})),
     of_nothing=_evict(),
 )

@@ -1,4 +1,7 @@
-"""Deletecollection: delete what a list would show, one object at a time, each by its own rules."""
+"""Deletecollection: delete what a list with the same options would show, one object at a time, each by its own rules.
+
+So `limit` bounds what goes, `continue` says where to begin, and preconditions are held against every single object.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from contextlib import suppress
 from tarmac.api.status import NotFound
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.negotiation import shape_of
-from tarmac.server.storage.deleting import delete_options, remove, without_preconditions
+from tarmac.server.storage.deleting import delete_options, remove
 from tarmac.server.storage.listing import find, render
 from tarmac.server.storage.options import WriteOptions, list_options
 from tarmac.server.storage.served import Call, Served
@@ -15,11 +18,14 @@ from tarmac.server.storage.served import Call, Served
 
 async def delete_collection(served: Served, request: Request) -> Response:
     """DELETE of a collection. Answers with the list of what was to be deleted."""
-    selected = list_options(request, watch=False)._replace(limit=0, continue_token="")
-    options = without_preconditions(delete_options(request))
+    selected = list_options(request, watch=False)
+    options = delete_options(request)
     call = Call(served, request, WriteOptions(options.dry_run))
     namespace = call.info.namespace
     selection = served.select(selected.label_selector, selected.field_selector)
+    waiting = served.store.fresh()
+    if waiting is not None:
+        await waiting
     found = find(served, f"{namespace}/" if namespace and served.resource.namespaced else "", selection, selected)
     for entry in found.entries:
         with suppress(NotFound):  # somebody else was faster

@@ -8,7 +8,7 @@ garbage collector takes off.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tarmac.api.schema import JsonObject
@@ -249,8 +249,3 @@ def _finalizers(present: list[str], options: DeleteOptions) -> list[str]:
     elif options.policy == "Foreground":
         kept.append(FOREGROUND)
     return present if set(kept) == set(present) else kept
-
-
-def without_preconditions(options: DeleteOptions) -> DeleteOptions:
-    """For the members of a collection, each of which has a version of its own."""
-    return replace(options, uid=None, resource_version=None)

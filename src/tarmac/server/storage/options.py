@@ -17,6 +17,7 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
 _META_GROUP = "meta.k8s.io"
 _MANAGER_LIMIT = 128
+_LONGEST_INTEGER = 20  # digits; longer ones are out of range without being read
 
 
 class WriteOptions(NamedTuple):
@@ -44,7 +45,8 @@ def write_options(kind: str, request: Request, *, apply: bool = False) -> WriteO
     if len(manager.encode()) > _MANAGER_LIMIT:
         errors.too_long("fieldManager", manager, _MANAGER_LIMIT)
     elif not manager.isprintable():
-        errors.invalid("fieldManager", manager, "should only contain printable characters")
+        position, bad = next((at, each) for at, each in enumerate(manager) if not each.isprintable())
+        errors.invalid("fieldManager", manager, f"invalid character U+{ord(bad):04X} (at position {position})")
     validation = request.param("fieldValidation")
     if validation not in ("", "Ignore", "Warn", "Strict"):
         errors.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"])
@@ -72,10 +74,12 @@ def integer(request: Request, name: str) -> int | None:
     text = request.param(name)
     if not text:
         return None
-    try:
-        return int(text, 10)
-    except ValueError:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(digits) > _LONGEST_INTEGER or not -(1 << 63) <= int(text) < 1 << 63:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return int(text)
 
 
 class ListOptions(NamedTuple):
@@ -151,8 +155,11 @@ def parse_revision(text: str) -> int:
     """A resource version as a number; empty is 0. Raises ValueError with Go's wording."""
     if not text:
         return 0
+    why = ""
     if not text.isascii() or not text.isdigit():
-        raise ValueError(
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
+        why = "invalid syntax"
+    elif len(text) > _LONGEST_INTEGER or int(text) >= 1 << 64:
+        why = "value out of range"
+    if why:
+        raise ValueError(f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}')
     return int(text)

@@ -19,6 +19,7 @@ from tarmac.server.patch import managed
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.deleting import delete_options_from, remove
+from tarmac.server.storage.metadata import place
 from tarmac.server.storage.options import WriteOptions, write_options
 from tarmac.server.storage.served import Call, Served
 from tarmac.server.subresources.binding import SUCCESS
@@ -38,9 +39,10 @@ async def _evict(served: Served, budgets: Served, request: Request) -> Response:
     options = write_options("CreateOptions", request)
     content_type = request.headers.get("content-type", "")
     eviction, warnings = decode_kind("policy", "v1", "Eviction", request.body, content_type, options.field_validation)
-    name = request.info.name
-    if (eviction.get("metadata") or {}).get("name") != name:
+    name, metadata = request.info.name, eviction.get("metadata") or {}
+    if metadata.get("name") != name:
         raise BadRequest("name in URL does not match name in Eviction object")
+    place(served.resource, metadata, request.info.namespace)
     deletion = delete_options_from(eviction.get("deleteOptions") or {}, options.dry_run)
     call = Call(served, request, WriteOptions(deletion.dry_run))
     await _spend_budget(call, budgets)
