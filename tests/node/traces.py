@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def traces(data_dir: Path, underlay: Underlay, cities: list[City]) -> set[str]:
 
 
 def _of_city(city: City) -> Iterator[str]:
-    yield f"{len(processes_naming(city.run / 'c'))} processes of containerd"
+    programs = Counter(_program(pid) for pid in processes_naming(city.run / "c"))
+    yield from (f"{count} of {program}" for program, count in programs.items())
     for folder in city.run.rglob("netns"):
         if folder.is_dir():
             yield from (f"namespace {path.name}" for path in folder.iterdir())
@@ -32,6 +34,13 @@ def _of_city(city: City) -> Iterator[str]:
         for line in _inside(city, command):
             yield f"{command}: {_steady(command, line)}"
     yield from (f"cgroup {path}" for path in _cgroups(city.cgroup))
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().partition("\0")[0].rpartition("/")[2]
+    except OSError:
+        return "a process that is ending"
 
 
 def _inside(city: City, command: str) -> list[str]:

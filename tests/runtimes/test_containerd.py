@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tomllib
@@ -16,7 +17,7 @@ import pytest
 
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd import ContainerdSettings, config_text, processes, runsc_text
-from tarmac.runtimes.containerd.leftovers import is_memory_backed, processes_naming
+from tarmac.runtimes.containerd.leftovers import is_memory_backed, processes_naming, unmount_below
 from tarmac.runtimes.interface import Container, LinuxSecurity, Unreachable
 from tarmac.runtimes.parts import Parts
 from tests.runtimes.machine import RealMachine, Running
@@ -139,6 +140,23 @@ class TestRunning:
         kernels = [_name(pid) for pid in processes_naming(spare_node.settings.run) if "runsc-sandbox" in _name(pid)]
         assert len(kernels) == 1
         assert kept.sandbox_id in kernels[0]
+        assert (await _answer(kept)).state == "running"
+        await machine.clean()
+
+    @pytest.mark.parametrize("handler", ["runc", "gvisor"])
+    async def test_shims_that_came_up_too_late_are_ended(self, spare_node: ContainerdNode, handler: str) -> None:
+        """The containerd that began to start them is dead, and the next one has thrown their bundles away."""
+        machine = RealMachine(spare_node, handler)
+        lost, kept = await machine.run(machine.waits()), await machine.run(machine.waits())
+        await _kill(spare_node)
+        for each in (lost.sandbox_id, lost.id):
+            for bundle in spare_node.settings.run.glob(f"state/*.task/k8s.io/{each}"):
+                unmount_below(bundle)
+                shutil.rmtree(bundle)
+        await containerd.start(spare_node.settings)
+        async with asyncio.timeout(10):
+            while any(lost.sandbox_id in _name(pid) for pid in processes_naming(spare_node.settings.run)):
+                await asyncio.sleep(0.05)
         assert (await _answer(kept)).state == "running"
         await machine.clean()
 

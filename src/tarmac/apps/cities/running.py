@@ -24,6 +24,7 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.targets import NODES, dynamic
 from tarmac.runtimes import containerd
+from tarmac.runtimes.containerd.leftovers import end_orphans
 from tarmac.runtimes.parts import Parts
 from tarmac.server.security.pki import Pki, write_kubeconfig
 
@@ -31,6 +32,7 @@ _LOCATIONS = dynamic(API_VERSION, "locations", "Location", namespaced=False)
 _FIELD_MANAGER = "tarmac-up"
 _PATIENCE = 90.0
 _PAUSE = 1.0
+_STRAGGLING = 10.0  # seconds in which what a killed containerd was starting has come up
 _log = log("cities")
 
 
@@ -67,7 +69,11 @@ async def _keep_containerd(city: City, parts: Parts) -> None:
     settings = city.containerd(parts)
     while True:
         for pid in containerd.processes(settings):
-            await _end_of(pid)
+            try:
+                await asyncio.wait_for(_end_of(pid), _STRAGGLING)
+            except TimeoutError:
+                await asyncio.to_thread(end_orphans, settings.run)
+                await _end_of(pid)
         _log.warning("containerd ended and is started again", city=city.name)
         try:
             await containerd.start(settings)

@@ -13,9 +13,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 _PROGRAMS = ("containerd", "runsc", "runc")  # how the names begin
+_SHIM = "containerd-shim"
+_SHIM_COMMANDS = ("start", "delete")  # these end by themselves
+_TASKS = "io.containerd.runtime.v2.task"
 _GVISOR_CHILDREN = ("runsc-sandbox", "runsc-gofer")
 
 
@@ -45,16 +49,27 @@ def end_processes(pids: Iterable[int]) -> None:
 
 
 def end_orphans(folder: Path) -> None:
-    """End gVisor's kernels and gofers whose shim is gone: nobody will ever ask for them again.
+    """End what nobody will ever ask for again: shims without a bundle, and gVisor's kernels and gofers without a shim.
 
-    A containerd that starts ends the shims of what it finds unfinished, which may leave these behind. While one of them
-    is being made its parent is `runsc`, from then on its shim.
+    A containerd that starts ends the shims of what it finds unfinished, which may leave kernels and gofers behind. A
+    shim that was being started when containerd was killed comes up all the same, but the next containerd found nobody
+    at its address and has thrown its bundle away.
     """
     names = dict(_command_lines())
     for pid in processes_naming(folder):
-        above = names.get(parent(pid), [""])
-        if names.get(pid, [""])[0] in _GVISOR_CHILDREN and not Path(above[0]).name.startswith(_PROGRAMS):
+        mine, above = names.get(pid, [""]), names.get(parent(pid), [""])
+        # While a kernel is being made its parent is `runsc`, from then on its shim.
+        without_shim = mine[0] in _GVISOR_CHILDREN and not Path(above[0]).name.startswith(_PROGRAMS)
+        if without_shim or _is_shim_without_bundle(mine, folder / "state" / _TASKS):
             end_processes([pid])
+
+
+def _is_shim_without_bundle(arguments: list[str], bundles: Path) -> bool:
+    """A bundle is there before its shim is started, so one that is missing is gone."""
+    if not Path(arguments[0]).name.startswith(_SHIM) or arguments[-1] in _SHIM_COMMANDS:
+        return False
+    flags = dict(pairwise(arguments))
+    return not (bundles / flags.get("-namespace", "") / flags.get("-id", "")).exists()
 
 
 def delete_containers(runc: Path, root: Path) -> None:
