@@ -2,7 +2,7 @@
 
 Back-pressure is passed on: an end that does not take what we write stops the reading of the other. When one end goes,
 the other is closed behind what it still has to get; one that takes nothing for `LINGER` seconds then is cut. Nothing
-moving for `idle` seconds ends both.
+moving for `idle` seconds ends both; None when whoever splices sees to that.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class _End(asyncio.Protocol):
 class Splice:
     """Two spliced connections. `rest` is what one end had sent before it was handed over."""
 
-    def __init__(self, one: asyncio.Transport, other: asyncio.Transport, idle: float) -> None:
+    def __init__(self, one: asyncio.Transport, other: asyncio.Transport, idle: float | None) -> None:
         self.moved = False
         self._idle = idle
         self._ends = first, second = _End(one, self), _End(other, self)
         first.peer, second.peer = second, first
         for end in self._ends:
             end.transport.set_protocol(end)
-        self._timer = asyncio.get_running_loop().call_later(idle, self._check)
+        self._timer = self._wait()
 
     def begin(self, of_one: bytes, of_other: bytes) -> None:
         """Pass on what came early."""
@@ -67,7 +67,11 @@ class Splice:
 
     def ended(self) -> None:
         """One of them has gone."""
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait(self) -> asyncio.TimerHandle | None:
+        return None if self._idle is None else asyncio.get_running_loop().call_later(self._idle, self._check)
 
     def _check(self) -> None:
         if not self.moved:
@@ -75,11 +79,11 @@ class Splice:
                 end.end()
             return
         self.moved = False
-        self._timer = asyncio.get_running_loop().call_later(self._idle, self._check)
+        self._timer = self._wait()
 
 
 def splice(
-    one: tuple[asyncio.Transport, bytes], other: tuple[asyncio.Transport, bytes], idle: float = 4 * 3600.0
+    one: tuple[asyncio.Transport, bytes], other: tuple[asyncio.Transport, bytes], idle: float | None = 4 * 3600.0
 ) -> None:
     """Join two connections, each with what it had sent already."""
     Splice(one[0], other[0], idle).begin(one[1], other[1])

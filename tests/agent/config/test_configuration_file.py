@@ -13,6 +13,7 @@ import pytest
 from tarmac.agent.config.ignored import IGNORED
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, decode, read
+from tarmac.agent.config.showing import in_effect
 from tarmac.base.log import configure
 from tests.agent.node.settings import agent_config
 
@@ -149,3 +150,17 @@ def test_the_reference_names_every_field_that_has_an_effect() -> None:
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     documented = {name for row in rows for name in row.replace("`", "").replace(",", " ").split()}
     assert documented == {field.encode_name for field in msgspec.structs.fields(KubeletConfiguration)}
+
+
+def test_what_is_in_effect_is_a_file_that_says_the_same(tmp_path: Path) -> None:
+    stated = {"containerLogMaxSize": "1Mi", "nodeStatusUpdateFrequency": "4s", "evictionHard": {"pid.available": "5%"}}
+    stated |= {"mergeDefaultEvictionSettings": True, "registerWithTaints": [{"key": "a", "effect": "NoSchedule"}]}
+    told = agent_config(tmp_path, stated, runtime_endpoint="unix:///run/c.sock", pod_logs_dir=Path("/logs"))
+    shown = in_effect(told)
+    assert shown["containerLogMaxSize"] == "1Mi"
+    assert shown["streamingConnectionIdleTimeout"] == "4h0m0s"
+    assert shown["containerRuntimeEndpoint"] == "unix:///run/c.sock"
+    assert shown["podLogsDir"] == "/logs"
+    assert shown["nodeStatusReportFrequency"] == "4s"
+    assert {"pid.available", "memory.available"} < shown["evictionHard"].keys()
+    assert in_effect(agent_config(tmp_path, shown)) == shown

@@ -101,18 +101,27 @@ class Stage:
         return f"http://127.0.0.1:{self.listener.port}"
 
 
-def api_of(pods: Pods, runtime: Runtime, figures: StageFigures) -> NodeApi:
+def api_of(pods: Pods, runtime: Runtime, figures: StageFigures, idle_seconds: float = 3600.0) -> NodeApi:
     """An API that lets everybody in."""
-    return NodeApi(pods=pods, runtime=runtime, connect=dial, figures=figures, callers=Everybody(), clock=SystemClock())
+    return NodeApi(
+        pods=pods,
+        runtime=runtime,
+        connect=dial,
+        figures=figures,
+        callers=Everybody(),
+        clock=SystemClock(),
+        config=lambda: {"port": 10250},
+        idle_seconds=idle_seconds,
+    )
 
 
 @asynccontextmanager
-async def stage(logs: Path) -> AsyncGenerator[Stage]:
+async def stage(logs: Path, idle_seconds: float = 3600.0) -> AsyncGenerator[Stage]:
     """Serve until the block ends."""
     pods, figures = StagePods(logs), StageFigures()
     runtime = ProcessRuntime({"main": "running"})
     await runtime.start()
-    api = api_of(pods, runtime.as_runtime(), figures)
+    api = api_of(pods, runtime.as_runtime(), figures, idle_seconds)
     listener = await serve(api.handle, None)
     try:
         yield Stage(api, pods, runtime, figures, listener)

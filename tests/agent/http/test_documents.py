@@ -33,7 +33,7 @@ async def test_pods_as_they_should_be_and_as_they_run(node: Stage, web: aiohttp.
 
 async def test_health_configuration_and_own_metrics(node: Stage, web: aiohttp.ClientSession) -> None:
     assert await read(node, web, "/healthz") == "ok"
-    assert json.loads(await read(node, web, "/configz")) == {"kubeletconfig": {}}
+    assert json.loads(await read(node, web, "/configz")) == {"kubeletconfig": {"port": 10250}}
     assert await read(node, web, "/metrics") == "agent_up 1\n"
 
 

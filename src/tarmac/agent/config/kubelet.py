@@ -95,6 +95,7 @@ class KubeletConfiguration(_Section, frozen=True):
     authentication: Authentication = Authentication()
     authorization: Authorization = Authorization()
     enable_debugging_handlers: bool = True
+    streaming_connection_idle_timeout: Seconds = Seconds(4 * 3600)
     # what the cluster is told
     register_node: bool = True
     register_with_taints: tuple[Taint, ...] = ()

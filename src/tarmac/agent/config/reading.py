@@ -96,6 +96,8 @@ def _findings(config: KubeletConfiguration) -> Iterator[str]:
     yield from _offered(config)
     if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
         yield "tlsCertFile: needs tlsPrivateKeyFile, and the other way round"
+    if config.streaming_connection_idle_timeout <= 0:
+        yield "streamingConnectionIdleTimeout: must be positive"
     if config.max_pods < 0:
         yield f"maxPods: {config.max_pods} must not be negative"
     if config.node_lease_duration_seconds <= 0:

@@ -92,11 +92,17 @@ def settle(flags: Flags, kubelet: KubeletConfiguration) -> AgentConfig:
     )
 
 
+def hard_evictions(kubelet: KubeletConfiguration) -> dict[str, str]:
+    """Below which amounts pods are ended at once."""
+    stated = kubelet.eviction_hard
+    if stated is None or kubelet.merge_default_eviction_settings:
+        return {**DEFAULT_HARD, **(stated or {})}
+    return stated
+
+
 def _thresholds(kubelet: KubeletConfiguration) -> tuple[Threshold, ...]:
-    hard = kubelet.eviction_hard
-    if hard is None or kubelet.merge_default_eviction_settings:
-        hard = {**DEFAULT_HARD, **(hard or {})}
-    return thresholds(hard, kubelet.eviction_soft, kubelet.eviction_soft_grace_period, kubelet.eviction_minimum_reclaim)
+    soft, grace = kubelet.eviction_soft, kubelet.eviction_soft_grace_period
+    return thresholds(hard_evictions(kubelet), soft, grace, kubelet.eviction_minimum_reclaim)
 
 
 def _reservations(flags: Flags, kubelet: KubeletConfiguration, limits: tuple[Threshold, ...]) -> Reservations:

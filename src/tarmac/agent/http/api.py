@@ -17,6 +17,7 @@ from tarmac.agent.http import commands, ports
 from tarmac.agent.http.answers import METRICS, Refusal, document, text
 from tarmac.agent.http.callers import Callers
 from tarmac.agent.http.host import Connect, Figures, Pods
+from tarmac.agent.http.idle import until_idle
 from tarmac.agent.http.logs.options import LogOptions
 from tarmac.agent.http.logs.reading import LogReader
 from tarmac.agent.http.resourcemetrics import resource_metrics
@@ -43,6 +44,7 @@ class NodeApi:
         callers: Callers,
         clock: Clock,
         config: Callable[[], JsonObject] = dict,
+        idle_seconds: float = 4 * 3600.0,
     ) -> None:
         self._pods = pods
         self._runtime = runtime
@@ -51,6 +53,7 @@ class NodeApi:
         self._callers = callers
         self._clock = clock
         self._config = config
+        self._idle_seconds = idle_seconds
         self._routes: dict[str, Callable[[Request, list[str]], Awaitable[Answer]]] = {
             "containerLogs": self._logs,
             "exec": self._exec,
@@ -78,7 +81,7 @@ class NodeApi:
         """A request of somebody who may."""
         first, *rest = request.path.strip("/").split("/")
         try:
-            return await self._routes.get(first, _unknown)(request, rest)
+            return until_idle(await self._routes.get(first, _unknown)(request, rest), self._idle_seconds)
         except Refusal as refusal:
             return text(refusal.status, str(refusal))
         except NotFound as fault:

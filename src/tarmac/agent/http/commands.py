@@ -67,7 +67,7 @@ async def _spliced(request: Request, url: str) -> Answer:
     versions = [each.strip() for each in request.headers.get(PROTOCOL_VERSION, "").split(",")]
     reply = await _upgraded(url, versions)
     headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), *_version(reply)]
-    return UpgradeResponse(lambda client, rest: splice((client, rest), reply.detach()), headers, reply.close)
+    return UpgradeResponse(lambda client, rest: splice((client, rest), reply.detach(), idle=None), headers, reply.close)
 
 
 def _version(reply: Reply) -> list[tuple[str, str]]:

@@ -75,7 +75,7 @@ async def connect(request: Request, dial: Dial, port: int) -> Answer:
         raise Refusal(502, f"failed to connect to port {port}: {error}") from error
 
     def start(client: asyncio.Transport, rest: bytes) -> None:
-        splice((client, rest), (held.transport, held.rest))
+        splice((client, rest), (held.transport, held.rest), idle=None)
 
     return UpgradeResponse(start, [("Connection", "Upgrade"), ("Upgrade", RAW)], held.transport.abort)
 

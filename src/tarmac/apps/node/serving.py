@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.showing import in_effect
 from tarmac.agent.http.api import NodeApi
 from tarmac.agent.http.callers import CallerTimes, ReviewedCallers
 from tarmac.agent.http.host import Connect, Figures
@@ -44,6 +45,8 @@ class Serving:
             figures=figures,
             callers=ReviewedCallers(client, config.node_name, client.clock, times),
             clock=client.clock,
+            config=lambda: in_effect(config),
+            idle_seconds=config.kubelet.streaming_connection_idle_timeout,
         )
         servers = KnownServers(client, lambda: identity.http.url)
         self._config = config

@@ -1,0 +1,39 @@
+"""The configuration in effect, as `/configz` shows it: the file that would say the same without any flag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.agent.config.kubelet import Bytes, Seconds
+from tarmac.agent.config.settings import AgentConfig, hard_evictions
+from tarmac.api.schema import JsonObject
+from tarmac.base.duration import format_duration
+from tarmac.base.quantity import Format, Quantity
+
+
+def in_effect(config: AgentConfig) -> JsonObject:
+    """Every field that has an effect, with what flags and defaults made of it."""
+    flags, kubelet = config.flags, config.kubelet
+    effective = msgspec.structs.replace(
+        kubelet,
+        container_runtime_endpoint=f"unix://{config.runtime_socket}",
+        cgroup_root=config.cgroup_root,
+        pod_logs_dir=str(config.pod_logs_dir),
+        cpu_over_subscription_capacity=flags.oversubscription or kubelet.cpu_over_subscription_capacity,
+        eviction_hard=hard_evictions(kubelet),
+        node_status_report_frequency=Seconds(kubelet.report_frequency),
+        feature_gates={**kubelet.feature_gates, **flags.feature_gates},
+    )
+    fields: JsonObject = msgspec.to_builtins(effective, enc_hook=_written)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _written(value: Any) -> str:
+    """Durations and amounts as the file writes them."""
+    if isinstance(value, Seconds):
+        return format_duration(value)
+    if isinstance(value, Bytes):
+        return str(Quantity.of(value, Format.BINARY_SI))
+    raise NotImplementedError(type(value))
