@@ -18,7 +18,7 @@ from tarmac.api.compute.names import (
 )
 from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.networking.names import LABEL_LOCATION
-from tarmac.client.targets import EVENTS
+from tarmac.client.targets import EVENTS, dynamic
 from tarmac.controllers.targets import WORKLOADS
 from tests.controllers.planet import PLACES, Planet, conditions, play, workload
 
@@ -180,6 +180,12 @@ def test_an_edit_that_changes_nothing_writes_nothing() -> None:
     play(story)
 
 
+async def _told(planet: Planet) -> list[tuple[str, str]]:
+    """The events of the Workload, in order."""
+    events = await planet.all(planet.user.resource(EVENTS))
+    return [(each["reason"], each["message"]) for each in events if each["involvedObject"]["kind"] == "Workload"]
+
+
 def test_people_are_told_of_scaling_and_rollouts() -> None:
     async def story(planet: Planet) -> None:
         await planet.apply()
@@ -188,9 +194,42 @@ def test_people_are_told_of_scaling_and_rollouts() -> None:
         await planet.wait(1)
         await planet.ready(2)
         await planet.wait(5)
-        events = await planet.all(planet.user.resource(EVENTS))
-        told = [each["reason"] for each in events if each["involvedObject"]["kind"] == "Workload"]
-        assert told == ["Scaled", "RolloutStarted", "RolloutComplete"]
+        assert [reason for reason, _ in await _told(planet)] == ["Scaled", "RolloutStarted", "RolloutComplete"]
+
+    play(story)
+
+
+def test_scaling_is_told_once_however_many_cities_there_are_and_not_at_all_when_everything_goes() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(cities=("DFW", "LHR", "SEA"))
+        await planet.ready(6)
+        await planet.workloads.delete("web", "default")
+        await planet.gone(planet.workloads)
+        assert await _told(planet) == [("Scaled", "Scaled from 0 to 6 replicas")]
+
+    play(story)
+
+
+def test_a_rollout_that_was_held_up_is_told_complete_when_it_is() -> None:
+    """Something else was said of the Workload in between."""
+
+    async def story(planet: Planet) -> None:
+        await planet.apply()
+        await planet.ready(2)
+        quotas = planet.user.resource(dynamic("v1", "resourcequotas", "ResourceQuota"))
+        hard = {"hard": {"pods": "1"}}
+        await quotas.create({"metadata": {"name": "tight", "namespace": "default"}, "spec": hard})
+        await planet.edit(template=workload(image="example.com/app:2")["spec"]["template"])
+        await planet.wait(60)
+        assert conditions(await planet.workload())["Progressing"]["reason"] == "QuotaExhausted"
+        assert "RolloutComplete" not in dict(await _told(planet))
+        await quotas.delete("tight", "default")
+        await planet.wait(60)
+        told = await _told(planet)
+        assert [reason for reason, _ in told] == ["Scaled", "RolloutStarted", "QuotaExhausted", "RolloutComplete"]
+        assert "quota tight is exhausted in DFW" in dict(told)["QuotaExhausted"]
+        first, second = (await planet.workload())["status"]["revisions"]
+        assert first["created"] <= first["completed"] <= second["created"] < second["completed"]
 
     play(story)
 
@@ -231,6 +270,13 @@ def test_instances_of_a_lost_city_start_elsewhere_and_go_when_it_is_back() -> No
         await planet.wait(600)
         (own,) = await planet.all(planet.deployments)
         assert own["spec"]["cityCode"] == "DFW"
+        told = [message for reason, message in await _told(planet) if reason.startswith("City")]
+        assert told == [
+            "DFW is lost; its instances start in LHR",
+            "DFW is lost; its instances start in SEA",
+            "DFW has its instances back from SEA",
+            "DFW has its instances back from LHR",
+        ]
 
     play(story)
 

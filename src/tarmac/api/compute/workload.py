@@ -113,6 +113,7 @@ class RevisionRecord(Struct):
     template_hash: Annotated[str, Field("Name of the template's content, as Instances carry it.")]
     created: Annotated[Time, Field("When it was first rolled out.")]
     template: Annotated[str, Field("The template as JSON, compressed (zlib) and encoded (base64).")]
+    completed: Annotated[Time | None, Field("When all instances were of it and ready for the first time.")] = None
 
 
 class WorkloadStatus(Counters):

@@ -12,7 +12,7 @@ from tarmac.cli.rendering.text import table
 from tarmac.decide.rollout import Revision
 
 _HEADERS = ("CITY", "READY", "UP-TO-DATE", "DESIRED", "STATUS", "REASON")
-_REVISIONS = ("REVISION", "CREATED", "TEMPLATE", "IMAGES")
+_REVISIONS = ("REVISION", "CREATED", "COMPLETED", "TEMPLATE", "IMAGES")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,18 @@ def progress_line(each: CityProgress) -> str:
 def history_table(history: Sequence[Revision]) -> str:
     """The revisions, the newest last."""
     rows = [
-        (str(each.number), rfc3339(each.created), each.template_hash, ", ".join(images_of(each.template)))
+        (str(each.number), rfc3339(each.created), _moment(each.completed), each.template_hash, _images(each))
         for each in history
     ]
     return table(_REVISIONS, rows) + "\n" if rows else "There is no revision yet.\n"
+
+
+def _moment(time: float | None) -> str:
+    return "never" if time is None else rfc3339(time)
+
+
+def _images(revision: Revision) -> str:
+    return ", ".join(images_of(revision.template))
 
 
 def images_of(template: InstanceTemplate) -> list[str]:

@@ -82,6 +82,7 @@ def _as_json(revision: Revision) -> JsonObject:
     return {
         "revision": revision.number,
         "created": rfc3339(revision.created),
+        "completed": None if revision.completed is None else rfc3339(revision.completed),
         "templateHash": revision.template_hash,
         "images": images_of(revision.template),
         "template": encode(revision.template),

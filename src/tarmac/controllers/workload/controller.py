@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID
-from tarmac.api.compute.workload import Workload, WorkloadDeployment
+from tarmac.api.compute.workload import Workload, WorkloadDeployment, WorkloadStatus
 from tarmac.api.networking.location import Location
 from tarmac.api.schema import Json
 from tarmac.api.status import AlreadyExists, Conflict, Invalid, NotFound
@@ -25,13 +25,13 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.kinship import named_by
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
 from tarmac.controllers.workload.anycast import Anycast
-from tarmac.controllers.workload.events import announce
+from tarmac.controllers.workload.events import announce, tell_of_move, tell_of_return
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, changes, document
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.placement import place_of
-from tarmac.decide.rollout import record
+from tarmac.decide.rollout import complete, record
 from tarmac.decide.rollout.stored import history_of, stored
 from tarmac.decide.rollup import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
 from tarmac.decide.verdict import Refusal
@@ -97,7 +97,7 @@ class WorkloadController:
         goal = self._goal(workload, existing)
         blocks = self._missing_networks(workload)
         if not blocks:
-            await self._remove_orphans(goal, existing)
+            await self._remove_orphans(workload, goal, existing)
             existing, blocks = await self._ensure(workload, goal, existing)
         await self._explain(workload, goal, existing, blocks)
         again = goal.again or (AGAIN_SECONDS if blocks else None)
@@ -119,10 +119,12 @@ class WorkloadController:
         names = ", ".join(missing)
         return [Refusal(reasons.NETWORK_NOT_FOUND, f"Unable to find networks: {names}", change=f"Create {names}.")]
 
-    async def _remove_orphans(self, goal: Goal, existing: Sequence[WorkloadDeployment]) -> None:
+    async def _remove_orphans(self, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]) -> None:
         for deployment in existing:
-            if deployment.metadata.name not in goal.children:
+            metadata = deployment.metadata
+            if metadata.name not in goal.children and metadata.deletion_timestamp is None:
                 await self._delete(deployment)
+                tell_of_return(self._recorder, workload, deployment, goal)
 
     async def _delete(self, deployment: WorkloadDeployment) -> None:
         metadata = deployment.metadata
@@ -157,11 +159,14 @@ class WorkloadController:
             if other is not None:
                 return _taken(name, child.city, going=other.metadata.deletion_timestamp is not None)
             try:
-                return await self._deployments.create(document(workload, child), manager=MANAGER)
+                made = await self._deployments.create(document(workload, child), manager=MANAGER)
             except AlreadyExists:  # our copy is behind
                 present = await self._deployments.get(name, namespace)
                 if present.spec.workload_ref.uid != workload.metadata.uid:
                     return _taken(name, child.city, going=present.metadata.deletion_timestamp is not None)
+            else:
+                tell_of_move(self._recorder, workload, child)
+                return made
         if present.metadata.deletion_timestamp is not None:
             return _taken(name, child.city, going=True)
         patch = changes(workload, child, present)
@@ -205,6 +210,8 @@ class WorkloadController:
             deleting=workload.metadata.deletion_timestamp is not None,
         )
         status = workload_status(facts, known, now)
+        if _is_complete(status):
+            history = complete(history, now)
         status.revisions = stored(history, known.revisions if known else ())
         if await write_status(self._workloads, workload.metadata, known, status, MANAGER) is not None:
             announce(self._recorder, workload, known, status)
@@ -239,6 +246,11 @@ def _networks_of_item(item: Item[Workload]) -> list[str]:
         return _networks(item.object)
     except msgspec.ValidationError:
         return []  # a server that does not know our kinds lets things through that cannot be read
+
+
+def _is_complete(status: WorkloadStatus) -> bool:
+    progress = find(status.conditions, "Progressing")
+    return progress is not None and progress.reason == reasons.COMPLETE
 
 
 def _since(location: Location) -> float:

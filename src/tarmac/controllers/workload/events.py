@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tarmac.api.compute.names import API_VERSION
-from tarmac.api.compute.workload import Workload, WorkloadStatus
+from tarmac.api.compute.names import API_VERSION, LABEL_MOVED_FROM
+from tarmac.api.compute.workload import RevisionRecord, Workload, WorkloadDeployment, WorkloadStatus
 from tarmac.client.events import EventType, Recorder, Reference
-from tarmac.controllers.conditions import find
 from tarmac.decide import reasons
-
-_TOLD = (reasons.QUOTA_EXHAUSTED, reasons.NO_CANDIDATE_LOCATIONS)
+from tarmac.decide.children.deployments import Child
+from tarmac.decide.children.goal import Goal
 
 
 class Told(NamedTuple):
@@ -24,38 +23,57 @@ class Told(NamedTuple):
 
 def announce(recorder: Recorder, workload: Workload, old: WorkloadStatus | None, new: WorkloadStatus) -> None:
     """Record what has happened between two states. Call it when the new one is written, so that it is said once."""
+    if workload.metadata.deletion_timestamp is None:  # afterwards everything only goes
+        for told in happened(old or WorkloadStatus(), new):
+            recorder.event(reference(workload), told.type, told.reason, told.message)
+
+
+def reference(workload: Workload) -> Reference:
+    """What the events are about."""
     own = workload.metadata
-    about = Reference(API_VERSION, "Workload", own.name, own.namespace, own.uid)
-    for told in happened(old or WorkloadStatus(), new):
-        recorder.event(about, told.type, told.reason, told.message)
+    return Reference(API_VERSION, "Workload", own.name, own.namespace, own.uid)
+
+
+def tell_of_move(recorder: Recorder, workload: Workload, made: Child) -> None:
+    """A deployment was made; if it stands in for a lost city, people should know."""
+    if made.moved_from:
+        message = f"{made.moved_from} is lost; its instances start in {made.city}"
+        recorder.event(reference(workload), "Warning", reasons.CITY_MOVED, message)
+
+
+def tell_of_return(recorder: Recorder, workload: Workload, gone: WorkloadDeployment, goal: Goal) -> None:
+    """A deployment is wanted no longer; people should know if that is because the city it stood in for is back."""
+    lost, placement = gone.metadata.labels.get(LABEL_MOVED_FROM), gone.spec.placement_name
+    meant = lost in goal.cities.get(placement, ())
+    if lost is not None and meant and all(block.where != lost for block in goal.blocks[placement]):
+        message = f"{lost} has its instances back from {gone.spec.city_code}"
+        recorder.event(reference(workload), "Normal", reasons.CITY_RETURNED, message)
 
 
 def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[Told]:
-    """The events between two states."""
+    """The events between two states. That a city has no place is said by the scheduler, city by city."""
     if old.desired_replicas != new.desired_replicas:
         message = f"Scaled from {old.desired_replicas} to {new.desired_replicas} replicas"
         yield Told("Normal", reasons.SCALED, message)
     if old.revision and old.revision != new.revision:
         yield Told("Normal", reasons.ROLLOUT_STARTED, f"Revision {new.revision} begins to replace {old.revision}")
-    if _progress(old) == reasons.NEW_REVISION and _progress(new) == reasons.COMPLETE:
+    if new.revisions and _is_replacing(new.revisions[-1]) and new.revisions[-1].number not in _completed(old):
         yield Told("Normal", reasons.ROLLOUT_COMPLETE, f"Every instance is of revision {new.revision}")
-    before, after = dict(_complaints(old)), dict(_complaints(new))
-    for reason, message in after.items():
-        if reason not in before:
-            yield Told("Warning", reason, message)
+    exhausted = _exhausted(new)
+    if exhausted and not _exhausted(old):
+        yield Told("Warning", reasons.QUOTA_EXHAUSTED, exhausted)
 
 
-def _progress(status: WorkloadStatus) -> str:
-    found = find(status.conditions, "Progressing")
-    return found.reason if found else ""
+def _is_replacing(newest: RevisionRecord) -> bool:
+    """Whether it is complete, and there was another before it."""
+    return newest.completed is not None and newest.number > 1
 
 
-def _complaints(status: WorkloadStatus) -> Iterator[tuple[str, str]]:
-    """Reasons worth an event, wherever in the status they show."""
+def _completed(status: WorkloadStatus) -> set[int]:
+    return {each.number for each in status.revisions if each.completed is not None}
+
+
+def _exhausted(status: WorkloadStatus) -> str:
+    """Where which quota has no room, in the words of the condition that says so, wherever in the status it is."""
     conditions = [*status.conditions, *(each for placement in status.placements for each in placement.conditions)]
-    for condition in conditions:
-        if condition.reason in _TOLD:
-            yield condition.reason, condition.message
-    reason = status.summary.reason if status.summary else ""
-    if reason in _TOLD:
-        yield reason, reasons.CATALOGUE[reason].text
+    return next((each.message for each in conditions if each.reason == reasons.QUOTA_EXHAUSTED), "")

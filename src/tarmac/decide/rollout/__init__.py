@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from tarmac.decide.rollout.bounds import Limits, desired_replicas, limits
 from tarmac.decide.rollout.fleet import Goal
-from tarmac.decide.rollout.history import KEPT_REVISIONS, Revision, record, undo
+from tarmac.decide.rollout.history import KEPT_REVISIONS, Revision, complete, record, undo
 from tarmac.decide.rollout.steps import Cause, Plan, Removal, plan
 from tarmac.decide.rollout.template import template_hash
 
@@ -27,6 +27,7 @@ __all__ = [
     "Plan",
     "Removal",
     "Revision",
+    "complete",
     "desired_replicas",
     "limits",
     "plan",

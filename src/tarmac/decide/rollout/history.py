@@ -7,7 +7,7 @@ second undo returns to where one came from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tarmac.api.compute.instance import InstanceTemplate
@@ -20,12 +20,13 @@ KEPT_REVISIONS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One template that was rolled out, and when."""
+    """One template that was rolled out, when that began, and when it was complete for the first time."""
 
     number: int
     template_hash: str
     template: InstanceTemplate
     created: float
+    completed: float | None = None
 
 
 def record(history: Sequence[Revision], template: InstanceTemplate, now: float) -> tuple[Revision, ...]:
@@ -36,6 +37,12 @@ def record(history: Sequence[Revision], template: InstanceTemplate, now: float) 
         return tuple(history)
     number = newest.number + 1 if newest else 1
     return (*history, Revision(number, written, template, now))[-KEPT_REVISIONS:]
+
+
+def complete(history: Sequence[Revision], now: float) -> tuple[Revision, ...]:
+    """The history with its newest revision complete, since now unless it was before."""
+    *earlier, newest = history
+    return (*earlier, newest if newest.completed is not None else replace(newest, completed=now))
 
 
 def undo(history: Sequence[Revision], to: int | None = None) -> Verdict[Revision]:

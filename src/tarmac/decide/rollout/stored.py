@@ -30,16 +30,20 @@ def history_of(workload: Workload) -> tuple[Revision, ...]:
 def stored(history: Sequence[Revision], records: Sequence[RevisionRecord] = ()) -> list[RevisionRecord]:
     """A history in the form of status. `records` are those that exist, which need not be made again."""
     known = {record.number: record for record in records}
-    return [known.get(revision.number) or _record(revision) for revision in history]
+    return [_record(revision, known.get(revision.number)) for revision in history]
 
 
-def _record(revision: Revision) -> RevisionRecord:
+def _record(revision: Revision, known: RevisionRecord | None) -> RevisionRecord:
+    completed = None if revision.completed is None else Time(rfc3339(revision.completed))
+    if known is not None:
+        return msgspec.structs.replace(known, completed=completed)
     template = msgspec.json.encode(revision.template, enc_hook=str, order="deterministic")
     return RevisionRecord(
         number=revision.number,
         template_hash=revision.template_hash,
         created=Time(rfc3339(revision.created)),
         template=base64.b64encode(zlib.compress(template, 9)).decode(),
+        completed=completed,
     )
 
 
@@ -48,4 +52,5 @@ def _restored(record: RevisionRecord) -> Revision | None:
         template = _decode(zlib.decompress(base64.b64decode(record.template)))
     except (ValueError, zlib.error, msgspec.MsgspecError):
         return None
-    return Revision(record.number, record.template_hash, template, parse_rfc3339(record.created))
+    completed = None if record.completed is None else parse_rfc3339(record.completed)
+    return Revision(record.number, record.template_hash, template, parse_rfc3339(record.created), completed)

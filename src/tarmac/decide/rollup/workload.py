@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tarmac.api.compute.workload import Counters, PlacementStatus, WorkloadDeployment, WorkloadStatus
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
-from tarmac.decide.rollout.template import template_hash
+from tarmac.decide.rollout import desired_replicas, template_hash
 from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
 from tarmac.decide.rollup.progress import progressing, summary, worst
 from tarmac.decide.verdict import Refusal
@@ -37,13 +37,17 @@ class DeploymentView:
             conditions["Progressing"] = _begun(deployment, status.revision)
         return DeploymentView(
             city=deployment.spec.city_code,
-            counters=status or Counters(),
+            counters=status or Counters(desired_replicas=_wanted(deployment)),
             available=conditions.get("Available"),
             progressing=conditions.get("Progressing"),
             trouble=status.summary.reason if status and status.summary else "",
             location=status.location.name if status and status.location else "",
             deleting=leaving or deployment.metadata.deletion_timestamp is not None,
         )
+
+
+def _wanted(deployment: WorkloadDeployment) -> int:
+    return desired_replicas(deployment.spec.scale_settings, deployment.spec.replicas)
 
 
 def _begun(deployment: WorkloadDeployment, revision: str) -> Condition:
