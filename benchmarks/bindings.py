@@ -2,7 +2,7 @@
 
 `python -m benchmarks.bindings NODES PODS` does it once in a process of its own, so that runs do not inherit each
 other's memory, and prints a line of JSON. The composition is that of `tarmac server`: SQLite store, RBAC (the scheduler
-is an ordinary user with a role), audit, validation. Nodes and pods exist before the scheduler starts; the clock runs
+acts under its own role), audit, validation. Nodes and pods exist before the scheduler starts; the clock runs
 from its first binding to the last, and every binding is durable when it counts.
 """
 
@@ -22,16 +22,12 @@ from typing import Any
 import msgspec
 import uvloop
 
-from tarmac.apps.control_plane import STARTING, Address, Chosen, Running, control_plane, local_transport
+from tarmac.apps.control_plane import CONTROLLING, STARTING, Address, Chosen, Running, control_plane, local_transport
 from tarmac.apps.layout import make_layout
 from tarmac.client.client import Client
-from tarmac.client.targets import NODES, PODS, dynamic
+from tarmac.client.targets import NODES, PODS
 from tarmac.controllers.manager import Manager
-from tarmac.server.security.users import User
 
-SCHEDULER = User("bench-scheduler", groups=("system:authenticated",))
-ROLES = dynamic("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False)
-ROLE_BINDINGS = dynamic("rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 BUCKET = "core/pods"
 AT_ONCE = 200
 POLL_SECONDS = 0.01
@@ -67,13 +63,12 @@ async def _run(directory: Path, nodes: int, pods: int) -> Bound:
     async with control_plane(layout, Address("127.0.0.1", 0), Chosen("serviceaccount")) as running:
         client = Client(local_transport(running.server, STARTING))
         await _until(lambda: running.store.get("core/serviceaccounts", "default/default") is not None)
-        await _allow(client)
         await _in_batches(lambda number: _join(client, number), nodes)
         await _in_batches(lambda number: client.resource(PODS).create(_pod(number)), pods)
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
-        manager = Manager(Client(local_transport(running.server, SCHEDULER)), "scheduler")
+        manager = Manager(Client(local_transport(running.server, CONTROLLING)), "scheduler")
         task = asyncio.create_task(manager.run())
         try:
             return await _measure(running, nodes, pods)
@@ -109,23 +104,6 @@ async def _until(done: Callable[[], bool]) -> None:
 async def _in_batches(make: Callable[[int], Awaitable[Any]], count: int) -> None:
     for first in range(0, count, AT_ONCE):
         await asyncio.gather(*(make(number) for number in range(first, min(first + AT_ONCE, count))))
-
-
-async def _allow(client: Client) -> None:
-    """The scheduler's role: read everything it watches, bind pods, and say what happened."""
-    rules = [
-        {"verbs": ["get", "list", "watch"], "apiGroups": ["*"], "resources": ["*"]},
-        {"verbs": ["create"], "apiGroups": [""], "resources": ["pods/binding", "events"]},
-        {"verbs": ["patch"], "apiGroups": [""], "resources": ["pods/status", "events"]},
-    ]
-    group, name = "rbac.authorization.k8s.io", SCHEDULER.name
-    await client.resource(ROLES).create({"metadata": {"name": name}, "rules": rules})
-    binding = {
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
-    }
-    await client.resource(ROLE_BINDINGS).create(binding)
 
 
 async def _join(client: Client, number: int) -> None:

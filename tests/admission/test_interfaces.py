@@ -1,4 +1,4 @@
-"""Nobody but the controllers says which networks a Pod is on, and nobody says it twice."""
+"""Nobody but the controllers that deal in addresses says which networks a Pod is on, and nobody says it twice."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.identities import controller_user
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.status import Forbidden
 from tarmac.server.security.users import User
 from tests.admission.world import World, pod
 
-CONTROLLER = User("system:kube-controller-manager")
-REMOTE = User("alice", groups=("system:tarmac:controllers",))
+CONTROLLER = User(controller_user("instance"))
+OTHER_CONTROLLER = User(controller_user("quota"), groups=("system:masters",))
 NODE = User("system:node:n", groups=("system:nodes",))
 
 
@@ -26,7 +27,8 @@ async def test_a_user_cannot_join_a_network_by_writing_it_on_a_pod(world: World)
     with pytest.raises(Forbidden, match="set by the controllers only"):
         world.admit("pods", holding("[]"))
     world.admit("pods", holding("[]"), user=CONTROLLER)
-    world.admit("pods", holding("[]"), user=REMOTE)
+    with pytest.raises(Forbidden, match="set by the controllers only"):
+        world.admit("pods", holding("[]"), user=OTHER_CONTROLLER)
     world.admit("pods", holding(None))
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.identities import controller_user
 from tarmac.api.status import Forbidden
+from tarmac.server.security.users import User
 from tests.admission.world import World, asking, pod
 
 
@@ -117,11 +119,9 @@ async def test_new_nodes_are_not_ready(world: World) -> None:
     assert obj["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
 
 
-async def test_only_controllers_make_instances(world: World) -> None:
-    from tarmac.server.security.users import User
-
+async def test_only_the_controller_of_deployments_makes_instances(world: World) -> None:
     instance = {"metadata": {"name": "i", "namespace": "default"}, "spec": {}}
-    with pytest.raises(Forbidden, match="create a Workload instead"):
-        world.admit("instances", instance, "InstanceCreation")
-    controllers = User("system:kube-controller-manager")
-    world.admit("instances", instance, "InstanceCreation", user=controllers)
+    for stranger in (User("root", groups=("system:masters",)), User(controller_user("instance"))):
+        with pytest.raises(Forbidden, match="create a Workload instead"):
+            world.admit("instances", instance, "InstanceCreation", user=stranger)
+    world.admit("instances", instance, "InstanceCreation", user=User(controller_user("deployment")))

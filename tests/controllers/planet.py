@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from tarmac.api.compute.names import API_VERSION
+from tarmac.api.identities import controller_user
 from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
@@ -26,6 +27,7 @@ from tarmac.client.client import Client
 from tarmac.client.targets import PODS, dynamic
 from tarmac.controllers.manager import CONTROLLERS, Manager
 from tarmac.controllers.network.controller import NetworkControllers
+from tarmac.server.security.users import User
 from tarmac.sim.faults.luck import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import Fleet
@@ -37,6 +39,7 @@ WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
 DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
 INSTANCES = dynamic(API_VERSION, "instances", "Instance")
 NETWORKS = dynamic(NETWORKING, "networks", "Network")
+INSTANCE_MAKER = User(controller_user("deployment"), groups=("system:masters",))
 NAMES = "garbage,namespace,serviceaccount,volume,network,quota,workload,deployment,instance"
 
 
@@ -64,9 +67,9 @@ class Planet:
         known = {**CONTROLLERS, "network": NetworkControllers}
         self._manager = asyncio.create_task(Manager(client, names, controllers=known).run())
 
-    def controllers(self) -> Client:
-        """A client that may do what controllers may."""
-        return self.world.reliable(CONTROLLING)
+    def maker(self) -> Client:
+        """A client that may make Instances."""
+        return self.world.reliable(INSTANCE_MAKER)
 
     async def stop(self) -> None:
         """The process ends."""

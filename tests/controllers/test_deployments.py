@@ -211,7 +211,7 @@ def test_an_instance_of_somebody_else_is_left_alone_and_named() -> None:
             "metadata": {"name": name, "namespace": "default"},
             "spec": {**made["spec"], "controller": None},
         }
-        await planet.controllers().resource(planet.instances.target).create(foreign)
+        await planet.maker().resource(planet.instances.target).create(foreign)
         await planet.edit(placements=workload(replicas=2)["spec"]["placements"])
         await planet.wait(10)
         progressing = conditions((await planet.all(planet.deployments))[0])["Progressing"]

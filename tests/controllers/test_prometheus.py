@@ -25,7 +25,7 @@ from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager
 from tarmac.sim.nodes.objects import LOCATIONS, location
 from tarmac.sim.nodes.settings import Place
-from tests.client.backends import model
+from tests.client.backends import ADMIN, model
 from tests.controllers.test_autoscaling import DEPLOYMENTS, REQUESTS, scaled
 
 WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
@@ -123,7 +123,8 @@ async def test_a_deployment_follows_a_prometheus(tmp_path: Path) -> None:
     ):
         clock, query = ManualClock(), 'http:requests:rate5m{city="DFW",app="web"}'
         everybodys.values, own.values = {query: ["80", "65"]}, {query: ["200"]}
-        client = Client(local_transport(running.server, CONTROLLING), clock)
+        client = Client(local_transport(running.server, ADMIN), clock)
+        controllers = Client(local_transport(running.server, CONTROLLING), clock)
         deployments = client.resource(DEPLOYMENTS)
 
         async def wanted(count: int) -> bool:
@@ -131,7 +132,7 @@ async def test_a_deployment_follows_a_prometheus(tmp_path: Path) -> None:
             return (await deployments.get("web-dfw", "default"))["spec"].get("replicas") == count
 
         await deploy(client)
-        manager = Manager(client, "autoscaler", settings=Settings(metrics_url=everybodys.url))
+        manager = Manager(controllers, "autoscaler", settings=Settings(metrics_url=everybodys.url))
         async with ended(asyncio.create_task(manager.run())):
             await until(lambda: wanted(5))
             await client.resource(LOCATIONS).patch("dfw", {"spec": {"metricsURL": own.url}})

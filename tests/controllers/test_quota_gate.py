@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
 from tarmac.api.schema import JsonObject
-from tarmac.apps.control_plane import CONTROLLING
 from tarmac.client.targets import dynamic
 from tests.controllers.cities import Cities, condition, play, pod
-from tests.controllers.planet import workload
+from tests.controllers.planet import INSTANCE_MAKER, workload
 
 NAMES = "quota"
 INSTANCES = dynamic(API_VERSION, "instances", "Instance")
@@ -34,7 +33,7 @@ def instance(ordinal: int, gates: tuple[str, ...] = ("Quota",)) -> JsonObject:
 
 async def make(cities: Cities, *ordinals: int, gates: tuple[str, ...] = ("Quota",)) -> None:
     for ordinal in ordinals:
-        await cities.world.reliable(CONTROLLING).resource(INSTANCES).create(instance(ordinal, gates))
+        await cities.world.reliable(INSTANCE_MAKER).resource(INSTANCES).create(instance(ordinal, gates))
     await cities.wait(1)
 
 
@@ -71,7 +70,7 @@ def test_room_comes_from_a_larger_quota_from_an_instance_that_goes_and_from_no_q
         assert await held_back(cities) == ["web-2", "web-3", "web-4"]
         await limit(cities, requests_memory="6Gi")
         assert await held_back(cities) == ["web-3", "web-4"]
-        await cities.world.reliable(CONTROLLING).resource(INSTANCES).delete("web-0", "default")
+        await cities.world.reliable(INSTANCE_MAKER).resource(INSTANCES).delete("web-0", "default")
         await cities.wait(1)
         assert await held_back(cities) == ["web-4"]
         await cities.user.resource(QUOTAS).delete("team", "default")

@@ -74,11 +74,18 @@ def play(story: Callable[[Stage], Coroutine[Any, Any, None]], behaviour: Behavio
         luck = Luck(Randomness(1))
         luck.stop()
         async with world(loop, 1, luck) as made:
-            client = made.client("nodes", made.link(NODES))
-            await client.resource(SERVICE_ACCOUNTS).create(
-                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
+            await (
+                made.reliable()
+                .resource(SERVICE_ACCOUNTS)
+                .create(
+                    {
+                        "apiVersion": "v1",
+                        "kind": "ServiceAccount",
+                        "metadata": {"name": "default", "namespace": "default"},
+                    }
+                )
             )
-            fleet = Fleet(client, PLACES, behaviour=behaviour)
+            fleet = Fleet(made.client("nodes", made.link(NODES)), PLACES, behaviour=behaviour)
             async with ended(asyncio.create_task(fleet.run())):
                 await fleet.registered()
                 await story(Stage(made, fleet))

@@ -9,7 +9,7 @@ import sys
 
 from tarmac.api.schema import JsonObject
 from tarmac.apps.up import NODES
-from tarmac.apps.world import world
+from tarmac.apps.world import USER, world
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, own_key
 from tarmac.client.informer import Informers
@@ -68,7 +68,7 @@ def story(seed: int) -> str:
             fleet = Fleet(made.client("nodes", made.link(NODES)), places, behaviour=unlucky)
             replica = made.replica("controllers-a", SimulatedMetrics(fleet, made.clock), HOUSE_KEEPING)
             replica.start()
-            binder = bind_round_robin(made.client("binder", made.link(NODES)), list(fleet.nodes))
+            binder = bind_round_robin(made.client("binder", made.link(USER)), list(fleet.nodes))
             tasks = [asyncio.create_task(fleet.run()), asyncio.create_task(binder)]
             user = made.reliable()
             await made.clock.sleep(60)

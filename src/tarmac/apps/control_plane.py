@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from tarmac.api.catalog import build_catalog
+from tarmac.api.identities import NAMESPACE, PROCESS, user_name
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, ensure_own_service
 from tarmac.apps.layout import Layout
 from tarmac.apps.tasks import ended, supervise
@@ -48,7 +49,7 @@ from tarmac.server.security.pki import Pki, write_kubeconfig
 from tarmac.server.security.policy import SERVER_TO_NODES
 from tarmac.server.security.renewal import keep_renewed
 from tarmac.server.security.reviews import Reviews
-from tarmac.server.security.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.serviceaccounts import ServiceAccountTokens, account_groups
 from tarmac.server.security.tokenrequests import TokenIssuer
 from tarmac.server.security.users import User
 from tarmac.server.subresources.metrics import Metering
@@ -59,7 +60,7 @@ _YEAR = 365 * 24 * 3600
 
 # The identities under which this process talks to its own server.
 STARTING = User("system:tarmac:bootstrap", groups=("system:masters", "system:authenticated"))
-CONTROLLING = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
+CONTROLLING = User(user_name(PROCESS), groups=(*account_groups(NAMESPACE), "system:authenticated"))
 
 
 @dataclass(frozen=True)

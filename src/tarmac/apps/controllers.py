@@ -15,6 +15,7 @@ import sys
 
 import uvloop
 
+from tarmac.api.identities import BOOTSTRAP, NAMESPACE, PROCESS, controller_user
 from tarmac.api.status import ApiError
 from tarmac.apps.bootstrap import ensure_initial_objects
 from tarmac.apps.settings import settings_of
@@ -22,12 +23,13 @@ from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import configure, log
 from tarmac.base.randomness import Randomness
+from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import Connection, load
 from tarmac.client.leader import Elector, Timing
-from tarmac.controllers.manager import COMPONENT, Manager, choose
+from tarmac.controllers.manager import Manager, choose
 
 _log = log("tarmac")
 
@@ -63,8 +65,10 @@ async def run(options: argparse.Namespace, connection: Connection, timing: Timin
         settings=settings_of(options),
     )
 
+    starting = Client(ActingAs(client.transport, controller_user(BOOTSTRAP)), clock, randomness)
+
     async def work() -> None:
-        await ensure_initial_objects(client)
+        await ensure_initial_objects(starting)
         await manager.run()
 
     try:
@@ -79,4 +83,4 @@ async def run(options: argparse.Namespace, connection: Connection, timing: Timin
 
 def _elector(client: Client, timing: Timing) -> Elector:
     identity = f"{socket.gethostname()}_{client.randomness.uuid()}"
-    return Elector(client, COMPONENT, "kube-system", identity, timing)
+    return Elector(client, PROCESS, NAMESPACE, identity, timing)

@@ -16,19 +16,20 @@ from functools import partial
 
 from tarmac.apps import server
 from tarmac.apps.cities.choosing import Impossible, choose
-from tarmac.apps.control_plane import Running, local_transport
+from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
 from tarmac.apps.tasks import ended
 from tarmac.client.client import Client
 from tarmac.runtimes.parts import Parts
+from tarmac.server.security.policy import SIMULATED_NODES
 from tarmac.server.security.users import User
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import LOCATIONS, location
 from tarmac.sim.nodes.settings import Heartbeat, Place
 
-NODES = User("system:tarmac:simulated-nodes", groups=("system:masters", "system:authenticated"))
+NODES = User(SIMULATED_NODES, groups=("system:authenticated",))
 _FIELD_MANAGER = "tarmac-up"
 
 
@@ -63,9 +64,10 @@ def _real(codes: Sequence[str], parts: Parts, layout: Layout) -> server.Surround
 @asynccontextmanager
 async def simulated(places: Sequence[Place], grace: float, running: Running) -> AsyncGenerator[None]:
     """Cities full of simulated nodes, beside a control plane. They are registered when the block begins."""
-    client = Client(local_transport(running.server, NODES))
+    locations = Client(local_transport(running.server, STARTING)).resource(LOCATIONS)
     for place in places:
-        await client.resource(LOCATIONS).apply(location(place), manager=_FIELD_MANAGER)
+        await locations.apply(location(place), manager=_FIELD_MANAGER)
+    client = Client(local_transport(running.server, NODES))
     fleet = Fleet(client, places, heartbeat=Heartbeat.for_fleet(sum(place.nodes for place in places), grace))
     async with ended(asyncio.create_task(fleet.run())):
         await fleet.registered()

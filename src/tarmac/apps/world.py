@@ -28,6 +28,7 @@ from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.defaults import ensure_defaults
 from tarmac.server.security.fairness import Fairness
+from tarmac.server.security.impersonation import Impersonation
 from tarmac.server.security.users import User
 from tarmac.sim.faults.link import Link
 from tarmac.sim.faults.luck import Luck
@@ -42,9 +43,14 @@ USER = User("somebody", groups=("system:masters", "system:authenticated"))
 class _Strangers:
     """Nobody comes from outside: there are no tokens to check, issue or review, and no audit file."""
 
-    def authenticate(self, request: Request) -> NoReturn:
-        """Callers of this world say who they are."""
-        raise Unauthorized("a simulated world has no way in from outside")
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._impersonation = Impersonation(authorizer)
+
+    def authenticate(self, request: Request) -> User:
+        """Callers of this world say who they are, and perhaps whom they act as."""
+        if request.user is None:
+            raise Unauthorized("a simulated world has no way in from outside")
+        return self._impersonation.identity(request, request.user)
 
     def record(self, request: Request, answer: Answer) -> None:
         """The history is the audit."""
@@ -116,7 +122,7 @@ async def world(loop: VirtualLoop, seed: int, luck: Luck) -> AsyncGenerator[Worl
 
 
 def _server(store: HistoryStore, authorizer: Authorizer, clock: VirtualClock, randomness: Randomness) -> ApiServer:
-    strangers = _Strangers()
+    strangers = _Strangers(authorizer)
     gates = Gates(strangers, authorizer, Fairness(), strangers)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))

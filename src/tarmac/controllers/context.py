@@ -1,11 +1,18 @@
-"""What every controller is given."""
+"""What every controller is given.
+
+Caches, metrics and addresses are the same for all controllers of a process. The way to the server is each one's own:
+its requests and its events carry its own user, so that it can do what its role says and the audit log names it. Caches
+are fed under the identity of the process.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tarmac.api.identities import PROCESS, controller_user
+from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, Reconcile
 from tarmac.client.events import Recorder
@@ -33,22 +40,41 @@ class Settings:
 
 @dataclass(frozen=True)
 class Context:
-    """The way to the server, the shared caches, and the few things that only the composition root knows."""
+    """A controller's way to the server, the shared caches, and the few things that only the composition root knows."""
 
-    client: Client
+    name: str  # whose context this is
     informers: Informers
-    recorder: Recorder
     metrics: ClientMetrics
+    book: Callable[[], AddressBook]  # the same for every controller of the process
+    recorders: list[Recorder]  # all of the process: they have to run
     root_ca: str = ""  # PEM of the authority that signs the server's certificate
     sign: Sign | None = None  # None: certificates are approved but not signed here
     settings: Settings = Settings()
     metrics_source: MetricsSource | None = None  # None: Prometheus and the server's own resource metrics
     running: frozenset[str] = frozenset()  # the controllers of this process, by name
 
+    def acting_as(self, name: str) -> Context:
+        """The context of another controller of the process."""
+        return replace(self, name=name)
+
     @cached_property
+    def client(self) -> Client:
+        """The server, as this controller."""
+        process = self.informers.client
+        transport = ActingAs(process.transport, controller_user(self.name))
+        return Client(transport, process.clock, process.randomness)
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """For events that this controller tells of."""
+        made = Recorder(self.client, PROCESS)
+        self.recorders.append(made)
+        return made
+
+    @property
     def addresses(self) -> AddressBook:
         """Where every controller of this process gets addresses from."""
-        return AddressBook(self.informers)
+        return self.book()
 
     def controller(self, name: str, reconcile: Reconcile, workers: int = 4) -> Controller:
         """A controller on this context's clock, visible in its metrics."""

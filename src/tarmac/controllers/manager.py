@@ -3,12 +3,15 @@
 The choice is written as kube-controller-manager's `--controllers`: `*` is everything, a name adds one, `-name` leaves
 one out, and the most specific word wins. Under election everything is built anew for each leadership, over a fenced
 client: caches, queues and controllers of an ended leadership are never reused.
+
+The client is the process's own. It feeds the caches; the controllers act through it under names of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Protocol
 
 from tarmac.client.client import Client
@@ -16,6 +19,7 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.metrics import ClientMetrics
+from tarmac.controllers.addressbook import AddressBook
 from tarmac.controllers.autoscaler.controller import AutoscalerController
 from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.certificates.controller import CertificateController
@@ -33,8 +37,6 @@ from tarmac.controllers.service.controller import ServiceController
 from tarmac.controllers.serviceaccount.controller import ServiceAccountController
 from tarmac.controllers.volume.controller import VolumeControllers
 from tarmac.controllers.workload.controller import WorkloadController
-
-COMPONENT = "tarmac-controllers"
 
 
 class Runnable(Protocol):
@@ -125,21 +127,20 @@ class Manager:
         self.metrics.informers.clear()
         informers = Informers(client)
         self.metrics.informers.append(informers)
-        recorder = Recorder(client, COMPONENT)
-        context = Context(
-            client,
-            informers,
-            recorder,
-            self.metrics,
-            self._root_ca,
-            self._sign,
+        recorders: list[Recorder] = []
+        context_of = partial(
+            Context,
+            informers=informers,
+            metrics=self.metrics,
+            book=cache(partial(AddressBook, informers)),
+            recorders=recorders,
+            root_ca=self._root_ca,
+            sign=self._sign,
             settings=self._settings,
             metrics_source=self._metrics_source,
             running=frozenset(self._names),
         )
-        runnables = [self._controllers[name](context) for name in self._names]
+        controllers = [self._controllers[name](context_of(name)) for name in self._names]
         async with asyncio.TaskGroup() as group:
-            group.create_task(informers.run())
-            group.create_task(recorder.run())
-            for runnable in runnables:
-                group.create_task(runnable.run())
+            for part in (informers, *recorders, *controllers):
+                group.create_task(part.run())

@@ -42,7 +42,7 @@ class Authenticator(Protocol):
     """Finds out who asks."""
 
     def authenticate(self, request: Request) -> User:
-        """The identity, perhaps the anonymous one. Raises Unauthorized."""
+        """The identity to act under, perhaps the anonymous one. Raises Unauthorized."""
         ...
 
 
@@ -124,8 +124,7 @@ class ApiServer:
         gates, info = self._gates, request_info(request)
         request.info = info
         try:
-            if request.user is None:
-                request.user = gates.authenticator.authenticate(request)
+            request.user = gates.authenticator.authenticate(request)
             waiting = gates.fairness.enter(request.user, info)
         except Exception as error:
             return self._finished(request, began, failure(request, error))

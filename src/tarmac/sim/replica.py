@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from tarmac.api.identities import NAMESPACE, PROCESS
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector
 from tarmac.controllers.autoscaler.sources import MetricsSource
-from tarmac.controllers.manager import COMPONENT, Manager
+from tarmac.controllers.manager import Manager
 from tarmac.sim.faults.link import Link
 
 Connect = Callable[[int], tuple[Link, Client]]
@@ -42,7 +43,7 @@ class Replica:
         """Begin a run."""
         self._runs += 1
         self.link, client = self._connect(self._runs)
-        self._elector = Elector(client, COMPONENT, "kube-system", f"{self.name}-{self._runs}")
+        self._elector = Elector(client, PROCESS, NAMESPACE, f"{self.name}-{self._runs}")
         manager = Manager(
             client, self._controllers, root_ca="simulated", elector=self._elector, metrics_source=self._load
         )

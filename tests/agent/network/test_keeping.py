@@ -12,6 +12,7 @@ import pytest
 from tarmac.agent.network import keeping
 from tarmac.agent.network.cni.server import Uncovered
 from tarmac.agent.network.keeping import NetworkKeeper
+from tarmac.api.identities import controller_user
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, API_VERSION
 from tarmac.api.schema import JsonObject
@@ -25,7 +26,7 @@ from tarmac.datapath.interface import NetworkState, NodeNetworks, Rules
 from tarmac.server.security.users import User
 from tests.client.backends import our_server
 
-CONTROLLERS = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
+CONTROLLERS = User(controller_user("instance"), groups=("system:masters", "system:authenticated"))
 NODE = User("system:node:here", groups=("system:nodes", "system:authenticated"))
 NIC = AttachedInterface(name="eth0", network="default/default", vni=4097, mtu=1400, addresses=["10.128.0.5/20"])
 POLICIES = dynamic(API_VERSION, "networkpolicies", "NetworkPolicy")

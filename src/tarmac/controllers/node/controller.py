@@ -46,7 +46,7 @@ class NodeController:
         self._recorder = context.recorder
         self._nodes = client.resource(NODES)
         self._known = context.informers.informer(NODES)
-        self._heartbeats = Heartbeats(context.informers, client.clock, context.settings.node_grace)
+        self._heartbeats = Heartbeats(client, context.informers, context.settings.node_grace)
         self._zones = Zones(self._known)
         self._evictions = Evictions(context, self._heartbeats)
         self._controller = context.controller("node", self.reconcile)

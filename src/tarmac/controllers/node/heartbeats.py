@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from tarmac.api.status import NotFound
-from tarmac.base.clock import Clock
 from tarmac.client.cache import Item
+from tarmac.client.client import Client
 from tarmac.client.informer import Informers
 from tarmac.client.targets import LEASES, NODES
 from tarmac.controllers.nodefacts import read_node
@@ -48,11 +48,11 @@ class _Sign:
 class Heartbeats:
     """Signs of life by node name."""
 
-    def __init__(self, informers: Informers, clock: Clock, grace: float) -> None:
-        self._clock = clock
+    def __init__(self, client: Client, informers: Informers, grace: float) -> None:
+        self._clock = client.clock
         self._grace = grace
         self._signs: dict[str, _Sign] = {}
-        self._resource = informers.client.resource(LEASES)
+        self._resource = client.resource(LEASES)
         self.nodes = informers.informer(NODES)
         self.leases = informers.informer(LEASES, namespace=LEASE_NAMESPACE)
         self.nodes.on_change(self._node_changed)

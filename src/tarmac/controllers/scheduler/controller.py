@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from tarmac.api.identities import DEPLOYMENT_SCHEDULER, POD_SCHEDULER
 from tarmac.controllers.context import Context
 from tarmac.controllers.scheduler.deployments import DeploymentScheduler
 from tarmac.controllers.scheduler.interfaces import PodInterfaces
@@ -16,11 +17,12 @@ class Schedulers:
     """Locations for deployments, nodes for pods, and interfaces for pods that no Instance stands behind."""
 
     def __init__(self, context: Context) -> None:
-        state = State(context.client, context.informers, frozenset(context.settings.scheduler_names))
-        interfaces = PodInterfaces(context)
-        self._deployments = DeploymentScheduler(context, state)
-        self._pods = PodScheduler(context, state, interfaces)
-        self._latecomers = Latecomers(context, interfaces)
+        for_pods = context.acting_as(POD_SCHEDULER)
+        state = State(for_pods.client, context.informers, frozenset(context.settings.scheduler_names))
+        interfaces = PodInterfaces(for_pods)
+        self._deployments = DeploymentScheduler(context.acting_as(DEPLOYMENT_SCHEDULER), state)
+        self._pods = PodScheduler(for_pods, state, interfaces)
+        self._latecomers = Latecomers(for_pods, interfaces)
 
     async def run(self) -> None:
         """Work until cancelled."""

@@ -1,17 +1,17 @@
-"""InstanceCreation: Instances are made by the controllers, from WorkloadDeployments, and by nobody else."""
+"""InstanceCreation: Instances are made by one controller, from WorkloadDeployments, and by nobody else."""
 
 from __future__ import annotations
 
+from tarmac.api.identities import controller_user
 from tarmac.api.resource import Resource
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.refusal import refuse
 
-CONTROLLERS = frozenset({"system:kube-controller-manager", "system:tarmac:controllers"})
-"""The controllers' own identity, and the group that identities of controllers elsewhere carry."""
+_MAKER = controller_user("deployment")
 
 
 class InstanceCreation(Plugin):
-    """Refuses everybody but the controllers, whatever their roles allow."""
+    """Refuses everybody but that controller, whatever their roles allow."""
 
     name = "InstanceCreation"
 
@@ -20,5 +20,5 @@ class InstanceCreation(Plugin):
 
     def admit(self, attributes: Attributes) -> None:
         # Here and not in `validate`: somebody who may not create one need not be told what is wrong with theirs.
-        if not CONTROLLERS.intersection((attributes.user.name, *attributes.user.groups)):
+        if attributes.user.name != _MAKER:
             raise refuse(attributes, "instances are created by the controllers only; create a Workload instead")

@@ -1,21 +1,22 @@
 """InterfaceHolding: which networks a Pod is on, and with which addresses, is for the controllers to say, once.
 
 The annotation is what a node makes of a Pod's interfaces. Whoever could write it could join any network under any
-address; so nobody but the controllers may, and not even they may change it: not with the Pod, not with its status, not
-with its binding.
+address; so nobody may but the controllers that give out addresses or pass them on, and not even they may change it: not
+with the Pod, not with its status, not with its binding.
 """
 
 from __future__ import annotations
 
+from tarmac.api.identities import POD_SCHEDULER, controller_user
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
-from tarmac.server.admission.instances import CONTROLLERS
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 
+_WRITERS = frozenset(controller_user(each) for each in ("deployment", "instance", POD_SCHEDULER))
 _BUCKETS = frozenset({PODS, "compute.datumapis.com/instances"})
 
 
@@ -37,7 +38,7 @@ class InterfaceHolding(Plugin):
             return
         if known is not None:
             raise refuse(attributes, f"the annotation {ANNOTATION_INTERFACES} cannot be changed once it is set")
-        if not CONTROLLERS.intersection((attributes.user.name, *attributes.user.groups)):
+        if attributes.user.name not in _WRITERS:
             raise refuse(attributes, f"the annotation {ANNOTATION_INTERFACES} is set by the controllers only")
 
     def _before(self, attributes: Attributes, said: str | None) -> JsonObject | None:

@@ -1,5 +1,7 @@
 """Who is asking? Tried in order: a verified client certificate, a bearer token, nobody (the anonymous user).
 
+Callers in this process have said so already. Whoever it is may ask to act as somebody else.
+
 A certificate's common name is the user and its organisations are the groups. A token is a service account's or a
 bootstrap token; one that is neither is refused, it never becomes the anonymous user. Checked credentials are
 remembered, so the same `User` object stands for the same credential, which the authorizer's tables rely on.
@@ -39,12 +41,7 @@ class Authenticator:
 
     def authenticate(self, request: Request) -> User:
         """The identity a request acts under, perhaps the anonymous one. Raises Unauthorized, Forbidden, BadRequest."""
-        user = self._requester(request)
-        headers = request.headers
-        if self._impersonation.asked_for(headers):
-            request.impersonator = user
-            user = self._impersonation.act_as(user, headers)
-        return user
+        return self._impersonation.identity(request, request.user or self._requester(request))
 
     def _requester(self, request: Request) -> User:
         certificate = request.peer_certificate

@@ -15,17 +15,13 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.identities import NAMESPACE
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.randomness import Randomness
 from tarmac.server.reader import decode
-from tarmac.server.security.policy import (
-    AGGREGATED,
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CONTROLLER_ROLES,
-    aggregation_label,
-)
+from tarmac.server.security.controllerpolicy import controller_roles
+from tarmac.server.security.policy import AGGREGATED, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, aggregation_label
 from tarmac.server.security.rbac import GROUP
 from tarmac.server.security.rules import Rule, missing_rights
 from tarmac.store.interface import Conflict, Exists, Missing, Store
@@ -104,10 +100,9 @@ def _wanted() -> Iterator[tuple[str, JsonObject]]:
         role = _role(name, list(_gathered(name)), labels)
         role["aggregationRule"] = {"clusterRoleSelectors": [selector]}
         yield _ROLES, _finished(role, "ClusterRole")
-    for name, rules in CONTROLLER_ROLES.items():
-        yield _ROLES, _role(f"system:controller:{name}", rules, {})
-        account = f"ServiceAccount kube-system/{name}"
-        yield _BINDINGS, _binding(f"system:controller:{name}", f"system:controller:{name}", [account])
+    for name, rules, account in controller_roles():
+        yield _ROLES, _role(name, rules, {})
+        yield _BINDINGS, _binding(name, name, [f"ServiceAccount {NAMESPACE}/{account}"])
     for name, (role_name, subjects) in CLUSTER_ROLE_BINDINGS.items():
         yield _BINDINGS, _binding(name, role_name, subjects)
 

@@ -9,9 +9,11 @@ Impersonate-Extra-Scopes: view    on userextras.authentication.k8s.io/scopes
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from tarmac.api.status import BadRequest
+from tarmac.http.messages import Request
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer, refusal
 from tarmac.server.security.serviceaccounts import PREFIX, account_groups
@@ -25,32 +27,43 @@ _AUTHENTICATION = "authentication.k8s.io"
 _MOST = 1_000
 
 
+class _Guise(NamedTuple):
+    """Whom some headers stand for, and what it takes to act as them."""
+
+    user: User
+    permissions: tuple[RequestInfo, ...]
+
+
 class Impersonation:
     """Turns a requester into whom they ask to be."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
-        self._known: dict[tuple[tuple[str, str], ...], User] = {}  # users are compared by identity, so keep them
+        self._known: dict[tuple[tuple[str, str], ...], _Guise] = {}  # users are compared by identity, so keep them
 
-    def asked_for(self, headers: Mapping[str, str]) -> bool:
-        """Whether any of the headers is there. Called for every request, so it does not loop in Python."""
-        return "impersonate-" in " ".join(headers)
+    def identity(self, request: Request, requester: User) -> User:
+        """Whom the request acts as: the requester, or whom they ask to be. Raises Forbidden, BadRequest."""
+        headers = request.headers
+        if "impersonate-" not in " ".join(headers):  # for every request, so it does not loop in Python
+            return requester
+        request.impersonator = requester
+        return self._act_as(requester, headers)
 
-    def act_as(self, requester: User, headers: Mapping[str, str]) -> User:
-        """The user to be. Raises Forbidden, BadRequest."""
-        asked = tuple((name, value) for name, value in headers.items() if name.startswith("impersonate-"))
-        if not headers.get(_USER):
+    def _act_as(self, requester: User, headers: Mapping[str, str]) -> User:
+        asked = tuple([line for line in headers.items() if line[0].startswith("impersonate-")])
+        guise = self._known.get(asked)
+        if guise is None and not headers.get(_USER):
             raise BadRequest(f"requested {[name for name, _ in asked]} without impersonating a user")
-        for info in _permissions(headers):
+        found = guise or _Guise(_user(headers), tuple(_permissions(headers)))
+        for info in found.permissions:
             why = self._authorizer.refuses(requester, info)
             if why is not None:
                 raise refusal(requester, info, why)
-        user = self._known.get(asked)
-        if user is None:
+        if guise is None:  # kept only now: what the refused ask for is not worth remembering
             if len(self._known) >= _MOST:
                 self._known.clear()
-            user = self._known[asked] = _user(headers)
-        return user
+            self._known[asked] = found
+        return found.user
 
 
 def _lines(headers: Mapping[str, str], name: str) -> list[str]:

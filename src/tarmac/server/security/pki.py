@@ -17,6 +17,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from tarmac.api.identities import NAMESPACE, PROCESS, user_name
 from tarmac.base.clock import Clock
 from tarmac.server.security.certificates import (
     Authority,
@@ -27,6 +28,7 @@ from tarmac.server.security.certificates import (
     subject_names,
 )
 from tarmac.server.security.files import directory_lock, write_private
+from tarmac.server.security.serviceaccounts import account_groups
 
 SERVICE_NAMES = (
     "kubernetes",
@@ -80,8 +82,8 @@ class Pki:
         return self.client("kubernetes-admin", ("system:masters",))
 
     def controllers(self) -> KeyPair:
-        """Controllers in a process of their own, who may do what those beside the server may."""
-        return self.client("system:kube-controller-manager", ("system:masters",))
+        """Controllers in a process of their own, who may do what those beside the server may, and no more."""
+        return self.client(user_name(PROCESS), account_groups(NAMESPACE))
 
     def node(self, name: str) -> KeyPair:
         """A node agent."""

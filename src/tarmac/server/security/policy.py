@@ -1,5 +1,7 @@
 """The roles and bindings every server has from the start, as data. `defaults.py` creates and repairs them.
 
+Those of controllers are in `controllerpolicy`.
+
 Written in shorthand: words separated by spaces; the core API group is called `core`.
 """
 
@@ -18,6 +20,7 @@ _COMPUTE = "compute.datumapis.com"
 _NETWORKING = "networking.datumapis.com"
 _SUBMARINER = "submariner.io"
 SERVER_TO_NODES = "kube-apiserver-kubelet-client"  # as whom the server calls the nodes' own APIs
+SIMULATED_NODES = "system:tarmac:simulated-nodes"
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
@@ -201,42 +204,17 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule(_READ, _SUBMARINER, "externalservices forwarders gateways sourceips"),
         rule("patch update", _SUBMARINER, "forwarders/status gateways/status"),
     ],
+    # The nodes of `tarmac up --runtime sim`, all under one name.
+    "tarmac:simulated-nodes": [
+        rule("create list patch watch", "core", "nodes"),
+        rule("patch", "core", "nodes/status pods/status"),
+        rule("delete get list watch", "core", "pods"),
+        rule("create patch", "coordination.k8s.io", "leases"),
+        rule("list watch", "core", "persistentvolumeclaims persistentvolumes"),
+        rule("patch", "core", "persistentvolumeclaims/status persistentvolumes"),
+    ],
     # That each opens only its own tunnel is checked where it arrives.
     "tarmac:node-tunnel": [urls("get", "/tarmac/v1/nodes/*")],
-}
-
-_SIGNERS = (
-    "kubernetes.io/kube-apiserver-client kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving"
-)
-
-# Controllers act as service accounts in kube-system; each has a role `system:controller:<name>`.
-CONTROLLER_ROLES: dict[str, list[Rule]] = {
-    "generic-garbage-collector": [rule("delete get list patch update watch", "*", "*"), _EVENTS],
-    "namespace-controller": [
-        rule("delete get list watch", "core", "namespaces"),
-        rule("update", "core", "namespaces/finalize namespaces/status"),
-        rule("delete deletecollection get list", "*", "*"),
-    ],
-    "service-account-controller": [
-        rule("create list watch", "core", "serviceaccounts"),
-        rule("list watch", "core", "namespaces"),
-        _EVENTS,
-    ],
-    "root-ca-cert-publisher": [
-        rule("create get list update watch", "core", "configmaps"),
-        rule("list watch", "core", "namespaces"),
-        _EVENTS,
-    ],
-    "certificate-controller": [
-        rule("delete get list watch", _CERTIFICATES, "certificatesigningrequests"),
-        rule("update", _CERTIFICATES, "certificatesigningrequests/approval certificatesigningrequests/status"),
-        rule("approve sign", _CERTIFICATES, "signers", _SIGNERS),
-        rule("create", "authorization.k8s.io", "subjectaccessreviews"),
-        rule("get", "core", "nodes"),
-        _EVENTS,
-    ],
-    "bootstrap-signer": [rule(_READ, "core", "secrets"), _EVENTS],
-    "token-cleaner": [rule("delete get list watch", "core", "secrets"), _EVENTS],
 }
 
 # role -> which roles it gathers and is gathered by
@@ -262,6 +240,7 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
     ),
     "tarmac:node-network": ("tarmac:node-network", ["Group system:nodes"]),
     "tarmac:node-tunnel": ("tarmac:node-tunnel", ["Group system:nodes"]),
+    "tarmac:simulated-nodes": ("tarmac:simulated-nodes", [f"User {SIMULATED_NODES}"]),
     "tarmac:server-to-nodes": ("system:kubelet-api-admin", [f"User {SERVER_TO_NODES}"]),
     "tarmac:node-bootstrapper": ("system:node-bootstrapper", ["Group system:bootstrappers"]),
     "tarmac:node-autoapprove-bootstrap": (

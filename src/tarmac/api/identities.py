@@ -1,0 +1,38 @@
+"""As whom controllers act: the names that their roles are bound to, the server's admission looks for and audits show.
+
+Each controller is a service account of its own in `kube-system`. The process that runs them is one more: it feeds the
+caches that they share, holds the lease, and may act as any of them (`impersonate`), so one credential is enough.
+"""
+
+from __future__ import annotations
+
+NAMESPACE = "kube-system"
+PROCESS = "tarmac-controllers"
+"""The account of the process, and what it is called in events and leases."""
+
+DEPLOYMENT_SCHEDULER = "deployment-scheduler"
+POD_SCHEDULER = "pod-scheduler"
+_PARTS = {"scheduler": (DEPLOYMENT_SCHEDULER, POD_SCHEDULER)}
+
+BOOTSTRAP = "bootstrap"
+"""Makes what controllers rely on, where they run apart from the server."""
+
+
+def identities_of(controller: str) -> tuple[str, ...]:
+    """The names under which a controller, called as `--controllers` calls it, acts."""
+    return _PARTS.get(controller, (controller,))
+
+
+def account(controller: str) -> str:
+    """The service account of a controller."""
+    return f"tarmac-{controller}"
+
+
+def user_name(account: str) -> str:
+    """What a server calls a service account."""
+    return f"system:serviceaccount:{NAMESPACE}:{account}"
+
+
+def controller_user(controller: str) -> str:
+    """The user that a controller acts as."""
+    return user_name(account(controller))

@@ -1,0 +1,206 @@
+"""What each controller may do, as data: no more than what it does.
+
+Controllers read through caches that the process keeps for all of them, so what a controller follows is read by the
+process, and its own role holds what it does itself. A role is called `tarmac:controller:<name>` and bound to the
+controller's service account; the process's role, `tarmac:controllers`, follows from the controllers it runs.
+
+Two need wide rights, since they deal with objects of every kind: garbage collection and namespace deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tarmac.api import identities
+from tarmac.api.compute.names import GROUP as COMPUTE
+from tarmac.api.networking.names import GROUP as NETWORKING
+from tarmac.server.security.policy import Rule, rule
+
+_CERTIFICATES = "certificates.k8s.io"
+_LEASES = "coordination.k8s.io"
+_FOLLOW = "list watch"
+_EVENTS = rule("create patch", "core", "events")
+_SIGNERS = (
+    "kubernetes.io/kube-apiserver-client kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving"
+)
+
+
+class Duties(NamedTuple):
+    """One controller's."""
+
+    follows: dict[str, str]  # API group -> resources, both in the shorthand of rules
+    does: list[Rule]
+
+
+DUTIES: dict[str, Duties] = {
+    "garbage": Duties({}, [rule("delete get list patch watch", "*", "*"), _EVENTS]),
+    "namespace": Duties(
+        {"core": "namespaces"},
+        [
+            rule("get", "core", "namespaces"),
+            rule("patch", "core", "namespaces/status"),
+            rule("update", "core", "namespaces/finalize"),
+            rule("delete deletecollection list", "*", "*"),
+        ],
+    ),
+    "serviceaccount": Duties(
+        {"core": "configmaps namespaces serviceaccounts"},
+        [rule("create", "core", "configmaps serviceaccounts"), rule("update", "core", "configmaps")],
+    ),
+    "certificates": Duties(
+        {_CERTIFICATES: "certificatesigningrequests"},
+        [
+            rule("delete", _CERTIFICATES, "certificatesigningrequests"),
+            rule("update", _CERTIFICATES, "certificatesigningrequests/approval certificatesigningrequests/status"),
+            rule("approve sign", _CERTIFICATES, "signers", _SIGNERS),
+            rule("create", "authorization.k8s.io", "subjectaccessreviews"),
+            rule("get", "core", "nodes"),
+        ],
+    ),
+    "volume": Duties(
+        {"core": "nodes persistentvolumeclaims persistentvolumes pods", "storage.k8s.io": "storageclasses"},
+        [
+            rule("create get patch", "core", "persistentvolumeclaims"),
+            rule("create delete patch", "core", "persistentvolumes"),
+            rule("patch", "core", "persistentvolumeclaims/status persistentvolumes/status"),
+            rule("list", "core", "pods"),
+            _EVENTS,
+        ],
+    ),
+    "service": Duties(
+        {"core": "pods services", "discovery.k8s.io": "endpointslices"},
+        [rule("create delete update", "discovery.k8s.io", "endpointslices"), _EVENTS],
+    ),
+    "workload": Duties(
+        {COMPUTE: "workloaddeployments workloads", NETWORKING: "locations networks"},
+        [
+            rule("patch", COMPUTE, "workloads workloads/status"),
+            rule("create delete get list patch", COMPUTE, "workloaddeployments"),
+            _EVENTS,
+        ],
+    ),
+    "deployment": Duties(
+        {
+            "core": "persistentvolumeclaims pods resourcequotas",
+            COMPUTE: "instances workloaddeployments",
+            NETWORKING: "networkbindings networkcontexts networks subnets",
+        },
+        [
+            rule("patch", COMPUTE, "workloaddeployments workloaddeployments/status"),
+            rule("create delete get patch", COMPUTE, "instances"),
+            rule("create delete", NETWORKING, "networkbindings"),
+            rule("delete", "core", "persistentvolumeclaims"),
+        ],
+    ),
+    "instance": Duties(
+        {
+            "core": "configmaps persistentvolumeclaims pods secrets",
+            COMPUTE: "instances instancetypes",
+            NETWORKING: "networkbindings",
+        },
+        [
+            rule("patch", COMPUTE, "instances instances/status"),
+            rule("create delete get", "core", "pods"),
+            rule("create", "core", "persistentvolumeclaims"),
+            _EVENTS,
+        ],
+    ),
+    identities.DEPLOYMENT_SCHEDULER: Duties(
+        {COMPUTE: "workloaddeployments workloads", NETWORKING: "locations"},
+        [rule("patch", COMPUTE, "workloaddeployments/status"), _EVENTS],
+    ),
+    identities.POD_SCHEDULER: Duties(
+        {
+            "core": "namespaces nodes persistentvolumeclaims persistentvolumes pods",
+            "node.k8s.io": "runtimeclasses",
+            COMPUTE: "instances",
+            NETWORKING: "networkbindings networkcontexts networks subnets",
+        },
+        [
+            rule("create", "core", "pods/binding"),
+            rule("patch", "core", "persistentvolumeclaims pods pods/status"),
+            rule("create", NETWORKING, "networkbindings"),
+            _EVENTS,
+        ],
+    ),
+    "network": Duties(
+        {
+            "core": "namespaces nodes pods",
+            COMPUTE: "instances",
+            NETWORKING: "locations networkbindings networkcontexts networks subnetclaims subnets",
+        },
+        [
+            rule("create patch", NETWORKING, "networkcontexts networks"),
+            rule("create", NETWORKING, "subnetclaims subnets"),
+            rule("delete", NETWORKING, "networkbindings networkcontexts"),
+            rule("patch", NETWORKING, "networkbindings/status networkcontexts/status networks/status"),
+            rule("patch", NETWORKING, "subnetclaims/status subnets/status"),
+        ],
+    ),
+    "location": Duties(
+        {"core": "nodes", COMPUTE: "workloaddeployments", NETWORKING: "locations"},
+        [rule("patch", NETWORKING, "locations locations/status")],
+    ),
+    "node": Duties(
+        {"core": "nodes pods", _LEASES: "leases"},
+        [
+            rule("get patch", "core", "nodes"),
+            rule("delete", "core", "pods"),
+            rule("patch", "core", "nodes/status pods/status"),
+            rule("get", _LEASES, "leases"),
+            _EVENTS,
+        ],
+    ),
+    "quota": Duties(
+        {"core": "pods resourcequotas", COMPUTE: "instances instancetypes"},
+        [rule("patch", COMPUTE, "instances instances/status")],
+    ),
+    "autoscaler": Duties(
+        {COMPUTE: "instances instancetypes workloaddeployments", NETWORKING: "locations"},
+        [
+            rule("patch", COMPUTE, "workloaddeployments/scale workloaddeployments/status"),
+            rule("list", "metrics.k8s.io", "pods"),
+        ],
+    ),
+    identities.BOOTSTRAP: Duties(
+        {},
+        [
+            rule("create", "core", "namespaces"),
+            rule("create", "node.k8s.io", "runtimeclasses"),
+            rule("create", "scheduling.k8s.io", "priorityclasses"),
+            rule("create patch", COMPUTE, "instancetypes"),
+        ],
+    ),
+}
+
+
+class Role(NamedTuple):
+    """A ClusterRole, and the service account that has it."""
+
+    name: str
+    rules: list[Rule]
+    account: str
+
+
+def controller_roles(names: Iterable[str] = DUTIES) -> Iterator[Role]:
+    """The roles of these controllers, and of a process that runs them."""
+    chosen = sorted({*names, identities.BOOTSTRAP})
+    yield Role("tarmac:controllers", _of_the_process(chosen), identities.PROCESS)
+    for name in chosen:
+        yield Role(f"tarmac:controller:{name}", DUTIES[name].does, identities.account(name))
+
+
+def _of_the_process(names: Iterable[str]) -> list[Rule]:
+    """Feed caches, hold the lease, and act as the controllers."""
+    followed: dict[str, set[str]] = {}
+    for name in names:
+        for group, resources in DUTIES[name].follows.items():
+            followed.setdefault(group, set()).update(resources.split())
+    accounts = " ".join(identities.account(name) for name in names)
+    return [
+        *(rule(_FOLLOW, group, " ".join(sorted(resources))) for group, resources in sorted(followed.items())),
+        rule("create", _LEASES, "leases"),
+        rule("get update", _LEASES, "leases", identities.PROCESS),
+        rule("impersonate", "core", "serviceaccounts", accounts),
+    ]
