@@ -40,7 +40,7 @@ def outcome(resource: Resource, live: JsonObject | None, step: Step, now: str) -
         )
     if step.verb in PATCH_TYPES:
         assert live is not None
-        return engine.apply_patch(resource, PATCH_TYPES[step.verb], live, json.dumps(body).encode())
+        return engine.apply_patch(resource, PATCH_TYPES[step.verb], live, json.dumps(body).encode()).obj
     return body
 
 

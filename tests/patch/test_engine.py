@@ -38,14 +38,15 @@ def test_other_types_are_not_supported(content_type: str) -> None:
     ],
 )
 def test_a_patch_leaves_the_rest_as_it_was(patch_type: str, body: bytes) -> None:
-    patched = engine.apply_patch(CONFIG_MAP, patch_type, deepcopy(OBJECT), body)
+    patched, notes = engine.apply_patch(CONFIG_MAP, patch_type, deepcopy(OBJECT), body)
+    assert notes == []
     assert patched["data"] == {"a": "1", "b": "2"}
     assert patched["metadata"] == {"name": "c", "labels": {"l": "1"}}
 
 
 def test_what_a_patch_copies_is_there_twice() -> None:
     body = b'[{"op":"copy","from":"/metadata/labels","path":"/metadata/annotations"}]'
-    metadata = engine.apply_patch(CONFIG_MAP, engine.JSON_PATCH, deepcopy(OBJECT), body)["metadata"]
+    metadata = engine.apply_patch(CONFIG_MAP, engine.JSON_PATCH, deepcopy(OBJECT), body).obj["metadata"]
     metadata["labels"]["l"] = "changed"
     assert metadata["annotations"] == {"l": "1"}
 
@@ -65,20 +66,43 @@ def test_bodies_that_are_no_patch(patch_type: str, body: bytes, message: str) ->
     assert refusal.value.message == message
 
 
+@pytest.mark.parametrize(
+    ("patch_type", "body", "notes"),
+    [
+        (engine.MERGE_PATCH, b'{"data":{"b":"1","b":"2"}}', ['duplicate field "data.b"']),
+        (engine.STRATEGIC_PATCH, b'{"data":{"b":"1","b":"2"}}', ['duplicate field "data.b"']),
+        (
+            engine.JSON_PATCH,
+            b'[{"op":"add","path":"/data/b","value":"1"},{"op":"add","path":"/x","path":"/data/b","value":"2","why":1}]',
+            ['json patch duplicate field "[1].path"', 'json patch unknown field "[1].why"'],
+        ),
+        (
+            engine.JSON_PATCH,
+            b'[{"op":"add","path":"/data/b","value":"2","why":1}]',
+            ['json patch unknown field "[0].why"'],
+        ),
+    ],
+)
+def test_what_a_patch_says_twice_or_in_vain_is_noted(patch_type: str, body: bytes, notes: list[str]) -> None:
+    patched = engine.apply_patch(CONFIG_MAP, patch_type, deepcopy(OBJECT), body)
+    assert patched.obj["data"] == {"a": "1", "b": "2"}
+    assert patched.notes == notes
+
+
 def test_configurations_come_as_json_or_yaml() -> None:
-    assert engine.read_configuration(CONFIG_MAP, b'{"data": {"a": "1"}}') == {"data": {"a": "1"}}
-    assert engine.read_configuration(CONFIG_MAP, b"data:\n  a: '1'\n") == {"data": {"a": "1"}}
-    assert engine.read_configuration(CONFIG_MAP, b"") == {}
+    assert engine.read_configuration(CONFIG_MAP, b'{"data": {"a": "1"}}') == ({"data": {"a": "1"}}, [])
+    assert engine.read_configuration(CONFIG_MAP, b"data:\n  a: '1'\n") == ({"data": {"a": "1"}}, [])
+    assert engine.read_configuration(CONFIG_MAP, b"") == ({}, [])
+
+
+@pytest.mark.parametrize("body", [b'{"data": {"a": "0",\n"a": "1"}}', b"data:\n  a: '0'\n  a: '1'\n"])
+def test_configurations_that_say_something_twice(body: bytes) -> None:
+    line = 2 if body.startswith(b"{") else 3
+    notes = [f'line {line}: key "a" already set in map']
+    assert engine.read_configuration(CONFIG_MAP, body) == ({"data": {"a": "1"}}, notes)
 
 
 @pytest.mark.parametrize("body", [b"- a", b"3", b"a: [", b"{"])
 def test_configurations_that_are_none(body: bytes) -> None:
     with pytest.raises(BadRequest, match=r"^error decoding YAML: "):
         engine.read_configuration(CONFIG_MAP, body)
-
-
-def test_a_result_that_does_not_decode_is_shown() -> None:
-    refusal = engine.unusable_result(engine.MERGE_PATCH, {"data": {"a": 1}}, b"", "wrong type")
-    assert refusal.message == ' "" is invalid: patch: Invalid value: "{\\"data\\":{\\"a\\":1}}": wrong type'
-    refusal = engine.unusable_result(engine.STRATEGIC_PATCH, {}, b'{"data":{"a":1}}', "wrong type")
-    assert refusal.message == ' "" is invalid: patch: Invalid value: "map[data:map[a:1]]": wrong type'

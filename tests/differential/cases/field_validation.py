@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.differential.shared import MAPS, PODS, ROLES, WORKLOADS, config_map, pod, role, workload
 from tests.differential.steps import (
+    APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_PATCH,
@@ -17,6 +18,10 @@ from tests.differential.steps import (
 
 _ODD = {**config_map(data={"k": "v"}), "unheard": "of", "never": {"met": 1}}
 _TWICE = b'{"metadata":{"name":"a"},"data":{"k":"v","k":"w"},"data":{"l":"x"}}'
+_TWICE_PATCHED = b'{"data":{"k":"v","k":"w"},"unheard":"of"}'
+_TWICE_ADDED = b'[{"op":"add","path":"/data/x","path":"/data","value":{"k":"w"},"why":"so"}]'
+_TWICE_APPLIED = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: v\n  k: w\n"
+_TWICE_APPLIED_JSON = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v",\n"k":"w"}}'
 _ODD_POD = pod(spec={"imagined": True, "containers": [{"name": "m", "image": "x", "colour": "red"}]})
 _ODD_WORKLOAD = {**workload(), "spec": {**workload()["spec"], "imagined": True}}
 
@@ -47,6 +52,27 @@ CASES = feature(
     a_strategic_patch=(
         create(PODS, pod()),
         patch(STRATEGIC_PATCH, f"{PODS}/a?fieldValidation=Strict", {"spec": {"imagined": True}}),
+    ),
+    repeated_keys_in_patches=(
+        create(MAPS, config_map()),
+        *(
+            patch(kind, f"{MAPS}/a?fieldValidation={mode}", body)
+            for kind, body in (
+                (MERGE_PATCH, _TWICE_PATCHED),
+                (STRATEGIC_PATCH, _TWICE_PATCHED),
+                (JSON_PATCH, _TWICE_ADDED),
+            )
+            for mode in ("Strict", "Warn", "Ignore")
+        ),
+    ),
+    repeated_keys_in_an_apply=tuple(
+        patch(APPLY_PATCH, f"{MAPS}/a?fieldManager=tester&fieldValidation={mode}", body)
+        for body in (_TWICE_APPLIED, _TWICE_APPLIED_JSON)
+        for mode in ("Strict", "Warn", "Ignore")
+    ),
+    a_repeated_key_in_a_workload=(
+        create(WORKLOADS, workload()),
+        patch(MERGE_PATCH, f"{WORKLOADS}/a", b'{"metadata":{"labels":{"a":"b","a":"c"}},"imagined":true}'),
     ),
     an_apply=apply(f"{MAPS}/a?fieldValidation=Strict", {**config_map(), "unheard": "of"}),
     metadata_nobody_knows=create(f"{MAPS}?fieldValidation=Strict", config_map(unheard="of")),

@@ -75,6 +75,8 @@ CASES = feature(
     without_a_kind=apply(f"{MAPS}/a", {"metadata": {"name": "a"}}),
     under_another_name=apply(f"{MAPS}/a", config_map("b")),
     with_a_uid_nobody_has=apply(f"{MAPS}/a", config_map(uid="7b1e0f1c-0000-0000-0000-000000000000")),
+    with_a_version_of_nothing=apply(f"{MAPS}/a", config_map(resourceVersion="1")),
+    as_a_manager_with_a_strange_name=patch(APPLY_PATCH, f"{MAPS}/a?fieldManager=a%0Ab", config_map()),
     with_managed_fields=apply(f"{MAPS}/a", config_map(managedFields=[{"manager": "x", "operation": "Apply"}])),
     with_a_field_nobody_knows=apply(f"{MAPS}/a", {**config_map(), "unheard": "of"}),
     with_the_same_key_twice=apply(

@@ -26,7 +26,7 @@ from tarmac.api.decode.headers import (
     own_object,
     unrecognized,
 )
-from tarmac.api.decode.jsontext import Malformed, Pairs, parse_json
+from tarmac.api.decode.jsontext import Malformed, Written, parse_json
 from tarmac.api.decode.media import PROTOBUF, YAML, body_type
 from tarmac.api.decode.rules import Mismatch, Walk, compile_rule
 from tarmac.api.kubernetes.tables import load_schema
@@ -47,7 +47,7 @@ class _Body(NamedTuple):
     """A parsed body: `pairs` if JSON keys repeat, `notes` on what the encoding itself had to leave out."""
 
     value: Json
-    pairs: Pairs | None
+    pairs: Written | None
     notes: list[str]
 
 
@@ -102,21 +102,20 @@ def check_object(
     resource: Resource,
     obj: JsonObject,
     field_validation: str = "",
-    repeated: Sequence[str] = (),
+    notes: Sequence[str] = (),
     known: JsonObject | None = None,
 ) -> list[str]:
     """Check an object that a patch made, in place; returns warnings.
 
-    `repeated` are keys that the patch had twice; `known` is a part that has been checked before.
+    `notes` are on what the patch had twice or in vain; `known` is a part that has been checked before.
     """
-    notes = [f'duplicate field "{path}"' for path in repeated]
     try:
         _insist_on_object(resource, obj)
         if not resource.native:
             check_own_kind(resource, obj)
-            return _check_own(resource, obj, field_validation, None, notes, known)
+            return _check_own(resource, obj, field_validation, None, [*notes], known)
         _check_kind(resource, obj)
-        return _check_native(resource.schema, obj, field_validation, None, notes, known)
+        return _check_native(resource.schema, obj, field_validation, None, [*notes], known)
     except Refused as refusal:
         cause = FieldError("Invalid", "patch", msgspec.json.encode(obj).decode(), str(refusal))
         details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.path}]}
@@ -171,7 +170,7 @@ def _check_native(
     schema: Schema,
     obj: JsonObject,
     field_validation: str,
-    pairs: Pairs | None,
+    pairs: Written | None,
     notes: list[str],
     known: JsonObject | None = None,
 ) -> list[str]:
@@ -189,7 +188,7 @@ def _check_own(
     resource: Resource,
     obj: JsonObject,
     field_validation: str,
-    pairs: Pairs | None,
+    pairs: Written | None,
     notes: list[str],
     known: JsonObject | None = None,
 ) -> list[str]:

@@ -26,10 +26,10 @@ class Malformed(ValueError):
 
 
 class Parsed(NamedTuple):
-    """A JSON value. `pairs` is set only when some object has a key twice: see `Pairs`."""
+    """A JSON value. `pairs` is the same with every object as `Pairs`, set only when some object has a key twice."""
 
     value: Json
-    pairs: Pairs | None = None
+    pairs: Written | None = None
 
 
 class Pairs(dict[str, Any]):
@@ -45,6 +45,9 @@ class Pairs(dict[str, Any]):
             earlier = self.get(key)
             self[key] = {**earlier, **value} if isinstance(earlier, dict) and isinstance(value, dict) else value
         self.repeats = len(self) != len(members)
+
+
+Written = Pairs | list[Any]
 
 
 def parse_json(body: bytes) -> Parsed:
@@ -75,7 +78,7 @@ def _parse_slowly(body: bytes) -> Parsed:
 
     try:
         value = json.loads(text, object_pairs_hook=members, parse_constant=_no_constant)
-        return Parsed(_plain(value), value if repeated and isinstance(value, Pairs) else None)
+        return Parsed(_plain(value), value if repeated else None)
     except RecursionError:
         raise Malformed("invalid character '{' exceeded max depth") from None
     except ValueError:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tarmac.api.decode.findings import Path, locate, show
-from tarmac.api.decode.jsontext import Pairs
+from tarmac.api.decode.jsontext import Pairs, Written
 from tarmac.api.schema import JsonObject
 
 Unknown = list[tuple[JsonObject, str]]
@@ -14,7 +14,7 @@ Unknown = list[tuple[JsonObject, str]]
 _MAX_FINDINGS = 100
 
 
-def native_findings(unknown: Unknown, obj: JsonObject, pairs: Pairs | None, notes: list[str]) -> list[str]:
+def native_findings(unknown: Unknown, obj: JsonObject, pairs: Written | None, notes: list[str]) -> list[str]:
     """In the order of the text, repeated keys among the unknown ones."""
     dropped = _drop(unknown, obj)
     if pairs is None:
@@ -23,14 +23,19 @@ def native_findings(unknown: Unknown, obj: JsonObject, pairs: Pairs | None, note
 
 
 def own_findings(
-    metadata: Unknown, unknown: Unknown, obj: JsonObject, pairs: Pairs | None, notes: list[str]
+    metadata: Unknown, unknown: Unknown, obj: JsonObject, pairs: Written | None, notes: list[str]
 ) -> list[str]:
     """Repeated keys first, then metadata, then the rest sorted."""
     in_metadata = [show(path) for path in _drop(metadata, obj)]
     others = sorted(show(path) for path in _drop(unknown, obj))
-    repeated = list(_in_order(pairs, set(), ())) if pairs is not None else []
+    repeated = repeated_fields(pairs)
     texts = [f'unknown field "{path}"' for path in (*in_metadata, *others)]
     return [*notes, *repeated, *texts][:_MAX_FINDINGS]
+
+
+def repeated_fields(pairs: Written | None, unknown: Collection[Path] = ()) -> list[str]:
+    """What a text has twice, and those of its `unknown` fields, in the order of the text."""
+    return list(_in_order(pairs, set(unknown), ()))
 
 
 def joined(found: list[str]) -> str:

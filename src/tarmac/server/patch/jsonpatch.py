@@ -12,10 +12,13 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.decode.findings import go_kind
+from tarmac.api.decode import strictness
+from tarmac.api.decode.findings import go_kind, show
+from tarmac.api.decode.jsontext import Parsed
 from tarmac.api.status import BadRequest, Invalid, TooLarge
 
 MAX_OPERATIONS = 10_000
+_MEMBERS = frozenset({"op", "path", "from", "value"})
 _MAX_COPIED_BYTES = 3 * 1024 * 1024
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -35,6 +38,17 @@ def apply_json_patch(document: Any, patch: Any) -> Any:
     except _DoesNotApply as error:
         raise rejected() from error
     return work.root
+
+
+def notes_on_operations(parsed: Parsed) -> list[str]:
+    """On what the text of a patch says twice, and on members of operations that mean nothing."""
+    operations: list[dict[str, Any] | None] = parsed.value or []
+    unknown = [(index, name) for index, each in enumerate(operations) for name in each or () if name not in _MEMBERS]
+    if parsed.pairs is not None:
+        found = strictness.repeated_fields(parsed.pairs, unknown)
+    else:
+        found = [f'unknown field "{show(path)}"' for path in unknown]
+    return [f"json patch {note}" for note in found]
 
 
 def rejected() -> Invalid:

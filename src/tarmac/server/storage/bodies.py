@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tarmac.api.decode import check_object, decode_delete_options, decode_object
 from tarmac.api.schema import JsonObject
 from tarmac.http.messages import Request
@@ -19,13 +21,14 @@ def read_object(call: Call) -> JsonObject:
     return obj
 
 
-def adopt(call: Call, obj: JsonObject, old: JsonObject | None = None) -> JsonObject:
+def adopt(call: Call, obj: JsonObject, old: JsonObject | None = None, notes: Sequence[str] = ()) -> JsonObject:
     """An object that a patch made, checked and defaulted in place like one that a client sent.
 
-    A spec that is still that of the `old` object, and not only equal to it, is not looked at again.
+    A spec that is still that of the `old` object, and not only equal to it, is not looked at again. `notes` are on the
+    text of the patch.
     """
     spec = old.get("spec") if old is not None else None
-    call.warnings += check_object(call.served.resource, obj, call.options.field_validation, known=spec)
+    call.warnings += check_object(call.served.resource, obj, call.options.field_validation, notes, spec)
     obj.setdefault("metadata", {})
     call.served.strategy.default(obj)
     return obj

@@ -6,7 +6,9 @@ to any other write. Only apply may create.
 
 from __future__ import annotations
 
+from tarmac.api.decode.strictness import joined
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest
 from tarmac.http.messages import Request, Response
 from tarmac.server.patch.apply import server_side_apply
 from tarmac.server.patch.engine import (
@@ -37,10 +39,10 @@ async def patch(served: Served, rules: Rules, request: Request) -> Response:
     def change(old: JsonObject, entry: Entry) -> JsonObject:
         # A JSON patch works in place; the others copy what they change, and the rest stays the old object's.
         current = served.load(entry) if patch_type == JSON_PATCH else {**old, "metadata": {**old["metadata"]}}
-        patched = apply_patch(served.resource, patch_type, current, body)
+        patched, notes = apply_patch(served.resource, patch_type, current, body)
         if patch_type == STRATEGIC_PATCH:  # decoded into what it was, whatever the patch calls it
             patched |= {"kind": served.resource.kind, "apiVersion": served.resource.api_version}
-        new = adopt(call, patched, old)
+        new = adopt(call, patched, old, notes)
         check_name(call, new)
         check_version(call, new, old)
         return new
@@ -53,15 +55,17 @@ async def _apply(call: Call, rules: Rules) -> Response:
     served, body = call.served, call.request.body
 
     def merged(live: JsonObject | None) -> JsonObject:
+        applied, notes = read_configuration(served.resource, body)
         new = server_side_apply(
             served.resource,
             live,
-            read_configuration(served.resource, body),
+            applied,
             call.options.field_manager,
             force=call.options.force,
             subresource=call.info.subresource,
             now=served.services.now(),
         )
+        _judge(call, notes)
         check_name(call, new)
         return adopt(call, new)
 
@@ -75,7 +79,15 @@ async def _apply(call: Call, rules: Rules) -> Response:
         if uid := new["metadata"].get("uid"):
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise served.conflict(call.info.name, why)
+        new["metadata"].pop("resourceVersion", None)  # there is none to be newer than
         entry = await create_object(call, new, applied=True)
         return served.answer(call.request, entry, 201, call.warnings)
     entry = await rewrite(call, change, rules._replace(applied=True))
     return served.answer(call.request, entry, 200, call.warnings)
+
+
+def _judge(call: Call, notes: list[str]) -> None:
+    """What a client hears about keys that its configuration has twice."""
+    if notes and call.options.field_validation == "Strict":
+        raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {joined(notes)}")
+    call.warnings += notes if call.options.field_validation == "Warn" else []

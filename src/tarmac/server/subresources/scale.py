@@ -6,18 +6,19 @@ replicas and nothing else, so all rules of the kind hold.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import BadRequest
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.http.messages import Request, Response
 from tarmac.server.patch.apply import server_side_apply
 from tarmac.server.patch.engine import APPLY_PATCH, apply_patch, check_type
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
+from tarmac.server.storage.encoding import encode_json
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.served import Call, Served
 from tarmac.server.storage.updating import check_name, check_version, rewrite, rules_of
@@ -75,10 +76,16 @@ async def _patch(served: Served, request: Request) -> Response:
     if applies:
         entry = await _apply(call)
     else:
-        entry = await _rescale(
-            call, lambda old: apply_patch(served.resource, patch_type, scale_of(served, old), request.body)
-        )
+        entry = await _rescale(call, partial(_patched, call, patch_type))
     return document(request, scale_of(served, served.load(entry)), 200, call.warnings)
+
+
+def _patched(call: Call, patch_type: str, old: JsonObject) -> JsonObject:
+    served, validation = call.served, call.options.field_validation
+    patched, _ = apply_patch(served.resource, patch_type, scale_of(served, old), call.request.body)
+    scale, warnings = decode_kind("autoscaling", "v1", "Scale", encode_json(patched), field_validation=validation)
+    call.warnings += warnings
+    return scale
 
 
 async def _apply(call: Call) -> Entry:
@@ -105,7 +112,7 @@ async def _apply(call: Call) -> Entry:
     return await rewrite(call, change, rules_of(served)._replace(applied=True))
 
 
-async def _rescale(call: Call, make: Any) -> Entry:
+async def _rescale(call: Call, make: Callable[[JsonObject], JsonObject]) -> Entry:
     served = call.served
     spec_path = _paths(served)[0]
 
@@ -123,8 +130,6 @@ async def _rescale(call: Call, make: Any) -> Entry:
 
 def _checked(call: Call, scale: JsonObject) -> int:
     replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise BadRequest("json: cannot unmarshal the value into Go struct field ScaleSpec.spec.replicas of type int32")
     if replicas < 0:
         errors = FieldErrors()
         errors.invalid(".spec.replicas", replicas, "should be a non-negative integer")
