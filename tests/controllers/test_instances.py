@@ -22,6 +22,12 @@ async def ready(planet: Planet) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
+async def told(planet: Planet) -> list[tuple[str, str]]:
+    """The events of the Instance, in order."""
+    events = await planet.all(planet.user.resource(EVENTS))
+    return [(each["reason"], each["message"]) for each in events if each["involvedObject"]["kind"] == "Instance"]
+
+
 def test_a_lost_pod_is_made_again_for_the_same_instance() -> None:
     async def story(planet: Planet) -> None:
         await planet.apply(replicas=1)
@@ -46,10 +52,20 @@ def test_a_pod_that_was_driven_off_its_node_is_made_again_and_people_are_told() 
         await planet.pods.patch(NAME, {"status": evicted}, "default", subresource="status")
         await planet.wait(3)
         await planet.ready(1)
-        events = await planet.all(planet.user.resource(EVENTS))
-        assert [each["message"] for each in events if each["reason"] == "Failed"] == [
-            "Pod ended: The node was low on memory."
-        ]
+        assert ("Failed", "Pod ended: The node was low on memory.") in await told(planet)
+
+    play(story)
+
+
+def test_people_are_told_where_an_instance_went_and_what_went_wrong_with_it() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.apply(replicas=1, image="nowhere.invalid/app:1")
+        await planet.wait(30)
+        assert (await instance(planet))["status"]["restarts"] == 0
+        scheduled, failed = await told(planet)
+        assert scheduled == ("Scheduled", "Assigned to dfw-0 at dfw")
+        assert failed[0] == "Failed"
+        assert failed[1].startswith("ImageUnavailable: ")
 
     play(story)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
+
 from tarmac.api.declare import Field, Struct, Time
 from tarmac.base.quantity import Quantity
 
@@ -66,6 +68,11 @@ Conditions = Annotated[list[Condition], Field("What is observed about the object
 ObservedGeneration = Annotated[
     int, Field("The newest metadata.generation that this status speaks about.", minimum=0, format="int64")
 ]
+
+
+def counted() -> int:
+    """Zero, but said: a default that has to be made is written even when nothing was counted, and can be waited for."""
+    return msgspec.field(default_factory=int)
 
 
 class LabelSelectorRequirement(Struct):

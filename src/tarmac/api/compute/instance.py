@@ -22,6 +22,7 @@ from tarmac.api.shared import (
     Protocol,
     ResourceList,
     Summary,
+    counted,
 )
 
 
@@ -276,7 +277,7 @@ class InstanceStatus(Struct):
     controller: Annotated[ObservedController | None, Field("Which revision is running.")] = None
     network_interfaces: Annotated[list[InterfaceStatus], Field("Interfaces as they are.", key="name")] = []
     node_name: Annotated[str, Field("Node it runs on.")] = ""
-    restarts: Annotated[int, Field("How often its containers were restarted.", minimum=0)] = 0
+    restarts: Annotated[int, Field("How often its containers were restarted.", minimum=0)] = counted()
     qos_class: Annotated[str, Field("Guaranteed, Burstable or BestEffort.")] = ""
     summary: Annotated[Summary | None, Field("The instance in a few words.")] = None
 

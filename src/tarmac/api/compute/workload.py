@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
-
 from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.scaling import ScaleSettings
 from tarmac.api.declare import Field, IntOrString, Struct, Time
@@ -17,6 +15,7 @@ from tarmac.api.shared import (
     LocationReference,
     ObservedGeneration,
     Summary,
+    counted,
 )
 
 
@@ -81,21 +80,16 @@ class WorkloadSpec(Struct):
     paused: Annotated[bool, Field("No rollout and no scaling while true.")] = False
 
 
-def _counted() -> int:
-    """Zero, but said: a default that has to be made is written even when nothing was counted, and can be waited for."""
-    return msgspec.field(default_factory=int)
-
-
 class Counters(Struct):
     """Instances counted. All of them are always there."""
 
-    replicas: Annotated[int, Field("Instances that exist.", minimum=0)] = _counted()
+    replicas: Annotated[int, Field("Instances that exist.", minimum=0)] = counted()
     current_replicas: Annotated[int, Field("Instances of the newest template that are programmed.", minimum=0)] = (
-        _counted()
+        counted()
     )
-    desired_replicas: Annotated[int, Field("Instances wanted now.", minimum=0)] = _counted()
-    ready_replicas: Annotated[int, Field("Instances that are ready, whatever their template.", minimum=0)] = _counted()
-    updated_replicas: Annotated[int, Field("Instances of the newest template.", minimum=0)] = _counted()
+    desired_replicas: Annotated[int, Field("Instances wanted now.", minimum=0)] = counted()
+    ready_replicas: Annotated[int, Field("Instances that are ready, whatever their template.", minimum=0)] = counted()
+    updated_replicas: Annotated[int, Field("Instances of the newest template.", minimum=0)] = counted()
 
 
 class PlacementStatus(Counters, kw_only=True):

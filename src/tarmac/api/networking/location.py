@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from tarmac.api.declare import Field, Struct
-from tarmac.api.shared import Conditions, Kind, Labels, ObservedGeneration, ResourceList, Summary
+from tarmac.api.shared import Conditions, Kind, Labels, ObservedGeneration, ResourceList, Summary, counted
 
 
 class NodesProvider(Struct):
@@ -55,8 +55,8 @@ class LocationStatus(Struct):
 
     observed_generation: ObservedGeneration = 0
     conditions: Conditions = []
-    nodes: Annotated[int, Field("Nodes that belong to it.", minimum=0)] = 0
-    ready_nodes: Annotated[int, Field("Nodes that are ready.", minimum=0)] = 0
+    nodes: Annotated[int, Field("Nodes that belong to it.", minimum=0)] = counted()
+    ready_nodes: Annotated[int, Field("Nodes that are ready.", minimum=0)] = counted()
     allocatable: Annotated[ResourceList, Field("What the nodes that are ready offer together.")] = {}
     summary: Annotated[Summary | None, Field("The place in a few words.")] = None
 

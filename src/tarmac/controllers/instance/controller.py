@@ -17,11 +17,11 @@ from tarmac.api.status import AlreadyExists, Forbidden, Invalid, NotFound
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.envelope import Metadata, metadata_of
-from tarmac.client.events import Reference
 from tarmac.client.targets import PODS, VOLUME_CLAIMS
 from tarmac.controllers.conditions import holds
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
+from tarmac.controllers.instance.events import announce, reference
 from tarmac.controllers.instance.interfaces import interfaces_of
 from tarmac.controllers.instance.waiting import Waiting
 from tarmac.controllers.targets import INSTANCE_TYPES, INSTANCES
@@ -36,6 +36,7 @@ from tarmac.decide.verdict import Refusal
 MANAGER = "tarmac-instance"
 WORKERS = 64
 GATHER_SECONDS = 0.5
+BUSY = 64  # with so many Instances to look at, what happens to each is not told
 AGAIN_SECONDS = 5.0  # for what no watched object tells: a refusal by the server
 _CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
 _SERVER = "server"  # the rule of a refusal that only asking again can lift
@@ -136,7 +137,8 @@ class InstanceController:
             return _taken("Pod", key, pod.metadata.deletion_timestamp is not None or _is_instances(pod.metadata))
         ended = _read_pod(own.raw).status
         if ended.phase in _ENDED and own.metadata.deletion_timestamp is None:
-            self._event(instance, f"Pod ended: {ended.message or ended.reason or ended.phase}")
+            message = f"Pod ended: {ended.message or ended.reason or ended.phase}"
+            self._recorder.event(reference(instance), "Warning", reasons.FAILED, message)
             await self._delete_pod(own.metadata)
         return None
 
@@ -195,7 +197,9 @@ class InstanceController:
             interfaces=interfaces_of(instance),
         )
         status = instance_status(given, instance.status, self._clock.now())
-        await write_status(self._instances, instance.metadata, instance.status, status, MANAGER)
+        written = await write_status(self._instances, instance.metadata, instance.status, status, MANAGER)
+        if written is not None and len(self._controller.queue) < BUSY:
+            announce(self._recorder, instance, status)
 
     async def _delete_pod(self, metadata: Metadata) -> None:
         if metadata.deletion_timestamp is not None:
@@ -204,11 +208,6 @@ class InstanceController:
             await self._pods.delete(metadata.name, metadata.namespace, uid=metadata.uid)
         except NotFound:
             return
-
-    def _event(self, instance: Instance, message: str) -> None:
-        own = instance.metadata
-        about = Reference(API_VERSION, "Instance", own.name, own.namespace, own.uid)
-        self._recorder.event(about, "Warning", reasons.FAILED, message)
 
 
 def gates_of(instance: Instance) -> tuple[str, ...]:

@@ -1,0 +1,36 @@
+"""What a person following an Instance wants to be told: where it went, and what went wrong with it."""
+
+from __future__ import annotations
+
+from tarmac.api.compute.instance import Instance, InstanceStatus
+from tarmac.api.compute.names import API_VERSION
+from tarmac.client.events import Recorder, Reference
+from tarmac.controllers.conditions import find
+from tarmac.decide import reasons
+from tarmac.decide.rollup.conditions import is_blocking
+
+
+def announce(recorder: Recorder, instance: Instance, new: InstanceStatus) -> None:
+    """Record what the new status says and the Instance's own does not yet. Call it when the new one is written."""
+    old = instance.status or InstanceStatus()
+    if new.node_name and new.node_name != old.node_name:
+        place = instance.spec.location.name if instance.spec.location else ""
+        recorder.event(reference(instance), "Normal", reasons.SCHEDULED, f"Assigned to {new.node_name} at {place}")
+    failure = _failure(new)
+    if failure and failure.partition(":")[0] != _failure(old).partition(":")[0]:
+        recorder.event(reference(instance), "Warning", reasons.FAILED, failure)
+
+
+def reference(instance: Instance) -> Reference:
+    """What the events are about."""
+    own = instance.metadata
+    return Reference(API_VERSION, "Instance", own.name, own.namespace, own.uid)
+
+
+def _failure(status: InstanceStatus) -> str:
+    """Why it is not ready, if that is about the Instance itself; no room and no quota are the Workload's to tell."""
+    ready = find(status.conditions, "Ready")
+    if ready is None or ready.status == "True" or not is_blocking(ready.reason):
+        return ""
+    own = reasons.priority(ready.reason) >= reasons.priority(reasons.FAILED)
+    return f"{ready.reason}: {ready.message}" if own else ""
