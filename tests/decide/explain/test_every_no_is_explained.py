@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tarmac.api.compute.answers import Explanation, Line
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCES, NETWORKS, PODS, WORKLOADS
 
-from .world import Scene, workload
+from .world import Scene, condition_of, workload
 
 
 def why(scene: Scene, resource: str, name: str) -> Explanation:
@@ -146,6 +148,51 @@ def test_a_city_that_waits_for_quota_names_the_limit_that_lets_all_of_it_go_on()
     found = why(scene, DEPLOYMENTS.resource, deployment.metadata.name)
     assert "2 of 4 instances: quota limits is exhausted in LHR" in found.sentence
     assert found.change == "Raise pods of ResourceQuota limits to 4, or scale something else down."
+
+
+def test_a_limit_that_is_named_has_room_for_all_cities_and_for_what_an_ordered_one_has_yet_to_make() -> None:
+    scene = Scene()
+    for city in ("DFW", "LHR"):
+        scene.place(city)
+    deployments = scene.deploy(workload("DFW", "LHR", replicas=3, policy="OrderedReady"))
+    scene.quota(pods="2", cpu="5")
+    for deployment in deployments.values():
+        scene.instance(deployment, 0, f"{deployment.spec.city_code.lower()}-0")
+        scene.instance(deployment, 1, reason="QuotaExhausted", ready=False, gates=("Quota",))
+    raised = "Raise pods of ResourceQuota limits to {} and cpu of ResourceQuota limits to {}, or scale"
+    assert why(scene, WORKLOADS.resource, "web").change.startswith(raised.format(6, 6))
+    city = why(scene, DEPLOYMENTS.resource, deployments["LHR"].metadata.name)
+    assert city.change == "Raise pods of ResourceQuota limits to 4, or scale something else down.", "the city alone"
+
+
+@pytest.mark.parametrize(
+    ("type", "holds", "reason", "answer"),
+    [
+        ("AutoscalingReady", False, "MetricsUnavailable", "No"),
+        ("AutoscalingReady", False, "TooFewMetrics", "Wait"),
+        ("AutoscalingLimited", True, "TooManyReplicas", "No"),
+        ("AutoscalingLimited", True, "ScaleRateLimited", "Wait"),
+    ],
+)
+def test_an_autoscaler_that_cannot_do_its_work_is_heard(type: str, holds: bool, reason: str, answer: str) -> None:
+    scene = Scene()
+    scene.place("LHR")
+    deployment = scene.deploy(workload("LHR", replicas=1))["LHR"]
+    scene.instance(deployment, 0, "lhr-0")
+    scene.say(deployment, condition_of(type, holds, reason, "The metrics ask for 17 instances."))
+    for found in (why(scene, DEPLOYMENTS.resource, deployment.metadata.name), why(scene, WORKLOADS.resource, "web")):
+        assert verdicts(found) == [("LHR", "", "Yes", "Complete"), ("LHR", "", answer, reason)]
+        assert found.sentence.endswith(": The metrics ask for 17 instances.")
+        assert bool(found.change) == (answer == "No")
+
+
+def test_an_autoscaler_that_is_content_says_nothing() -> None:
+    scene = Scene()
+    scene.place("LHR")
+    deployment = scene.deploy(workload("LHR", replicas=1))["LHR"]
+    scene.instance(deployment, 0, "lhr-0")
+    scene.say(deployment, condition_of("AutoscalingLimited", True, "TooFewReplicas"))
+    assert verdicts(why(scene, WORKLOADS.resource, "web")) == [("LHR", "", "Yes", "Complete")]
 
 
 def test_a_ready_instance_says_so() -> None:

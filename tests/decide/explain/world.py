@@ -114,6 +114,12 @@ class Scene:
                 found[child.city] = decode(WorkloadDeployment, body)
         return found
 
+    def say(self, deployment: WorkloadDeployment, condition: JsonObject) -> None:
+        """Have a deployment say something of itself."""
+        body = encode(deployment)
+        body["status"]["conditions"] = [condition]
+        self.put(DEPLOYMENTS.resource, body)
+
     def instance(
         self,
         deployment: WorkloadDeployment,

@@ -27,7 +27,8 @@ _USUAL: Final = {
     reasons.INSTANCE_TYPE_NOT_FOUND: "Use an instance type that exists: `kubectl get instancetypes`.",
     reasons.INSTANCE_TYPE_DISABLED: "Use the type's replacement: `kubectl get instancetypes -o yaml`.",
     reasons.PAUSED: "Set spec.paused to false.",
-    reasons.METRICS_UNAVAILABLE: "Make the metrics reachable from the control plane.",
+    reasons.TOO_MANY_REPLICAS: "Raise the placement's maxReplicas to the number that the message names.",
+    reasons.METRICS_UNAVAILABLE: "Make the metric that the message names exist where it is looked for.",
 }
 
 

@@ -12,8 +12,10 @@ from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, WorkloadDeployment
 from tarmac.decide import reasons, rollout
 from tarmac.decide.explain.answer import explanation, told, yes
+from tarmac.decide.explain.autoscaling import autoscaling_lines
 from tarmac.decide.explain.instances import instance_lines
 from tarmac.decide.explain.sight import Sight
+from tarmac.decide.explain.wanting import limits_to_raise
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCES, WORKLOADS, World
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, location_for
@@ -32,23 +34,33 @@ def explain_deployment(world: World, key: str) -> Explanation | None:
     sight = Sight(world)
     ready = sum(view.ready and not view.deleting for view in sight.fleet(own.namespace, own.uid))
     state = f"has {ready} of {rollout.Goal.of(deployment.spec).desired} instances ready in {spec.city_code}"
-    lines = deployment_lines(sight, deployment, placement)
+    lines = deployment_lines(sight, deployment, placement, limits_to_raise(sight, [deployment]))
     return explanation(Subject(API_VERSION, "WorkloadDeployment", own.namespace, own.name), state, lines)
 
 
-def deployment_lines(sight: Sight, deployment: WorkloadDeployment, placement: Placement | None) -> list[Line]:
-    """Why there are not as many ready instances as wanted; one line when there are."""
+def deployment_lines(
+    sight: Sight, deployment: WorkloadDeployment, placement: Placement | None, quota_change: str
+) -> list[Line]:
+    """Why there are not as many ready instances as wanted, or as metrics ask for; one line when there are.
+
+    `quota_change` is what to do where a quota is in the way.
+    """
     city, goal = deployment.spec.city_code, rollout.Goal.of(deployment.spec)
     if deployment.metadata.deletion_timestamp is not None:
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
     if deployment.status is None or deployment.status.location is None:
         return _without_location(city, placement, sight.places)
+    return [*_instance_lines(sight, deployment, goal, quota_change), *autoscaling_lines(deployment)]
+
+
+def _instance_lines(sight: Sight, deployment: WorkloadDeployment, goal: rollout.Goal, quota_change: str) -> list[Line]:
+    city = deployment.spec.city_code
     views = sight.fleet(deployment.metadata.namespace, deployment.metadata.uid)
     steps = rollout.plan(goal, views)
     ready = sum(view.ready and not view.deleting for view in views)
     if steps.complete:
         return [yes(reasons.COMPLETE, f"{ready} of {goal.desired} instances are ready", "ready", city)]
-    lines = list(_unready(sight, deployment, goal.desired, views))
+    lines = list(_unready(sight, deployment, goal.desired, views, quota_change))
     missing = goal.desired - sum(not view.deleting for view in views)
     if steps.waiting is not None and (not lines or missing > 0 or steps.waiting.reason == reasons.PAUSED):
         lines.append(told(_with_those_behind(steps.waiting, missing), city))
@@ -69,7 +81,7 @@ def _without_location(city: str, placement: Placement | None, places: Sequence[P
 
 
 def _unready(
-    sight: Sight, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView]
+    sight: Sight, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView], quota_change: str
 ) -> Iterator[Line]:
     """For each reason that instances give, the lines of the first that gives it."""
     namespace, city = deployment.metadata.namespace, deployment.spec.city_code
@@ -81,17 +93,11 @@ def _unready(
         instance = INSTANCES.get(sight.world, f"{namespace}/{found[0].name}")
         if instance is None:
             continue
-        change = _quota_change(sight, namespace, found)
+        change = quota_change if found[0].reason == reasons.QUOTA_EXHAUSTED else ""
         lines = [line for line in instance_lines(sight, instance) if line.answer != "Yes"]
         for index, line in enumerate(lines):
             message = line.message if index else f"{len(found)} of {desired} instances: {line.message}"
             yield msgspec.structs.replace(line, message=message, city=city, change=change or line.change)
-
-
-def _quota_change(sight: Sight, namespace: str, found: Sequence[InstanceView]) -> str:
-    """The limits to raise so that all of these fit, when it is a quota that they wait for."""
-    ledger = sight.ledger(namespace) if found[0].reason == reasons.QUOTA_EXHAUSTED else None
-    return ledger.raised_for([view.name for view in found]) if ledger else ""
 
 
 def _with_those_behind(waiting: Refusal, missing: int) -> Refusal:

@@ -12,6 +12,7 @@ from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
 from tarmac.decide.explain.sight import Sight
+from tarmac.decide.explain.wanting import limits_to_raise
 from tarmac.decide.explain.world import DEPLOYMENTS, NETWORKS, WORKLOADS, World
 from tarmac.decide.verdict import Refusal
 
@@ -52,20 +53,20 @@ def _lines(world: World, workload: Workload) -> Iterator[Line]:
     if missing is not None:
         yield told(missing)
     sight, deployments = Sight(world), deployments_of(world, workload)
-    goal = goal_of(workload, sight.places, deployments, world.now)
+    goal, change = goal_of(workload, sight.places, deployments, world.now), limits_to_raise(sight, deployments)
     for placement in workload.spec.placements:
         own = [each for each in deployments if each.spec.placement_name == placement.name]
-        yield from _placement_lines(sight, placement, goal, own)
+        yield from _placement_lines(sight, placement, goal, own, change)
 
 
 def _placement_lines(
-    sight: Sight, placement: Placement, goal: Goal, deployments: Sequence[WorkloadDeployment]
+    sight: Sight, placement: Placement, goal: Goal, deployments: Sequence[WorkloadDeployment], quota_change: str
 ) -> Iterator[Line]:
     cities = goal.cities[placement.name]
     for refusal in goal.blocks[placement.name]:
         yield told(refusal, refusal.where if refusal.where in cities else "")
     for deployment in sorted(deployments, key=lambda each: each.spec.city_code):
-        yield from deployment_lines(sight, deployment, placement)
+        yield from deployment_lines(sight, deployment, placement, quota_change)
     for city in cities:
         if all(each.spec.city_code != city for each in deployments):
             yield told(Refusal(reasons.PENDING, "Its deployment is about to be made.", rule="placement"), city)
