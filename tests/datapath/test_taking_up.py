@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.datapath.interface import Allowance, NetworkState, Remote, Rules, ServicePort
+from tarmac.datapath.interface import Allowance, HostPort, NetworkState, Remote, Rules, ServicePort
 from tarmac.datapath.linux import LinuxDatapath, namespaces
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
@@ -28,6 +28,9 @@ FULL = NetworkState(
         ServicePort("fd00:96::9", "TCP", 80, ((B6, 80),)),
         ServicePort("10.96.0.10", "UDP", 53, ()),
     ),
+    pods={A: "uid-a", B6: "uid-b"},
+    host_ports=(HostPort("TCP", 8080, (A, 80)), HostPort("UDP", 8053, (B6, 53), "fd99::1")),
+    from_node=("10.96.0.9", "fd00:96::9"),
 )
 TABLES = (
     ("inet", "tarmac-policy"),

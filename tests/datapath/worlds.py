@@ -48,6 +48,19 @@ class World(Protocol):
         """The sandbox that answers, if any. Without hope, an answer is not waited for as long."""
         ...
 
+    async def enters(
+        self,
+        number: int,
+        address: str,
+        port: int = 80,
+        protocol: str = "TCP",
+        *,
+        outside: bool = False,
+        hope: bool = True,
+    ) -> str | None:
+        """The sandbox that answers a node itself, or machine 9 outside of it."""
+        ...
+
     async def expect_door(self, number: int, network: str, address: str, port: int, answer: str) -> None:
         """Something that a fake can connect to; a real node has the pod itself."""
         ...
@@ -102,6 +115,19 @@ class FakeWorld:
         hope: bool = True,
     ) -> str | None:
         return self._homes[sandbox_id].reaches(sandbox_id, address, port, protocol)
+
+    async def enters(
+        self,
+        number: int,
+        address: str,
+        port: int = 80,
+        protocol: str = "TCP",
+        *,
+        outside: bool = False,
+        hope: bool = True,
+    ) -> str | None:
+        source = ("fd99::9" if ":" in address else "198.18.0.9") if outside else ""
+        return self.node(number).enters(address, port, protocol, source)
 
     async def close(self) -> None:
         for server in self._servers:
@@ -174,10 +200,28 @@ class RealWorld:
         *,
         hope: bool = True,
     ) -> str | None:
+        return await self.answer(self.namespace(sandbox_id), address, port, protocol, hope)
+
+    async def enters(
+        self,
+        number: int,
+        address: str,
+        port: int = 80,
+        protocol: str = "TCP",
+        *,
+        outside: bool = False,
+        hope: bool = True,
+    ) -> str | None:
+        return await self.answer(self.lab.machine(9 if outside else number), address, port, protocol, hope)
+
+    async def answer(
+        self, caller: Path, address: str, port: int, protocol: str = "TCP", hope: bool = True
+    ) -> str | None:
+        """What is said at an address to somebody in a namespace."""
         kind = socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         loop = asyncio.get_running_loop()
-        with self.lab.socket(self.namespace(sandbox_id), family, kind) as client:
+        with self.lab.socket(caller, family, kind) as client:
             try:
                 async with asyncio.timeout(PATIENCE if hope else DENIED_WITHIN):
                     await loop.sock_connect(client, (address, port))

@@ -16,6 +16,7 @@ from typing import Literal
 
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Rules
+from tarmac.datapath.marks import node_marks
 from tarmac.datapath.permitting import permits
 
 
@@ -128,6 +129,17 @@ class FakeDatapath:
             return None
         return self._from(sandbox_id, best, address, port, protocol)
 
+    def enters(self, address: str, port: int, protocol: str = "TCP", source: str = "") -> str | None:
+        """The sandbox that a connection of the node itself would come to; with a source, one from outside of it."""
+        for network in self.state.networks:
+            target = _published(network, address, port, protocol)
+            if target is None and not source and address in network.from_node:
+                target = _translated(network, address, port, protocol)
+            if target is not None:
+                own = node_marks(self.state.node_addresses[0])[":" in target[0]]
+                return self._arrives(network, source or own, *target, protocol)
+        return None
+
     def _from(
         self, sandbox_id: str, interface: AttachedInterface, address: str, port: int, protocol: str
     ) -> str | None:
@@ -142,6 +154,9 @@ class FakeDatapath:
         sender = network.rules.get(source, Rules())
         if not permits(sender.egress, address, protocol, port):
             return None
+        return self._arrives(network, source, address, port, protocol)
+
+    def _arrives(self, network: NetworkState, source: str, address: str, port: int, protocol: str) -> str | None:
         holder = self._holder(network.name, address)
         if holder is not None:
             return holder if self._lets_in(network, source, address, port, protocol) else None
@@ -194,6 +209,15 @@ def _nearness(interface: AttachedInterface, address: str) -> int:
 
 def _within(address: str, prefix: str) -> bool:
     return ip_address(address) in ip_network(prefix)
+
+
+def _published(network: NetworkState, address: str, port: int, protocol: str) -> tuple[str, int] | None:
+    """Where a port of the node leads. Only the node's addresses are ever asked about."""
+    for each in network.host_ports:
+        like = (":" in each.backend[0]) == (":" in address)
+        if (each.protocol, each.port) == (protocol, port) and like and each.address in ("", address):
+            return each.backend
+    return None
 
 
 def _translated(network: NetworkState | None, address: str, port: int, protocol: str) -> tuple[str, int] | None:

@@ -6,6 +6,9 @@ from the CNI call, `detach` by sandbox id. `sweep` removes what belongs to no sa
 
 Each Network has a router namespace of its own on each node, so that overlapping ranges never meet: it holds the host
 ends of the pods' links, the tunnel, policy and service rules, and is where probes and port-forwards dial from.
+
+The node is outside of them all. What it sends into a network, for itself or from one of its ports, comes there from an
+address that stands for the node in every network, and rules are asked about that as about any other.
 """
 
 from __future__ import annotations
@@ -63,6 +66,16 @@ class ServicePort:
     affinity: int = 0
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class HostPort:
+    """A port of the node that leads to a pod: at one of the node's addresses, or at all of the pod's family."""
+
+    protocol: Literal["TCP", "UDP", "SCTP"]
+    port: int
+    backend: tuple[str, int]
+    address: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkState:
     """One Network as this node should have it. `rules` by local address."""
@@ -78,11 +91,13 @@ class NetworkState:
     services: tuple[ServicePort, ...] = ()
     internet: bool = True  # what leaves the network is masqueraded behind the node
     pods: Mapping[str, str] = field(default_factory=dict[str, str])  # whom `rules` are about: uid by local address
+    host_ports: tuple[HostPort, ...] = ()
+    from_node: tuple[str, ...] = ()  # cluster addresses that the node itself looks for in this network
 
 
 @dataclass(frozen=True, slots=True)
 class NodeNetworks:
-    """Every Network with an instance on this node, and the services that the node itself can reach."""
+    """Every Network that is on this node, and the services outside all of them, which the node reaches by itself."""
 
     node_addresses: tuple[str, ...]
     networks: tuple[NetworkState, ...] = ()

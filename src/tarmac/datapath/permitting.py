@@ -28,8 +28,8 @@ def ranges(allowance: Allowance, version: int) -> list[Network] | None:
     """The ranges of one family that an allowance means, least in number and in order; None means all."""
     if allowance.peers is None:
         return None
-    meant = _of(allowance.peers, version)
-    for hole in _of(allowance.excluded, version):
+    meant = collapsed(allowance.peers, version)
+    for hole in collapsed(allowance.excluded, version):
         meant = [part for each in meant for part in _without(each, hole)]
     return meant
 
@@ -45,6 +45,14 @@ def merged(ports: Iterable[Ports]) -> list[tuple[int, int]] | None:
         else:
             found.append((first, last))
     return found
+
+
+def collapsed(values: Iterable[str], version: int) -> list[Network]:
+    """The ranges of one family among these, least in number and in order."""
+    networks = (ip_network(each) for each in values)
+    if version == 4:
+        return list(collapse_addresses(each for each in networks if isinstance(each, IPv4Network)))
+    return list(collapse_addresses(each for each in networks if isinstance(each, IPv6Network)))
 
 
 def _covers(new: Allowance, old: Allowance) -> bool:
@@ -74,13 +82,6 @@ def _bounds(ports: Ports) -> tuple[int, int]:
     if ports.first is None:
         return 0, 65535
     return ports.first, ports.first if ports.last is None else ports.last
-
-
-def _of(values: Iterable[str], version: int) -> list[Network]:
-    networks = (ip_network(each) for each in values)
-    if version == 4:
-        return list(collapse_addresses(each for each in networks if isinstance(each, IPv4Network)))
-    return list(collapse_addresses(each for each in networks if isinstance(each, IPv6Network)))
 
 
 def _without(whole: Network, hole: Network) -> list[Network]:

@@ -8,14 +8,15 @@ import msgspec
 import pytest
 
 from tarmac.agent.network.compiling import Snapshot, compile_networks
-from tarmac.agent.network.compiling.facts import Member, Policy, decode_service, decode_slice, member_of, policy_of
+from tarmac.agent.network.compiling.facts import Policy, decode_service, decode_slice, policy_of
+from tarmac.agent.network.compiling.members import Member, member_of
 from tarmac.api.declare import decode
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
 from tarmac.api.networking.network import Network
 from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.api.schema import JsonObject
-from tarmac.datapath.interface import Allowance, NetworkState, Ports, Remote, Rules, ServicePort
+from tarmac.datapath.interface import Allowance, HostPort, NetworkState, Ports, Remote, Rules, ServicePort
 
 HERE, NET = "here", "shop/default"
 
@@ -41,6 +42,20 @@ def pod(name: str, address: str, node: str = HERE, **more: Any) -> JsonObject:
         "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i", "ports": more.get("ports", [])}]},
         "status": {"phase": more.get("phase", "Running"), "hostIP": more.get("host", "198.18.0.1")},
     }
+
+
+def node_pod(name: str, node: str = HERE, **more: Any) -> Member:
+    """A pod with its node's own interfaces."""
+    raw = pod(name, "10.128.0.99", node, **more)
+    raw["metadata"]["annotations"] = {}
+    raw["spec"]["hostNetwork"] = True
+    found = member_of(msgspec.json.encode(raw))
+    assert found is not None
+    return found
+
+
+def network() -> Network:
+    return decode(Network, {"metadata": {"name": "default", "namespace": "shop"}, "spec": {"ipam": {"mode": "Auto"}}})
 
 
 def member(*arguments: Any, **more: Any) -> Member:
@@ -283,3 +298,77 @@ class TestServices:
 
     def test_traffic_that_is_to_stay_on_the_node_finds_no_backend_elsewhere(self) -> None:
         assert self.ports([service(internalTrafficPolicy="Local")], [endpoints("10.128.0.7")])[0].backends == ()
+
+
+class TestTheNodeItself:
+    def reached(self, members: list[Member], services: list[Any], slices: list[Any]) -> dict[str, tuple[str, ...]]:
+        found = compiled(members=members, services=services, slices=slices, networks={NET: network()})
+        return {name: each.from_node for name, each in found.items()}
+
+    def test_reaches_services_of_the_networks_that_are_there(self) -> None:
+        both = service(clusterIPs=["10.96.0.9", "fd00:96::9"])
+        found = self.reached([member("a", "10.128.0.5")], [both], [endpoints("10.128.0.7"), endpoints("fd20::7")])
+        assert found == {NET: ("10.96.0.9", "fd00:96::9")}
+
+    def test_does_not_look_inside_for_what_is_outside(self) -> None:
+        found = self.reached([member("a", "10.128.0.5")], [service()], [endpoints("192.0.2.1", network="")])
+        assert found == {NET: ()}
+
+    def test_goes_where_somebody_answers(self) -> None:
+        members = [member("a", "10.128.0.5"), member("b", "10.128.0.5", network="shop/other")]
+        there = endpoints("10.128.0.7", network="shop/other")
+        assert self.reached(members, [service()], [there]) == {NET: (), "shop/other": ("10.96.0.9",)}
+        assert self.reached(members, [service()], []) == {NET: ("10.96.0.9",), "shop/other": ()}, "to be refused"
+
+    def test_has_the_network_of_a_pod_that_is_part_of_it_once_there_are_services(self) -> None:
+        members = [node_pod("agent"), member("b", "10.128.0.7", "there", host="198.18.0.2")]
+        assert self.reached(members, [service()], []) == {}
+        assert self.reached(members, [service()], [endpoints("10.128.0.7")]) == {NET: ("10.96.0.9",)}
+
+    def test_is_known_to_the_nodes_that_have_the_backends(self) -> None:
+        members = [member("a", "10.128.0.5"), node_pod("agent", "there", host="198.18.0.2")]
+        found = compiled(members=members, slices=[endpoints("10.128.0.5")], networks={NET: network()})[NET]
+        assert found.remotes == (Remote("198.18.0.2", ()),)
+        assert list(found.pods) == ["10.128.0.5", "fd20::5"]
+
+
+class TestPortsOfTheNode:
+    def published(self, *ports: JsonObject, **more: Any) -> tuple[HostPort, ...]:
+        return compiled(members=[member("a", "10.128.0.5", ports=list(ports), **more)])[NET].host_ports
+
+    def test_lead_to_the_pod_in_both_families(self) -> None:
+        found = self.published({"containerPort": 80, "hostPort": 8080}, {"containerPort": 81})
+        assert found == (HostPort("TCP", 8080, ("10.128.0.5", 80)), HostPort("TCP", 8080, ("fd20::5", 80)))
+
+    @pytest.mark.parametrize(
+        ("address", "expected"),
+        [
+            ("0.0.0.0", [HostPort("UDP", 53, ("10.128.0.5", 53))]),
+            ("::", [HostPort("UDP", 53, ("fd20::5", 53))]),
+            ("127.0.0.1", [HostPort("UDP", 53, ("10.128.0.5", 53), "127.0.0.1")]),
+            ("FD99::0:1", [HostPort("UDP", 53, ("fd20::5", 53), "fd99::1")]),
+            ("010.0.0.1", []),
+        ],
+    )
+    def test_may_be_of_one_address(self, address: str, expected: list[HostPort]) -> None:
+        port = {"containerPort": 53, "hostPort": 53, "hostIP": address, "protocol": "UDP"}
+        assert self.published(port) == tuple(expected)
+
+    def test_of_pods_elsewhere_are_none(self) -> None:
+        ports = [{"containerPort": 80, "hostPort": 8080}]
+        members = [member("a", "10.128.0.5"), member("b", "10.128.0.6", "there", ports=ports)]
+        assert compiled(members=members)[NET].host_ports == ()
+
+    def test_are_on_the_network_of_the_pods_first_address(self) -> None:
+        raw = pod("a", "10.128.0.5", ports=[{"containerPort": 80, "hostPort": 8080}])
+        nics = [
+            AttachedInterface(name="eth0", network=NET, addresses=["10.128.0.5/20"]),
+            AttachedInterface(name="eth1", network="shop/other", addresses=["172.20.0.5/24", "fd21::5/64"]),
+        ]
+        raw["metadata"]["annotations"] = {ANNOTATION_INTERFACES: encode_interfaces(nics)}
+        found = compiled(members=[member_of(msgspec.json.encode(raw))])
+        assert found[NET].host_ports == (HostPort("TCP", 8080, ("10.128.0.5", 80)),)
+        assert found["shop/other"].host_ports == (HostPort("TCP", 8080, ("fd21::5", 80)),)
+
+    def test_a_pod_that_is_part_of_its_node_has_them_already(self) -> None:
+        assert node_pod("agent", ports=[{"containerPort": 80, "hostPort": 80}]).published == ()

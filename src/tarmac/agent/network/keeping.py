@@ -14,8 +14,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence, Set
 
 from tarmac.agent.network.cni.server import Uncovered
-from tarmac.agent.network.compiling import compile_networks
-from tarmac.agent.network.compiling.facts import Member
+from tarmac.agent.network.compiling import compile_networks, networks_on
+from tarmac.agent.network.compiling.members import Member
 from tarmac.agent.network.watching import Watching
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.log import log
@@ -115,20 +115,15 @@ class NetworkKeeper:
     def _compile(self) -> NodeNetworks:
         now = self._clock.monotonic()
         snapshot = self._watching.snapshot()
-        used = {
-            interface.network
-            for member in snapshot.members
-            if member.node == self._node
-            for interface in member.interfaces
-        }
-        self._last_used |= dict.fromkeys(used, now)
+        self._last_used |= dict.fromkeys(networks_on(snapshot, self._node), now)
         self._last_used = {name: at for name, at in self._last_used.items() if now - at < LINGER}
         kept = {name for name in self._last_used if name in snapshot.networks}
         return compile_networks(snapshot, self._node, self._node_addresses(), kept)
 
     def _concerns(self, member: Member) -> bool:
         """Whether a pod is here, or on a network that is."""
-        return member.node == self._node or any(each.network in self._last_used for each in member.interfaces)
+        networks = {each.network for each in member.interfaces} | {member.as_node}
+        return member.node == self._node or not networks.isdisjoint(self._last_used)
 
     async def _pause(self, seconds: float) -> None:
         """Until something changes, and a moment more for what changes with it."""

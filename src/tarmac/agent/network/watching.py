@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tarmac.agent.network.compiling.facts import Member, decode_service, decode_slice, member_of, policy_of
+from tarmac.agent.network.compiling.facts import decode_service, decode_slice, policy_of
+from tarmac.agent.network.compiling.members import Member, member_of
 from tarmac.agent.network.compiling.networks import Snapshot
 from tarmac.api.declare import decoder
 from tarmac.api.networking.names import API_VERSION

@@ -55,6 +55,11 @@ SUBNET_CLASS = "private"
 _NETWORK_PART, _LOCATION_PART, _HASH_PART = 30, 20, 8
 
 
+def pods_network(namespace: str) -> str:
+    """The Network of a namespace's plain Pods, as namespace/name."""
+    return INTERNAL_NETWORK if namespace.startswith(SYSTEM_PREFIX) else f"{namespace}/{DEFAULT_NETWORK}"
+
+
 def context_name(network: str, location: str) -> str:
     """The NetworkContext of a network in a place: readable, bounded, and different for each pair."""
     digest = sha256(f"{network}\0{location}".encode()).hexdigest()[:_HASH_PART]

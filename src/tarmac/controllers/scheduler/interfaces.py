@@ -16,11 +16,9 @@ from tarmac.api.networking.interfaces import encode_interfaces
 from tarmac.api.networking.names import (
     ANNOTATION_DEFAULT_NETWORK,
     ANNOTATION_INTERFACES,
-    DEFAULT_NETWORK,
-    INTERNAL_NETWORK,
     LABEL_BOUND_FOR,
-    SYSTEM_PREFIX,
     context_name,
+    pods_network,
 )
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkBindingSpec, NetworkRef
 from tarmac.api.shared import LocationReference, ObjectMeta
@@ -79,9 +77,9 @@ class PodInterfaces:
         if ANNOTATION_INTERFACES in (facts.metadata.annotations or {}):
             return Verdict("")
         namespace = pod.metadata.namespace
-        network = self._attaching.networks.get(network_for(namespace))
+        network = self._attaching.networks.get(pods_network(namespace))
         if network is None or network.metadata.deletion_timestamp is not None:
-            return Verdict(_NONE) if self._declines(namespace) else _no_network(network_for(namespace))
+            return Verdict(_NONE) if self._declines(namespace) else _no_network(pods_network(namespace))
         return await self._attach(pod.key, network, location)
 
     async def _attach(self, key: str, network: Network, location: str) -> Verdict[str]:
@@ -120,11 +118,6 @@ class PodInterfaces:
     def _declines(self, namespace: str) -> bool:
         item = self._namespaces.cache.item(namespace)
         return item is not None and (item.metadata.annotations or {}).get(ANNOTATION_DEFAULT_NETWORK) == "none"
-
-
-def network_for(namespace: str) -> str:
-    """The Network of a namespace's plain Pods."""
-    return INTERNAL_NETWORK if namespace.startswith(SYSTEM_PREFIX) else f"{namespace}/{DEFAULT_NETWORK}"
 
 
 def _no_network(key: str) -> Verdict[str]:

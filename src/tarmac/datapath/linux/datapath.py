@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.interface import Attached, NodeNetworks
+from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks
 from tarmac.datapath.linux import namespaces
 from tarmac.datapath.linux.host import Host, tunnels_of
+from tarmac.datapath.linux.inward import Uplink
 from tarmac.datapath.linux.naming import router_name, sandbox_mark
 from tarmac.datapath.linux.pod import configure_pod, prepare_pod
 from tarmac.datapath.linux.router import PodEnd, Router
@@ -154,12 +155,18 @@ class LinuxDatapath:
             self._host.prepare(state)
             self._prepared_for = about
         failures: list[Exception] = []
+        connected: dict[Uplink, NetworkState] = {}
         for name, network in wanted.items():
+            router = self._router(name)
             try:
-                self._router(name).configure(network, state.node_addresses[0], verify=verify)
+                router.configure(network, state.node_addresses[0], verify=verify)
             except Exception as failure:
                 failure.add_note(f"network {network.name}")
                 failures.append(failure)
+            if router.uplink is not None:
+                connected[router.uplink] = network
+        if state.node_addresses:
+            self._host.lead(connected, state.node_addresses[0], verify=verify)
         if failures:
             raise ExceptionGroup("some networks could not be made", failures)
 

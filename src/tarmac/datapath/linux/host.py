@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
-from tarmac.datapath.interface import NodeNetworks
+from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux import links, namespaces, routing
+from tarmac.datapath.linux.inward import UPLINKS, Inward, Uplink
 from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, host_table, uplinks_prefix
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
@@ -23,8 +24,7 @@ from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.host import host
 from tarmac.datapath.linux.tables.services import services
 
-_RANGE: Final = ip_network("169.254.64.0/18")
-_RANGE_SIX: Final = ip_network("fd74:6172:6d63:ffff::/64")
+_RANGE, _RANGE_SIX = (ip_network(each) for each in UPLINKS)
 _GATEWAY: Final = str(_RANGE[1])
 _GATEWAY_SIX: Final = "fe80::1"
 _HOST_MAC: Final = "02:74:61:72:6d:68"
@@ -42,6 +42,7 @@ class Host:
         self._prefix = uplinks_prefix(str(run_dir))
         self._table = host_table(str(run_dir))
         self._before = run_dir / "controls.json"
+        self._inward = Inward(f"{self._table}-inward", self._prefix, self._netlink, self._nftables)
 
     def prepare(self, state: NodeNetworks) -> None:
         """Forward packets, keep the networks apart, and lead the node's own connections to services."""
@@ -53,10 +54,14 @@ class Host:
         namespaces.set_controls({name: on for name, on in _FORWARDING.items() if namespaces.control(name) != on})
         self._nftables.ensure(
             [
-                host(self._table, self._prefix, (str(_RANGE), str(_RANGE_SIX)), *tunnels_of(state)),
+                host(self._table, self._prefix, UPLINKS, *tunnels_of(state)),
                 services(state.services, name=f"{self._table}-services"),
             ]
         )
+
+    def lead(self, networks: Mapping[Uplink, NetworkState], node_address: str, *, verify: bool) -> None:
+        """Lead the node's ports, and its own connections to services inside, into networks that are there by now."""
+        self._inward.ensure(networks, node_address, verify=verify)
 
     def mtu(self, wanted: int, node_address: str) -> int:
         """The largest packet of a network that fits, tunnelled, between nodes."""
@@ -73,7 +78,7 @@ class Host:
         finally:
             os.close(there)
 
-    def uplink(self, router: str, namespace: Path, inside: Netlink) -> None:
+    def uplink(self, router: str, namespace: Path, inside: Netlink) -> Uplink:
         """Connect a router namespace with the node."""
         name = f"{self._prefix}{router[:8]}"
         end = links.link(self._netlink, name) or self._connect(name, namespace)
@@ -105,6 +110,9 @@ class Host:
         )
         links.settle(self._netlink, name)
         links.settle(inside, UPLINK)
+        # So that what the node sends from its loopback's address to one of its ports can leave it, masked.
+        namespaces.set_controls({f"ipv4/conf/{name}/route_localnet": "1"})
+        return Uplink(end.index, four, six)
 
     def disconnect(self, router: str) -> None:
         """Remove the uplink of a router namespace."""
@@ -120,6 +128,7 @@ class Host:
 
     def remove(self) -> None:
         """Leave the namespace as it was found."""
+        self._inward.remove()
         self.keep_only(())
         for table in (self._table, f"{self._table}-services"):
             self._nftables.remove("inet", table)
@@ -129,6 +138,7 @@ class Host:
 
     def close(self) -> None:
         """Close what is open."""
+        self._inward.close()
         self._netlink.close()
         self._nftables.close()
 

@@ -17,12 +17,13 @@ from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.interface import NetworkState, ServicePort
 from tarmac.datapath.linux import conntrack, links, namespaces, routing
 from tarmac.datapath.linux.host import Host
+from tarmac.datapath.linux.inward import Uplink, door_numbers
 from tarmac.datapath.linux.naming import END_PREFIX, ROUTER_MAC, TUNNEL, UPLINK, end_name, interface_mac, sandbox_mark
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
 from tarmac.datapath.linux.nftables import Nftables, Table
 from tarmac.datapath.linux.pod import gateway_of
 from tarmac.datapath.linux.revoking import concerns, is_revoked, may_revoke
-from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.routing import Route, host_prefix
 from tarmac.datapath.linux.tables.antispoof import End, antispoof
 from tarmac.datapath.linux.tables.egress import egress
 from tarmac.datapath.linux.tables.pods import NAME as PODS
@@ -68,6 +69,7 @@ class Router:
             self._nftables = Nftables()
         self._state: NetworkState | None = None
         self._made: tuple[NetworkState, str] | None = None
+        self.uplink: Uplink | None = None
         try:
             self._netlink.request([links.setting(_LOOPBACK)])
             self._tunnel = links.link(self._netlink, TUNNEL)
@@ -83,7 +85,7 @@ class Router:
         before = known[0] if known else None
         self._made = None  # should this fail halfway, nothing is known
         if before is None or (before.vni, before.mtu) != (state.vni, state.mtu):
-            self._host.uplink(self.path.name, self.path, self._netlink)
+            self.uplink = self._host.uplink(self.path.name, self.path, self._netlink)
             mtu = self._host.mtu(state.mtu, node_address)
             self._tunnel = ensure_tunnel(self._host, self.path, self._netlink, state.vni, mtu, node_address)
             before = None
@@ -91,7 +93,7 @@ class Router:
             self._ensure_routes(state)
         self._nftables.ensure(self._tables(state), verify=verify)
         if may_revoke(self._state, state):
-            conntrack.forget(self._conntrack, is_revoked(state.rules, state.services))
+            conntrack.forget(self._conntrack, is_revoked(state.rules, self._services(state)))
         self._state, self._made = state, (state, node_address)
 
     def attach(self, sandbox_id: str, position: int, interface: AttachedInterface, namespace: int) -> None:
@@ -114,7 +116,7 @@ class Router:
                 links.setting(link.index, alias=sandbox_id),
                 *(routing.address(link.index, gateway) for gateway in _gateways(interface)),
                 *(routing.neighbour(link.index, address, mac) for address in addresses),
-                *(routing.route(Route(_host_prefix(address), link.index)) for address in addresses),
+                *(routing.route(Route(host_prefix(address), link.index)) for address in addresses),
             ]
         )
 
@@ -193,20 +195,30 @@ class Router:
         return [link for link in links.links(self._netlink) if link.name.startswith(END_PREFIX)]
 
     def _tables(self, state: NetworkState) -> list[Table]:
+        ports = self._services(state)
         return [
             policy(state.rules),
             pods(state.pods),
-            services(state.services, self._remembered(state.services)),
+            services(ports, self._remembered(ports)),
             egress(UPLINK, state.internet),
             *self._antispoof(),
         ]
+
+    def _services(self, state: NetworkState) -> tuple[ServicePort, ...]:
+        """Cluster addresses, and the node's ports: the node sends what comes there to this end of the uplink."""
+        assert self.uplink is not None, "a router that has rules is connected"
+        own = [
+            ServicePort(self.uplink.address(port.backend[0]), port.protocol, number, (port.backend,))
+            for port, number in door_numbers(state.host_ports).items()
+        ]
+        return (*state.services, *own)
 
     def _antispoof(self) -> tuple[Table, Table]:
         return antispoof(END_PREFIX, [each.end for each in self.ends if each.end.mac])
 
     def _ensure_routes(self, state: NetworkState) -> None:
         tunnel = self._tunnel
-        local = {_host_prefix(address) for each in self.ends for address in each.end.addresses}
+        local = {host_prefix(address) for each in self.ends for address in each.end.addresses}
         wanted = {Route(prefix) for prefix in (*state.ranges, _NOT_THE_WORLDS)}
         if tunnel is not None:
             ensure_ends(self._netlink, tunnel, state.vni, state.remotes)
@@ -235,10 +247,6 @@ def _gateways(interface: AttachedInterface) -> list[str]:
     return [gateway for version in (4, 6) if (gateway := gateway_of(interface, version))]
 
 
-def _host_prefix(address: str) -> str:
-    return f"{address}/{128 if ':' in address else 32}"
-
-
 def _are_elsewhere(addresses: Set[str], state: NetworkState) -> bool:
     """Whether other nodes have some of these addresses by now, whose routes were not made while they were local."""
-    return any(_host_prefix(address) in remote.prefixes for address in addresses for remote in state.remotes)
+    return any(host_prefix(address) in remote.prefixes for address in addresses for remote in state.remotes)

@@ -48,6 +48,11 @@ class Route:
     gateway: str = ""
 
 
+def host_prefix(value: str) -> str:
+    """The network of a single address."""
+    return f"{value}/{128 if ':' in value else 32}"
+
+
 def address(index: int, value: str, prefix_length: int | None = None) -> Message:
     """Give a link an address, by default of a single host."""
     family, packed = _packed(value)

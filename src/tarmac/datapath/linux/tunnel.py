@@ -16,6 +16,7 @@ from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.naming import TUNNEL, tunnel_gateway, tunnel_mac
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.marks import node_marks
 
 
 def ensure_tunnel(
@@ -39,11 +40,11 @@ def ensure_tunnel(
 
 
 def tunnel_routes(tunnel: links.Link, vni: int, remotes: Iterable[Remote], local: Set[str]) -> set[Route]:
-    """Routes to what lives on other nodes, but for prefixes that are local by now."""
+    """Routes to other nodes and what lives there, but for prefixes that are local by now."""
     return {
         Route(prefix, tunnel.index, tunnel_gateway(tunnel_mac(vni, remote.node_address)))
         for remote in remotes
-        for prefix in remote.prefixes
+        for prefix in (*remote.prefixes, *map(routing.host_prefix, node_marks(remote.node_address)))
         if prefix not in local
     }
 

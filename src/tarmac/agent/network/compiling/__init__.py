@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tarmac.agent.network.compiling.networks import Snapshot, compile_networks
+from tarmac.agent.network.compiling.networks import Snapshot, compile_networks, networks_on
 
-__all__ = ["Snapshot", "compile_networks"]
+__all__ = ["Snapshot", "compile_networks", "networks_on"]

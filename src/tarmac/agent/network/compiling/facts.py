@@ -1,4 +1,7 @@
-"""API objects as networks see them: a few fields each, read without the rest, so that thousands cost little."""
+"""API objects as networks see them: a few fields each, read without the rest, so that thousands cost little.
+
+Pods are in `members`.
+"""
 
 from __future__ import annotations
 
@@ -7,94 +10,21 @@ from typing import Any
 import msgspec
 
 from tarmac.api.declare import decode
-from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
-from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.networking.policy import NetworkPolicySpec
 
 
-class _Struct(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    pass
+class Fields(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Some fields of an object, named as the API names them."""
 
 
-class _Metadata(_Struct, frozen=True, gc=False):
+class Metadata(Fields, frozen=True, gc=False):
+    """What an object is called, and what is said about it."""
+
     name: str
     namespace: str = ""
     uid: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-
-
-class _ContainerPort(_Struct, frozen=True, gc=False):
-    container_port: int
-    name: str = ""
-    protocol: str = "TCP"
-
-
-class _Container(_Struct, frozen=True, gc=False):
-    ports: list[_ContainerPort] | None = None
-
-
-class _PodSpec(_Struct, frozen=True, gc=False):
-    node_name: str = ""
-    containers: list[_Container] = []
-    init_containers: list[_Container] | None = None
-
-
-class _Address(_Struct, frozen=True, gc=False):
-    ip: str
-
-
-class _PodStatus(_Struct, frozen=True, gc=False):
-    phase: str = ""
-    host_ip: str = msgspec.field(name="hostIP", default="")
-    host_ips: list[_Address] | None = msgspec.field(name="hostIPs", default=None)
-
-
-class _Pod(_Struct, frozen=True, gc=False):
-    metadata: _Metadata
-    spec: _PodSpec
-    status: _PodStatus = _PodStatus()
-
-
-class Member(msgspec.Struct, frozen=True):
-    """A pod with interfaces on networks. `ports` by name and protocol; `hosts` are its node's addresses."""
-
-    namespace: str
-    name: str
-    uid: str
-    node: str
-    labels: dict[str, str]
-    interfaces: tuple[AttachedInterface, ...]
-    hosts: tuple[str, ...]
-    ports: dict[tuple[str, str], int]
-
-    def addresses(self, network: str) -> list[str]:
-        """Its addresses on a network, without prefix lengths."""
-        return [each.partition("/")[0] for own in self.interfaces if own.network == network for each in own.addresses]
-
-
-_decode_pod = msgspec.json.Decoder(_Pod).decode
-
-
-def member_of(raw: bytes) -> Member | None:
-    """The member that a Pod is; None when it has no interface, no node yet, or has run its course."""
-    pod = _decode_pod(raw)
-    text = (pod.metadata.annotations or {}).get(ANNOTATION_INTERFACES)
-    if not text or not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
-        return None
-    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    named = [port for container in containers for port in container.ports or () if port.name]
-    return Member(
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        uid=pod.metadata.uid,
-        node=pod.spec.node_name,
-        labels=pod.metadata.labels or {},
-        interfaces=tuple(decode_interfaces(text)),
-        hosts=tuple(each.ip for each in pod.status.host_ips or ())
-        or ((pod.status.host_ip,) if pod.status.host_ip else ()),
-        ports={(port.name, port.protocol): port.container_port for port in reversed(named)},
-    )
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -106,7 +36,7 @@ class Policy(msgspec.Struct, frozen=True):
     limits_egress: bool
 
 
-class ServicePortFacts(_Struct, frozen=True, gc=False):
+class ServicePortFacts(Fields, frozen=True, gc=False):
     """A port of a Service."""
 
     port: int
@@ -114,15 +44,15 @@ class ServicePortFacts(_Struct, frozen=True, gc=False):
     protocol: str = "TCP"
 
 
-class _ClientIP(_Struct, frozen=True, gc=False):
+class _ClientIP(Fields, frozen=True, gc=False):
     timeout_seconds: int = 10800
 
 
-class _AffinityConfig(_Struct, frozen=True, gc=False):
+class _AffinityConfig(Fields, frozen=True, gc=False):
     client_ip: _ClientIP | None = msgspec.field(name="clientIP", default=None)
 
 
-class _ServiceSpec(_Struct, frozen=True, gc=False):
+class _ServiceSpec(Fields, frozen=True, gc=False):
     type: str = "ClusterIP"
     cluster_ip: str = msgspec.field(name="clusterIP", default="")
     cluster_ips: list[str] | None = msgspec.field(name="clusterIPs", default=None)
@@ -132,10 +62,10 @@ class _ServiceSpec(_Struct, frozen=True, gc=False):
     internal_traffic_policy: str = "Cluster"
 
 
-class Service(_Struct, frozen=True, gc=False):
+class Service(Fields, frozen=True, gc=False):
     """A Service."""
 
-    metadata: _Metadata
+    metadata: Metadata
     spec: _ServiceSpec
 
     @property
@@ -159,13 +89,13 @@ class Service(_Struct, frozen=True, gc=False):
         return (config.client_ip if config and config.client_ip else _ClientIP()).timeout_seconds
 
 
-class _Conditions(_Struct, frozen=True, gc=False):
+class _Conditions(Fields, frozen=True, gc=False):
     ready: bool | None = None
     serving: bool | None = None
     terminating: bool | None = None
 
 
-class Endpoint(_Struct, frozen=True, gc=False):
+class Endpoint(Fields, frozen=True, gc=False):
     """One backend."""
 
     addresses: list[str]
@@ -183,16 +113,16 @@ class Endpoint(_Struct, frozen=True, gc=False):
         return bool(self.conditions.serving and self.conditions.terminating)
 
 
-class _SlicePort(_Struct, frozen=True, gc=False):
+class _SlicePort(Fields, frozen=True, gc=False):
     port: int | None = None
     name: str = ""
     protocol: str = "TCP"
 
 
-class Slice(_Struct, frozen=True, gc=False):
+class Slice(Fields, frozen=True, gc=False):
     """An EndpointSlice."""
 
-    metadata: _Metadata
+    metadata: Metadata
     address_type: str
     endpoints: list[Endpoint] | None = None
     ports: list[_SlicePort] | None = None
@@ -203,7 +133,7 @@ decode_slice = msgspec.json.Decoder(Slice).decode
 
 
 class _PolicyObject(msgspec.Struct):
-    metadata: _Metadata
+    metadata: Metadata
     spec: dict[str, Any]
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from tarmac.agent.network.compiling.facts import Member, Policy
+from tarmac.agent.network.compiling.facts import Policy
+from tarmac.agent.network.compiling.members import Member
 from tarmac.api.declare import encode
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.policy import EgressRule, IngressRule, PolicyPeer, PolicyPort

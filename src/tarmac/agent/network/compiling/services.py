@@ -1,4 +1,4 @@
-"""Which cluster addresses lead where, as seen from one network, or from the node, which is outside all of them.
+"""Which cluster addresses lead where, as seen from one network, or from outside all of them.
 
 A Service is there in a network when a backend is on it or outside all networks, and in every network of its own
 namespace, where it refuses while it has none. Endpoints that are ready take connections; when there are none, those
@@ -27,10 +27,15 @@ def by_service(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
     return found
 
 
+def networks_served(slices: Sequence[Slice]) -> set[str]:
+    """The networks that some endpoint is on."""
+    return {_network(each) for each in slices if each.endpoints} - {""}
+
+
 def service_ports(
     network: str, node: str, services: Sequence[Service], slices: Mapping[str, Sequence[Slice]]
 ) -> tuple[ServicePort, ...]:
-    """The cluster addresses of a network, in an order of their own. An empty one is the node's."""
+    """The cluster addresses of a network, in an order of their own; those outside all of them when it is empty."""
     found: list[ServicePort] = []
     for service in services:
         reachable = [each for each in slices.get(service.key, ()) if _network(each) in ("", network)]

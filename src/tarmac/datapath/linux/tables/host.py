@@ -1,7 +1,7 @@
 """The node's own namespace, where the uplinks of all networks end and tunnels arrive.
 
-Networks do not meet there, nobody from outside reaches into one, and what comes by a tunnel of ours comes from a node
-that has pods of our networks: whoever else sends such packets would be inside.
+Networks do not meet there, nobody from outside reaches into one but by the node's ports, and what comes by a tunnel of
+ours comes from a node that is in our networks: whoever else sends such packets would be inside.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def host(name: str, uplinks: str, ranges: tuple[str, str], numbers: Set[int], no
     """The table, given what the uplinks' names begin with, their addresses, our networks' numbers and other nodes."""
     ours = f'"{uplinks}*"'
     forward = [
-        f"iifname {ours} oifname {ours} drop",
-        f"oifname {ours} ct state != {{ established, related }} drop",
+        f"iifname {ours} oifname {ours} ct status & dnat == 0 drop",
+        f"oifname {ours} ct state != {{ established, related }} ct status & dnat == 0 drop",
     ]
     four, six = ranges
     mask = [f"ip saddr {four} oifname != {ours} masquerade", f"ip6 saddr {six} oifname != {ours} masquerade"]

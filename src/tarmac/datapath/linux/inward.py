@@ -1,0 +1,115 @@
+"""How the node's namespace leads into networks: its ports, and the cluster addresses that it looks for inside.
+
+A cluster address is a route to the router namespace of a network, whose own rules choose who answers. A port is
+translated, here to a door of the router's and there to the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from tarmac.datapath.interface import HostPort, NetworkState
+from tarmac.datapath.linux import conntrack, routing
+from tarmac.datapath.linux.netlink import NETFILTER, Netlink
+from tarmac.datapath.linux.nftables import Nftables
+from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.tables.inward import Door, inward
+from tarmac.datapath.marks import NODES, node_marks
+
+UPLINKS: Final = ("169.254.64.0/18", "fd74:6172:6d63:ffff::/64")
+"""Where the routers' ends of uplinks have their addresses from."""
+_NOBODYS: Final = ("169.254.0.0/16", UPLINKS[1], *NODES)
+
+
+@dataclass(frozen=True, slots=True)
+class Uplink:
+    """The node's link to a router namespace, and the addresses of the other end."""
+
+    index: int
+    four: str
+    six: str
+
+    def address(self, like: str) -> str:
+        """The other end's address of the same family as another."""
+        return self.six if ":" in like else self.four
+
+
+def door_numbers(ports: Sequence[HostPort]) -> dict[HostPort, int]:
+    """The numbers of a router's doors: the ports' own, and others where several addresses of the node have one each."""
+    wanted = {_door(port, port.port) for port in ports}
+    found: dict[HostPort, int] = {}
+    used: set[tuple[str, bool, int]] = set()
+    for port in sorted(ports):
+        number = port.port
+        if _door(port, number) in used:
+            number = next(n for n in range(65535, 0, -1) if _door(port, n) not in used | wanted)
+        used.add(_door(port, number))
+        found[port] = number
+    return found
+
+
+def _door(port: HostPort, number: int) -> tuple[str, bool, int]:
+    return port.protocol, ":" in port.backend[0], number
+
+
+class Inward:
+    """The ways in, of the namespace that the thread is in when this is made."""
+
+    def __init__(self, table: str, uplinks: str, netlink: Netlink, nftables: Nftables) -> None:
+        self._table = table
+        self._uplinks = uplinks
+        self._netlink = netlink
+        self._nftables = nftables
+        self._conntrack = Netlink(NETFILTER)
+        self._made: tuple[object, ...] | None = None
+        self._doors: Mapping[HostPort, Door] = {}
+
+    def ensure(self, networks: Mapping[Uplink, NetworkState], node_address: str, *, verify: bool) -> None:
+        """Lead there what these networks want, and nothing else."""
+        doors = {
+            port: (uplink.address(port.backend[0]), number)
+            for uplink, each in networks.items()
+            for port, number in door_numbers(each.host_ports).items()
+        }
+        foreign = (*_NOBODYS, *chain.from_iterable(each.ranges for each in networks.values()))
+        routes = {
+            Route(routing.host_prefix(address), uplink.index, uplink.address(address))
+            for uplink, each in networks.items()
+            for address in each.from_node
+        }
+        wanted = doors, foreign, routes, node_address
+        if self._made == wanted and not verify:
+            return
+        self._made = None  # should this fail halfway, nothing is known
+        self._ensure_routes(routes)
+        table = inward(self._table, self._uplinks, doors, foreign, node_marks(node_address))
+        self._nftables.ensure([table], verify=verify)
+        self._forget(doors)
+        self._made = wanted
+
+    def remove(self) -> None:
+        """Leave nothing of it."""
+        self._ensure_routes(set())
+        self._nftables.remove("inet", self._table)
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._conntrack.close()
+
+    def _ensure_routes(self, wanted: set[Route]) -> None:
+        present = {route for route in routing.routes(self._netlink) if route.gateway}
+        kept = {route.prefix for route in wanted}
+        self._netlink.request([routing.route(each) for each in sorted(wanted - present)])
+        stale: Sequence[Route] = [each for each in present - wanted if each.prefix not in kept]
+        self._netlink.request([routing.no_route(each) for each in stale])
+
+    def _forget(self, doors: Mapping[HostPort, Door]) -> None:
+        """Datagrams have no beginning: those that go on would be led where the first one was."""
+        changed = set(self._doors.items()) ^ set(doors.items())
+        numbers = {n for port, (_, number) in changed if port.protocol == "UDP" for n in (port.port, number)}
+        if numbers:
+            conntrack.forget(self._conntrack, lambda each: each.protocol == "UDP" and each.port in numbers)
+        self._doors = doors
