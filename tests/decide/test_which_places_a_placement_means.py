@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -62,6 +63,19 @@ def test_a_named_city_is_meant_even_when_nothing_serves_it() -> None:
     ]
     assert verdict.refusals[0].change == "Create a Location with city code NRT."
     assert verdict.refusals[1].change == "Bring a node of fra back to ready."
+
+
+def test_a_place_that_never_had_a_node_is_told_from_one_that_lost_them() -> None:
+    """Nothing can be brought back where nothing was."""
+    empty = replace(place("nrt", "NRT", ready=False), has_nodes=False)
+    city, location = location_for(placement(cityCodes=["NRT"]), "NRT", [empty]).refusals
+    assert city.message == "No Location in NRT is ready."
+    assert location.message == "Location nrt has no node."
+    assert city.change == "Add a node to Location nrt: one with the label topology.datum.net/location=nrt."
+    both = [empty, place("nrt2", "NRT", ready=False)]
+    assert location_for(placement(cityCodes=["NRT"]), "NRT", both).refusals[0].change == (
+        "Bring a node of nrt2 back to ready."
+    )
 
 
 def test_a_selector_that_matches_nothing_says_what_exists() -> None:

@@ -17,7 +17,7 @@ import msgspec
 from tarmac.api.compute.constraint import Constraint, ConstraintError, compile_constraint
 from tarmac.api.compute.workload import Placement
 from tarmac.api.networking.location import Location
-from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
+from tarmac.api.networking.names import LABEL_LOCATION, TOPOLOGY_CITY_CODE
 from tarmac.base.selectors import LabelSelector
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal, Verdict
@@ -32,6 +32,7 @@ class Place:
     ready: bool = True
     since: float = 0.0
     free: Mapping[str, int] = field(default_factory=dict[str, int])  # amounts nobody has asked for yet
+    has_nodes: bool = True
 
     @property
     def city(self) -> str:
@@ -43,7 +44,8 @@ def place_of(location: Location, since: float = 0.0, free: Mapping[str, int] | N
     """The place behind a Location object; ready as its condition says."""
     conditions = location.status.conditions if location.status else []
     ready = any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
-    return Place(location.metadata.name, location.spec.topology, ready, since, free or {})
+    has_nodes = location.status is None or location.status.nodes > 0
+    return Place(location.metadata.name, location.spec.topology, ready, since, free or {}, has_nodes)
 
 
 def cities_of(placement: Placement, places: Collection[Place]) -> Verdict[tuple[str, ...]]:
@@ -140,11 +142,11 @@ def _nothing_matches(placement: Placement, places: Collection[Place]) -> Refusal
     """Why a placement that matches nothing matches nothing."""
     if not places:
         change = "Create a Location that the placement matches."
-        return Refusal(reasons.NO_LOCATIONS, "No Locations exist.", placement.name, "places", change)
+        return Refusal(reasons.NO_LOCATIONS, "No Locations exist.", rule="places", change=change)
     message = f"None of the {len(places)} Locations matches placement {placement.name}{_failing(placement, places)}."
     names = ", ".join(sorted(place.name for place in places)[:5])
     change = f"Change the placement so that it matches a Location that exists (such as {names}), or create one."
-    return Refusal(reasons.NO_MATCHING_LOCATIONS, message, placement.name, "places", change)
+    return Refusal(reasons.NO_MATCHING_LOCATIONS, message, rule="places", change=change)
 
 
 def _failing(placement: Placement, places: Collection[Place]) -> str:
@@ -167,13 +169,19 @@ def _no_candidate(city: str, candidates: Collection[Place]) -> Refusal:
     if not candidates:
         message, change = f"No Location is in {city}.", f"Create a Location with city code {city}."
     else:
-        names = ", ".join(sorted(place.name for place in candidates))
-        message, change = f"No Location in {city} is ready.", f"Bring a node of {names} back to ready."
+        message, change = f"No Location in {city} is ready.", _revival(candidates)
     return Refusal(reasons.NO_CANDIDATE_LOCATIONS, message, city, "places", change)
 
 
 def _not_ready(place: Place) -> Refusal:
-    message = f"Location {place.name} is not ready."
-    return Refusal(
-        reasons.LOCATION_NOT_READY, message, place.name, "ready", f"Bring a node of {place.name} back to ready."
-    )
+    message = f"Location {place.name} {'is not ready' if place.has_nodes else 'has no node'}."
+    return Refusal(reasons.LOCATION_NOT_READY, message, place.name, "ready", _revival([place]))
+
+
+def _revival(places: Collection[Place]) -> str:
+    """What makes one of these ready, which are not."""
+    with_nodes = sorted(place.name for place in places if place.has_nodes)
+    if with_nodes:
+        return f"Bring a node of {' or '.join(with_nodes)} back to ready."
+    name = min(place.name for place in places)
+    return f"Add a node to Location {name}: one with the label {LABEL_LOCATION}={name}."

@@ -68,7 +68,7 @@ class Scene:
         name = name or city.lower()
         condition = condition_of("Ready", ready, "NodesReady" if ready else "NoReadyNodes")
         spec = {"locationClassName": "self-managed", "topology": {CITY: city}, "provider": {"simulated": {}}}
-        status = {"conditions": [condition]}
+        status = {"conditions": [condition], "nodes": nodes}
         self.put(LOCATIONS.resource, {"metadata": {"name": name}, "spec": spec, "status": status})
         for index in range(nodes):
             self.node(f"{name}-{index}", name, cpu)

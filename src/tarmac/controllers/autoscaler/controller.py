@@ -41,6 +41,7 @@ _LIMITS = (reasons.TOO_MANY_REPLICAS, reasons.TOO_FEW_REPLICAS, reasons.SCALE_RA
 class _Past:
     """What is remembered of a deployment between two looks."""
 
+    uid: str
     history: History
     looked: float
     reported: set[str] = field(default_factory=set[str])
@@ -62,7 +63,7 @@ class AutoscalerController:
         self._instances.add_index(BY_DEPLOYMENT, by_label(LABEL_DEPLOYMENT_UID))
         self._locations = informers.informer(LOCATIONS)
         self._types = informers.informer(INSTANCE_TYPES)
-        self._past: dict[str, _Past] = {}  # by uid
+        self._past: dict[str, _Past] = {}  # by key
         self._controller = context.controller("autoscaler", self.reconcile)
         self._controller.watches(self._known)
         for informer in (self._instances, self._locations, self._types):
@@ -79,11 +80,12 @@ class AutoscalerController:
         """Look at one deployment if its time has come; come back for the next look."""
         deployment = self._known.get(key)
         if deployment is None or not deployment.spec.scale_settings.metrics:
-            await self._forget(deployment)
+            self._past.pop(key, None)
+            await self._withdraw(deployment)
             return None
         if not _is_scaled(deployment):
             return RetryAfter(self._period)
-        past, now = self._remembered(deployment), self._clock.monotonic()
+        past, now = self._remembered(key, deployment), self._clock.monotonic()
         if now < past.looked + self._period:
             return RetryAfter(past.looked + self._period - now)
         readings = await self._read(deployment, past)
@@ -94,13 +96,11 @@ class AutoscalerController:
         await self._explain(deployment, metadata, outcome)
         return RetryAfter(self._period)
 
-    def _remembered(self, deployment: WorkloadDeployment) -> _Past:
-        past = self._past.get(deployment.metadata.uid)
-        if past is None:
+    def _remembered(self, key: str, deployment: WorkloadDeployment) -> _Past:
+        uid, past = deployment.metadata.uid, self._past.get(key)
+        if past is None or past.uid != uid:
             now = self._clock.monotonic()
-            past = self._past[deployment.metadata.uid] = _Past(
-                History.begin(_current(deployment), now), now - self._period
-            )
+            past = self._past[key] = _Past(uid, History.begin(_current(deployment), now), now - self._period)
         return past
 
     async def _read(self, deployment: WorkloadDeployment, past: _Past) -> list[Reading]:
@@ -141,11 +141,10 @@ class AutoscalerController:
         except Conflict:
             return  # the number is written; the next look says the rest
 
-    async def _forget(self, deployment: WorkloadDeployment | None) -> None:
-        """A deployment that is gone, or is scaled by metrics no longer."""
+    async def _withdraw(self, deployment: WorkloadDeployment | None) -> None:
+        """Say nothing more of a deployment that is scaled by metrics no longer."""
         if deployment is None or deployment.status is None:
             return
-        self._past.pop(deployment.metadata.uid, None)
         kept = [each for each in deployment.status.conditions if each.type not in (READY, LIMITED)]
         if len(kept) != len(deployment.status.conditions):
             status = msgspec.structs.replace(deployment.status, conditions=kept)

@@ -159,10 +159,10 @@ def _progress(deployments: Sequence[DeploymentView], blocks: Sequence[Refusal]) 
     refused = [child for child in children if child is not None and child.status == "False"]
     if refused:
         return _most_actionable_child(refused)
-    for reason, words in ((reasons.NEW_REVISION, "roll out the newest revision"), (reasons.SCALING, "are scaling")):
+    for reason, words in ((reasons.NEW_REVISION, "The newest revision rolls out"), (reasons.SCALING, "Scaling")):
         cities = [each.city for each in staying if each.progressing is not None and each.progressing.reason == reason]
         if cities:
-            return progressing(reason, f"{', '.join(cities)} {words}")
+            return progressing(reason, f"{words} in {', '.join(dict.fromkeys(cities))}")
     paused = next((child for child in children if child is not None and child.status == "Unknown"), None)
     if paused is not None:
         return Finding("Progressing", "Unknown", paused.reason, paused.message)
