@@ -63,6 +63,34 @@ async def test_discovery(api: Client) -> None:
     assert {"pods", "pods/log", "configmaps"} <= set(names)
 
 
+async def test_who_looks_for_a_mistyped_kind_among_custom_resources_is_told_that_there_are_none(api: Client) -> None:
+    found = await api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions?limit=500")
+    assert (found.json["kind"], found.json["items"]) == ("CustomResourceDefinitionList", [])
+    assert (await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {})).status == 404
+
+
+async def test_a_deprecated_kind_says_so_whatever_is_asked(api: Client) -> None:
+    endpoints = "/api/v1/namespaces/default/endpoints"
+    warning = ("Warning", '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"')
+    replies = [
+        await api.post(endpoints, {"metadata": {"name": "e"}}),
+        await api.get(f"{endpoints}/e"),
+        await api.get(f"{endpoints}?labelSelector=none"),
+        await api.get(f"{endpoints}?labelSelector=none"),  # the same answer again, out of the cache
+        await api.patch(f"{endpoints}/e", {"metadata": {"labels": {"a": "b"}}}),
+        await api.delete(f"{endpoints}/e"),
+    ]
+    assert [[header for header in reply.headers if header[0] == "Warning"] for reply in replies] == [[warning]] * 6
+
+
+async def test_warnings_do_not_fill_endless_headers(api: Client) -> None:
+    fields = {f"unknown-{number}-{'x' * 500}": 1 for number in range(90)}
+    reply = await api.post(CONFIGMAPS, {"metadata": {"name": "a"}, **fields})
+    warnings = [value for name, value in reply.headers if name == "Warning"]
+    assert len(warnings) > 10
+    assert sum(map(len, warnings)) < 6000
+
+
 async def test_aggregated_discovery_is_for_those_who_ask_and_is_cached_by_tag(api: Client) -> None:
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
     full = await api.get("/apis", accept=accept)

@@ -197,6 +197,11 @@ async def test_scale_shows_and_sets_replicas(api: Client) -> None:
     scaled = await api.patch(f"{url}/d/scale", {"spec": {"replicas": 5}})
     assert scaled.json["spec"] == {"replicas": 5}
     assert (await api.get(f"{url}/d")).json["spec"]["replicas"] == 5
+    table = (await api.get(f"{url}/d/scale", accept="application/json;as=Table;v=v1;g=meta.k8s.io")).json
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+    assert table["rows"][0]["cells"] == ["d", 5, 0, "0s"]
+    nonsense = await api.patch(f"{url}/d/scale", {"spec": {"replicas": "many"}})
+    assert "cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32" in nonsense.message
     refused = await api.patch(f"{url}/d/scale", {"spec": {"replicas": -1}})
     assert ".spec.replicas: Invalid value: -1: should be a non-negative integer" in refused.message
 

@@ -53,6 +53,7 @@ class Strategy:
     generation: bool = True  # bump metadata.generation when the spec changes
     generation_fields: tuple[str, ...] = ("spec",)  # of Kubernetes' own kinds: what counts as a new generation
     allow_unconditional_update: bool = True  # PUT without a resourceVersion overwrites (CRD-like kinds always refuse)
+    deprecation: str = ""  # told to whoever asks for this kind, whatever the verb
     returns_deleted: bool = False  # DELETE answers with the last state of the object and not with a Status
 
     def normalise(self, obj: JsonObject) -> None:

@@ -6,12 +6,12 @@ A route is a table of verbs; what a resource does not offer is not in it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from tarmac.api.resource import Resource
 from tarmac.api.status import MethodNotAllowed, NotFound
-from tarmac.http.messages import Answer, Request
+from tarmac.server.deprecation import Endpoint, warning_of
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.storage.collecting import delete_collection
 from tarmac.server.storage.creating import create
@@ -26,7 +26,6 @@ from tarmac.server.storage.views import EventView, View
 from tarmac.server.storage.watchgroups import Hub
 from tarmac.server.storage.watching import watch
 
-Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
 Route = Mapping[str, Endpoint]
 Answering = Callable[["Routes", Served], Route]
 """Makes the route of a subresource, or of a resource that is answered and never stored."""
@@ -119,7 +118,9 @@ class Routes:
             "delete": partial(delete, served),
             "deletecollection": partial(delete_collection, served),
         }
-        return {verb: endpoint for verb, endpoint in verbs.items() if verb in served.resource.verbs}
+        route = {verb: endpoint for verb, endpoint in verbs.items() if verb in served.resource.verbs}
+        deprecation = served.strategy.deprecation
+        return {verb: warning_of(deprecation, endpoint) for verb, endpoint in route.items()} if deprecation else route
 
     def _status(self, served: Served) -> Route:
         rules = rules_of(served, "status")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.differential.shared import DEPLOYMENTS, MAPS, config_map, deployment, meta
+from tests.differential.shared import DEPLOYMENTS, MAPS, PARTIAL, TABLE, config_map, deployment, meta
 from tests.differential.steps import JSON_PATCH, MERGE_PATCH, apply, create, feature, get, patch, put
 
 _RV = "metadata.resourceVersion"
@@ -39,6 +39,8 @@ CASES = feature(
     ),
     below_nothing=(_MADE, put(f"{DEPLOYMENTS}/a/scale", _scale(-1))),
     in_a_dry_run=(_MADE, put(f"{DEPLOYMENTS}/a/scale?dryRun=All", _scale(5)), get(f"{DEPLOYMENTS}/a/scale")),
+    as_a_table=(_MADE, get(f"{DEPLOYMENTS}/a/scale").accepting(TABLE)),
+    as_metadata=(_MADE, get(f"{DEPLOYMENTS}/a/scale").accepting(PARTIAL)),
     of_nothing=get(f"{DEPLOYMENTS}/nothing/scale"),
     of_a_kind_without_one=(create(MAPS, config_map()), get(f"{MAPS}/a/scale")),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.differential.samples import SAMPLES
 from tests.differential.shared import (
+    CORE,
     EVENTS,
     MAPS,
     PODS,
@@ -54,6 +55,10 @@ CASES = feature(
     of_a_deletion=(create(MAPS, config_map()), delete(f"{MAPS}/a").accepting(TABLE)),
     of_what_is_not_there=get(f"{PODS}/nothing").accepting(TABLE),
     in_yaml=(create(ROLES, role()), get(ROLES).accepting(TABLE.replace("application/json", YAML))),
+    of_deprecated_endpoints=(
+        create(f"{CORE}/endpoints", {"metadata": {"name": "a"}}),
+        get(f"{CORE}/endpoints").accepting(TABLE),
+    ),
     headers_of_nodes=get("/api/v1/nodes").accepting(TABLE).viewing(_headers),
     headers_of_namespaces=get("/api/v1/namespaces").accepting(TABLE).viewing(_headers),
     headers_of_events=get(EVENTS).accepting(TABLE).viewing(_headers),

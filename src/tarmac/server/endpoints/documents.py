@@ -17,6 +17,11 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.routes import NO_METHOD, NO_RESOURCE
 
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+# kubectl looks here for a kind that it cannot find, and tells a user who mistyped one about nothing else if it fails.
+_CUSTOM_RESOURCES = ("list", "apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_NO_CUSTOM_RESOURCES = (
+    b'{"kind":"CustomResourceDefinitionList","apiVersion":"apiextensions.k8s.io/v1","metadata":{},"items":[]}'
+)
 _HEALTH = ("livez", "readyz", "healthz")
 
 Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
@@ -65,6 +70,8 @@ class Documents:
 
     def unknown(self, info: RequestInfo) -> Response:
         """A resource or subresource that does not exist; for our own kinds the words of a custom resource."""
+        if (info.verb, info.group, info.version, info.resource) == _CUSTOM_RESOURCES:
+            return Response(200, _NO_CUSTOM_RESOURCES)
         resource = self._catalog.find(info.group, info.version, info.resource)
         if resource is not None and not resource.native:
             raise not_found(info.group, info.resource, info.name)

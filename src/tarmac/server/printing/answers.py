@@ -14,12 +14,18 @@ from tarmac.server.storage.encoding import encode_json
 
 Headers = list[tuple[str, str]]
 
+_MOST_WARNED = 4096  # characters; clients read no endless headers
+_CUT = 256
+
 
 def warning_headers(warnings: Sequence[str]) -> Headers | None:
-    """`Warning: 299 - "text"` for each, none twice; kubectl prints them."""
+    """`Warning: 299 - "text"` for each, none twice; kubectl prints them. Long ones are cut where all are too many."""
     if not warnings:
         return None
-    return [("Warning", f'299 - "{_quotable(text)}"') for text in dict.fromkeys(warnings)]
+    texts = list(dict.fromkeys(warnings))
+    if sum(map(len, texts)) > _MOST_WARNED:
+        texts = [text[:_CUT] for text in texts][: _MOST_WARNED // _CUT]
+    return [("Warning", f'299 - "{_quotable(text)}"') for text in texts]
 
 
 def _quotable(text: str) -> str:

@@ -1,22 +1,27 @@
 """`scale`: the number of replicas of any kind that has one, as an `autoscaling/v1` Scale.
 
 A Scale is made from the object when asked for and never stored. Writing one is an update of the object that changes its
-replicas and nothing else, so all rules of the kind hold.
+replicas and nothing else, so all rules of the kind hold. `kubectl get --subresource=scale` asks for it as a Table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from tarmac.api.columns import AGE, NAME, column, computed
 from tarmac.api.decode import decode_kind
+from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.http.messages import Request, Response
 from tarmac.server.patch.apply import server_side_apply
 from tarmac.server.patch.engine import APPLY_PATCH, apply_patch, check_type
-from tarmac.server.printing.answers import document
+from tarmac.server.printing.answers import object_answer
+from tarmac.server.printing.negotiation import shape_of
+from tarmac.server.printing.table import TablePrinter
 from tarmac.server.routes import Route
 from tarmac.server.storage.encoding import encode_json
 from tarmac.server.storage.options import write_options
@@ -24,12 +29,35 @@ from tarmac.server.storage.served import Call, Served
 from tarmac.server.storage.updating import check_name, check_version, rewrite, rules_of
 from tarmac.store.interface import Entry
 
+_COLUMNS = (
+    NAME,
+    computed(
+        "Desired", lambda scale: scale["spec"].get("replicas", 0), None, "Number of desired replicas", type="integer"
+    ),
+    column("Available", ".status.replicas", "Number of actual replicas", type="integer"),
+    AGE,
+)
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_route(served: Served) -> Route:
     """GET, PUT and PATCH of `scale`."""
-    return {"get": partial(_get, served), "update": partial(_update, served), "patch": partial(_patch, served)}
+    printer = TablePrinter(replace(served.resource, columns=_COLUMNS, strategy=Strategy()))
+    door = _Door(served, printer)
+    return {"get": partial(_get, door), "update": partial(_update, door), "patch": partial(_patch, door)}
+
+
+class _Door(NamedTuple):
+    """The scale of one resource."""
+
+    served: Served
+    printer: TablePrinter
+
+    def answer(self, request: Request, entry: Entry, warnings: Sequence[str] = ()) -> Response:
+        """The Scale of a stored object, in the shape the client asked for."""
+        raw = encode_json(scale_of(self.served, self.served.load(entry)))
+        now = self.served.services.clock.now()
+        return object_answer(raw, entry.revision, shape_of(request), self.printer, now, 200, warnings)
 
 
 def scale_of(served: Served, obj: JsonObject) -> JsonObject:
@@ -52,24 +80,35 @@ def _paths(served: Served) -> tuple[str, str, str | None]:
     return served.resource.scale
 
 
-def _get(served: Served, request: Request) -> Response:
-    info = request.info
+def _get(door: _Door, request: Request) -> Response | Awaitable[Response]:
+    waiting = door.served.store.fresh()
+    return _get_now(door, request) if waiting is None else _get_fresh(waiting, door, request)
+
+
+async def _get_fresh(waiting: Awaitable[None], door: _Door, request: Request) -> Response:
+    await waiting
+    return _get_now(door, request)
+
+
+def _get_now(door: _Door, request: Request) -> Response:
+    served, info = door.served, request.info
     entry = served.store.get(served.bucket, served.key(info.namespace, info.name))
     if entry is None:
         raise served.not_found(info.name)
-    return document(request, scale_of(served, served.load(entry)))
+    return door.answer(request, entry)
 
 
-async def _update(served: Served, request: Request) -> Response:
-    call = Call(served, request, write_options("UpdateOptions", request))
+async def _update(door: _Door, request: Request) -> Response:
+    call = Call(door.served, request, write_options("UpdateOptions", request))
     content_type = request.headers.get("content-type", "")
     validation = call.options.field_validation
     scale, warnings = decode_kind("autoscaling", "v1", "Scale", request.body, content_type, validation)
     entry = await _rescale(call, lambda _: scale)
-    return document(request, scale_of(served, served.load(entry)), 200, warnings)
+    return door.answer(request, entry, [*warnings, *call.warnings])
 
 
-async def _patch(served: Served, request: Request) -> Response:
+async def _patch(door: _Door, request: Request) -> Response:
+    served = door.served
     patch_type = check_type(served.resource, request.headers.get("content-type", ""))
     applies = patch_type == APPLY_PATCH
     call = Call(served, request, write_options("PatchOptions", request, apply=applies))
@@ -77,7 +116,7 @@ async def _patch(served: Served, request: Request) -> Response:
         entry = await _apply(call)
     else:
         entry = await _rescale(call, partial(_patched, call, patch_type))
-    return document(request, scale_of(served, served.load(entry)), 200, call.warnings)
+    return door.answer(request, entry, call.warnings)
 
 
 def _patched(call: Call, patch_type: str, old: JsonObject) -> JsonObject:

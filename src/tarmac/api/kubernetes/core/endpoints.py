@@ -14,6 +14,7 @@ class EndpointsStrategy(NativeStrategy):
     """Endpoints."""
 
     allow_create_on_update = True
+    deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 
     def default(self, obj: JsonObject) -> None:
         for subset in obj.get("subsets") or ():
@@ -35,9 +36,6 @@ class EndpointsStrategy(NativeStrategy):
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         if new.get("subsets") != old.get("subsets"):
             self.validate(new, errors)
-
-    def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        return ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
 
 
 def _validate_address(address: JsonObject, path: str, errors: FieldErrors) -> None:

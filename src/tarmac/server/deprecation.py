@@ -1,0 +1,37 @@
+"""Warnings that a kind is deprecated, on every answer about it: reads, writes and watches alike."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from tarmac.http.messages import Answer, Request, Response, StreamResponse
+from tarmac.server.printing.answers import warning_headers
+
+Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
+
+
+def warning_of(deprecation: str, endpoint: Endpoint) -> Endpoint:
+    """The endpoint, with a Warning in front of whatever else its answers warn of."""
+    warning = warning_headers([deprecation]) or []
+
+    def warned(answer: Answer) -> Answer:
+        # An answer may be one that is kept for others, so it is copied.
+        if isinstance(answer, Response):
+            headers = [*warning, *(answer.headers or ())]
+            return Response(answer.status, answer.body, answer.content_type, headers)
+        if isinstance(answer, StreamResponse):
+            headers = [*warning, *(answer.headers or ())]
+            return StreamResponse(answer.start, answer.status, answer.content_type, headers, answer.abandon)
+        return answer
+
+    async def later(answer: Awaitable[Answer]) -> Answer:
+        return warned(await answer)
+
+    def answer(request: Request) -> Answer | Awaitable[Answer]:
+        found = endpoint(request)
+        if isinstance(found, Response | StreamResponse):
+            return warned(found)
+        return later(cast("Awaitable[Answer]", found))
+
+    return answer
