@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import yaml
 
+from tarmac.agent.network.admitting import unconnected
 from tarmac.agent.pods.pod import CONFIG_MIRROR
 from tarmac.api.schema import JsonObject
 from tests.agent.pods.machine import IMAGE, Machine, play
@@ -21,10 +22,10 @@ MANIFEST: JsonObject = {
 NAME = "proxy-n1"
 
 
-def put(machine: Machine, image: str = IMAGE) -> None:
+def put(machine: Machine, image: str = IMAGE, **more: object) -> None:
     folder = machine.root / "manifests"
     folder.mkdir(exist_ok=True)
-    spec = {**MANIFEST["spec"], "containers": [{"name": "main", "image": image}]}
+    spec = {**MANIFEST["spec"], "containers": [{"name": "main", "image": image}], **more}
     (folder / "proxy.yaml").write_text(yaml.safe_dump({**MANIFEST, "spec": spec}))
 
 
@@ -79,6 +80,23 @@ def test_a_changed_manifest_replaces_the_pod_and_a_removed_one_ends_it() -> None
         await machine.gone(NAME)
         assert await machine.running() == []
         assert machine.manager.pods() == []
+
+    play(story)
+
+
+def test_one_that_would_need_an_address_from_the_server_is_refused_until_its_manifest_changes() -> None:
+    async def story(machine: Machine) -> None:
+        machine.manager.add_admission(unconnected)
+        await machine.allow_everything()
+        put(machine, hostNetwork=False)
+        await machine.wait(25)
+        status = await machine.phase("Failed", NAME)
+        assert status["reason"] == "NetworkNotAvailable"
+        assert "set spec.hostNetwork: true in the manifest" in status["message"]
+        assert machine.calls("run_sandbox") == 0
+        put(machine)
+        await machine.wait(30)
+        await machine.phase("Running", NAME)
 
     play(story)
 

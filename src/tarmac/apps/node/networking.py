@@ -17,6 +17,7 @@ from tarmac.agent.names.resolver import Resolver
 from tarmac.agent.names.server import NameServer
 from tarmac.agent.names.upstream import PORT, Upstream
 from tarmac.agent.names.view import View
+from tarmac.agent.network.admitting import unconnected
 from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.agent.network.dialing import PodDialer, interfaces_of
@@ -54,6 +55,7 @@ class Networking:
         flags = self._config.flags
         keeper = NetworkKeeper(self.informers, self._datapath, self._config.node_name, addresses)
         path = flags.run_dir / _SOCKET
+        pods.add_admission(unconnected)
         write_files(flags.cni_bin_dir, flags.cni_conf_dir, path)
 
         async def live() -> Set[str]:
