@@ -44,17 +44,16 @@ def _initial() -> Iterable[tuple[str, JsonObject]]:
         yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
     for name in _RUNTIME_CLASSES:
         yield "runtimeclasses", _named("node.k8s.io/v1", "RuntimeClass", name, handler=name)
+    for body in built_in():
+        yield "instancetypes", body
 
 
 async def ensure_initial_objects(client: Client) -> None:
-    """Create what is missing; apply the catalogue of instance types."""
+    """Create what is missing. What is there stays as it is: it may have been changed on purpose."""
     for plural, body in _initial():
         target = dynamic(body["apiVersion"], plural, body["kind"], namespaced=False)
         with suppress(AlreadyExists):
             await client.resource(target).create(body, manager=_FIELD_MANAGER)
-    for body in built_in():
-        target = dynamic(body["apiVersion"], "instancetypes", "InstanceType", namespaced=False)
-        await client.resource(target).apply(body, manager=_FIELD_MANAGER, force=True)
 
 
 async def ensure_local_disks(client: Client) -> None:

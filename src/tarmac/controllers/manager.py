@@ -27,6 +27,7 @@ from tarmac.controllers.context import Context, Settings, Sign
 from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tarmac.controllers.instance.controller import InstanceController
+from tarmac.controllers.instancetype.controller import InstanceTypeController
 from tarmac.controllers.location.controller import LocationController
 from tarmac.controllers.namespace.controller import NamespaceController
 from tarmac.controllers.network.controller import NetworkControllers
@@ -67,6 +68,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "deployment": DeploymentController,
     "instance": InstanceController,
     "scheduler": Schedulers,
+    "instancetype": InstanceTypeController,
     "network": NetworkControllers,
     "location": LocationController,
     "node": NodeController,

@@ -77,6 +77,7 @@ STABLE_INSTANCE_FOUND = fine("StableInstanceFound", "At least one instance is re
 PROGRAMMED = fine("Programmed", "The instance has a node and a sandbox.")
 RUNNING = fine("Running", "The instance runs.")
 COMPLETE = fine("Complete", "Every instance that is wanted exists, is ready and is of the newest revision.")
+ACTIVE = fine("Active", "The instance type may be used.")
 NODES_READY = fine("NodesReady", "The place has nodes that are ready.")
 PROVIDER_READY = fine("ProviderReady", "Whoever runs the place says that it is ready.")
 NETWORK_READY = fine("NetworkReady", "The network has its number and its ranges.")
@@ -180,7 +181,7 @@ OUT_OF_MEMORY = user(51, "OutOfMemory", "The instance used more memory than it h
 NODE_LOST = transient(33, "NodeLost", "The instance's node is lost; a replacement comes after a while.")
 NAME_TAKEN = user(80, "NameTaken", "An object of that name belongs to someone else.")
 INSTANCE_TYPE_NOT_FOUND = user(66, "InstanceTypeNotFound", "The instance type does not exist.")
-INSTANCE_TYPE_DISABLED = user(66, "InstanceTypeDisabled", "The instance type may no longer be used.")
+INSTANCE_TYPE_DISABLED = user(2, "InstanceTypeDisabled", "The instance type may no longer be used.")
 INSTANCE_TYPE_DEPRECATED = user(2, "InstanceTypeDeprecated", "The instance type will go; use its replacement.")
 
 # Scaling.

@@ -6,7 +6,7 @@ import pytest
 
 from tarmac.api.compute.answers import Explanation, Line
 from tarmac.decide.explain import EXPLAINERS
-from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCES, NETWORKS, PODS, WORKLOADS
+from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, NETWORKS, PODS, WORKLOADS
 
 from .world import Scene, condition_of, workload
 
@@ -287,3 +287,17 @@ def test_a_paused_workload_says_how_to_go_on() -> None:
     scene.place("DFW")
     scene.deploy(workload("DFW", paused=True))
     assert why(scene, WORKLOADS.resource, "web").change == "Set paused to false."
+
+
+def test_a_workload_of_a_type_that_is_going_says_what_to_use_instead() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    scene.instance(scene.deploy(workload("DFW", replicas=1))["DFW"], 0, "dfw-0")
+    lifecycle = {"phase": "Deprecated", "replacementInstanceType": "datumcloud-d2-custom"}
+    scene.put(INSTANCE_TYPES.resource, {"metadata": {"name": "datumcloud-d1-custom"}, "spec": {"lifecycle": lifecycle}})
+    found = why(scene, WORKLOADS.resource, "web")
+    assert [(line.answer, line.reason) for line in found.verdicts] == [
+        ("No", "InstanceTypeDeprecated"),
+        ("Yes", "Complete"),
+    ]
+    assert found.change == "Use datumcloud-d2-custom."

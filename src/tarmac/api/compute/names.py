@@ -42,6 +42,7 @@ ANNOTATION_RUNTIME_CLASS = f"{GROUP}/runtime-class"
 
 FINALIZER = f"{GROUP}/workload-controller"
 INSTANCE_FINALIZER = f"{GROUP}/instance-controller"
+TYPE_FINALIZER = f"{GROUP}/instance-type-in-use"
 
 STORAGE_CLASS = "tarmac-local"
 """Class of the disks of Instances: image files on the node where they are first used."""

@@ -1,7 +1,6 @@
 """Tells each Location how it is, from its nodes, and keeps one that is deleted for as long as it is used.
 
-A deployment uses the Location that the scheduler gave it. The finalizer is put on at first sight and taken off when the
-Location is being deleted and nothing uses it any more.
+A deployment uses the Location that the scheduler gave it.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from tarmac.client.cache import Item
 from tarmac.client.targets import NODES
 from tarmac.controllers.conditions import with_condition
 from tarmac.controllers.context import Context
+from tarmac.controllers.holding import hold
 from tarmac.controllers.location.roster import Roster, location_of
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS
-from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.controllers.writing import write_status
 from tarmac.decide.health import Health, place_health
 
 MANAGER = "tarmac-location"
@@ -54,24 +54,13 @@ class LocationController:
     async def reconcile(self, name: str) -> None:
         """Bring one Location's finalizer and status in line."""
         location = self._known.get(name)
-        if location is None or await self._hold(location):
+        if location is None:
+            return
+        used = bool(self._deployments.indexed(BY_LOCATION, name))
+        if await hold(self._locations, location.metadata, LOCATION_FINALIZER, used=used):
             return
         status = self._observed(location)
         await write_status(self._locations, location.metadata, location.status, status, MANAGER)
-
-    async def _hold(self, location: Location) -> bool:
-        """Put the finalizer on, or take it off; whether that was due."""
-        metadata = location.metadata
-        held = LOCATION_FINALIZER in metadata.finalizers
-        if metadata.deletion_timestamp is None:
-            if not held:
-                await set_finalizers(self._locations, metadata, [*metadata.finalizers, LOCATION_FINALIZER])
-            return not held
-        if not held or self._deployments.indexed(BY_LOCATION, metadata.name):
-            return False
-        kept = [each for each in metadata.finalizers if each != LOCATION_FINALIZER]
-        await set_finalizers(self._locations, metadata, kept)
-        return True
 
     def _observed(self, location: Location) -> LocationStatus:
         nodes, known = self._roster.of(location.metadata.name), location.status or LocationStatus()

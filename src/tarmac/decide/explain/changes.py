@@ -25,7 +25,6 @@ _USUAL: Final = {
     reasons.DISK_ON_LOST_NODE: "Bring the node back, or delete the claim and lose what is on the disk.",
     reasons.NAME_TAKEN: "Delete the object that holds the name, or rename yours.",
     reasons.INSTANCE_TYPE_NOT_FOUND: "Use an instance type that exists: `kubectl get instancetypes`.",
-    reasons.INSTANCE_TYPE_DISABLED: "Use the type's replacement: `kubectl get instancetypes -o yaml`.",
     reasons.PAUSED: "Set spec.paused to false.",
     reasons.TOO_MANY_REPLICAS: "Raise the placement's maxReplicas to the number that the message names.",
     reasons.METRICS_UNAVAILABLE: "Make the metric that the message names exist where it is looked for.",

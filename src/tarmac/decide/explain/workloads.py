@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tarmac.api.compute.answers import Explanation, Line, Subject
+from tarmac.api.compute.instancetype import object_name
 from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide import reasons
@@ -13,7 +14,8 @@ from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.wanting import limits_to_raise
-from tarmac.decide.explain.world import DEPLOYMENTS, NETWORKS, WORKLOADS, World
+from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, NETWORKS, WORKLOADS, World
+from tarmac.decide.instancetypes import retirement
 from tarmac.decide.verdict import Refusal
 
 
@@ -46,12 +48,20 @@ def missing_networks(world: World, workload: Workload) -> Refusal | None:
     return Refusal(reasons.NETWORK_NOT_FOUND, f"Unable to find networks: {missing}", "", "network", change)
 
 
+def _retired_type(world: World, workload: Workload) -> Refusal | None:
+    used = INSTANCE_TYPES.get(world, object_name(workload.spec.template.spec.runtime.resources.instance_type))
+    return retirement(used) if used is not None else None
+
+
 def _lines(world: World, workload: Workload) -> Iterator[Line]:
     if workload.metadata.deletion_timestamp is not None:
         yield told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"))
     missing = missing_networks(world, workload)
     if missing is not None:
         yield told(missing)
+    retired = _retired_type(world, workload)
+    if retired is not None:
+        yield told(retired)
     sight, deployments = Sight(world), deployments_of(world, workload)
     goal, change = goal_of(workload, sight.places, deployments, world.now), limits_to_raise(sight, deployments)
     for placement in workload.spec.placements:

@@ -21,9 +21,7 @@ _CERTIFICATES = "certificates.k8s.io"
 _LEASES = "coordination.k8s.io"
 _FOLLOW = "list watch"
 _EVENTS = rule("create patch", "core", "events")
-_SIGNERS = (
-    "kubernetes.io/kube-apiserver-client kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving"
-)
+_KUBELET_SIGNERS = "kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving"
 
 
 class Duties(NamedTuple):
@@ -53,7 +51,8 @@ DUTIES: dict[str, Duties] = {
         [
             rule("delete", _CERTIFICATES, "certificatesigningrequests"),
             rule("update", _CERTIFICATES, "certificatesigningrequests/approval certificatesigningrequests/status"),
-            rule("approve sign", _CERTIFICATES, "signers", _SIGNERS),
+            rule("approve", _CERTIFICATES, "signers", _KUBELET_SIGNERS),
+            rule("sign", _CERTIFICATES, "signers", f"{_KUBELET_SIGNERS} kubernetes.io/kube-apiserver-client"),
             rule("create", "authorization.k8s.io", "subjectaccessreviews"),
             rule("get", "core", "nodes"),
         ],
@@ -105,6 +104,10 @@ DUTIES: dict[str, Duties] = {
             rule("create", "core", "persistentvolumeclaims"),
             _EVENTS,
         ],
+    ),
+    "instancetype": Duties(
+        {COMPUTE: "instancetypes workloaddeployments workloads"},
+        [rule("create patch", COMPUTE, "instancetypes"), rule("patch", COMPUTE, "instancetypes/status")],
     ),
     identities.DEPLOYMENT_SCHEDULER: Duties(
         {COMPUTE: "workloaddeployments workloads", NETWORKING: "locations"},
@@ -169,7 +172,7 @@ DUTIES: dict[str, Duties] = {
             rule("create", "core", "namespaces"),
             rule("create", "node.k8s.io", "runtimeclasses"),
             rule("create", "scheduling.k8s.io", "priorityclasses"),
-            rule("create patch", COMPUTE, "instancetypes"),
+            rule("create", COMPUTE, "instancetypes"),
         ],
     ),
 }
