@@ -5,17 +5,38 @@ from __future__ import annotations
 import random
 from typing import Any, Literal
 
-from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.declare import decode
+from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.shared import LocationReference
 from tarmac.client.cache import Cache
 from tarmac.client.envelope import metadata_of
+from tarmac.client.metrics import ClientMetrics
 from tarmac.client.targets import PODS, encode
 from tarmac.client.watch import Change
 from tarmac.controllers.addressbook import AddressBook, Attachment
+from tarmac.controllers.context import Context
+from tarmac.controllers.deployment.instances import Instances
 from tarmac.controllers.targets import INSTANCES
 from tests.controllers.harness import Stage
 
 SMALL = Attachment("eth0", "default/default", 4097, 1460, {"IPv4": "10.0.0.0/28", "IPv6": "fd20::/64"})
+DEPLOYMENT = {
+    "metadata": {"name": "web-dfw", "namespace": "default", "uid": "web-dfw"},
+    "spec": {
+        "workloadRef": {"name": "web", "uid": "web"},
+        "placementName": "us",
+        "cityCode": "DFW",
+        "template": {
+            "spec": {
+                "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}},
+                "networkInterfaces": [{"network": {"name": "default"}}],
+            }
+        },
+        "scaleSettings": {"minReplicas": 2},
+    },
+}
 ROOM = 13  # of a /28: without the subnet's own address, its gateway and the broadcast address
 
 
@@ -146,3 +167,19 @@ def test_no_address_is_ever_held_twice_nor_lost() -> None:
             addresses = [address for made in holders.values() for nic in made for address in nic.addresses]
             assert len(addresses) == len(set(addresses)), f"seed {seed}"
             assert desk.free == ROOM - len(holders), f"seed {seed}"
+
+
+async def test_an_instance_whose_making_was_not_answered_keeps_its_addresses() -> None:
+    """It is there, though nobody has seen it: trying again finds it, and the next Instance gets others."""
+    stage = Stage()
+    book = AddressBook(stage.informers)  # its informers never run: it sees nothing
+    instances = Instances(Context("deployment", stage.informers, ClientMetrics(), lambda: book, []))
+    deployment = decode(WorkloadDeployment, DEPLOYMENT)
+    for ordinals in ((0,), (0,), (1,)):
+        await instances.make(deployment, LocationReference("dfw"), "hash", ordinals, [SMALL])
+    held = set[str]()
+    for ordinal in (0, 1):
+        raw = await stage.client.resource(INSTANCES.unread).get(f"web-dfw-{ordinal}", "default")
+        [interface] = decode_interfaces((metadata_of(raw).annotations or {})[ANNOTATION_INTERFACES])
+        held.update(interface.addresses)
+    assert held == {"10.0.0.2/28", "fd20::2/64", "10.0.0.3/28", "fd20::3/64"}

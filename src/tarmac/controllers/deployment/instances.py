@@ -98,23 +98,25 @@ class Instances:
                 instance, namespace=instance.metadata.namespace, manager=MANAGER, tracked=False
             )
         except AlreadyExists:
-            self._addresses.forget(key)
-            await self._check_ours(instance)
+            await self._recognise(instance, key)
         except ApiError as error:
-            self._addresses.forget(key)
+            if error.http_code < 500:  # otherwise it may have been made
+                self._addresses.forget(key)
             if isinstance(error, Forbidden) and "exceeded quota" in str(error):
                 raise Refused(Refusal(reasons.QUOTA_EXHAUSTED, str(error))) from error
             raise
 
-    async def _check_ours(self, instance: Instance) -> None:
-        """Our copy may be behind, or the name is somebody else's."""
+    async def _recognise(self, instance: Instance, key: str) -> None:
+        """One of ours was made by an attempt whose answer was lost, and has the addresses that were promised for it."""
         metadata = instance.metadata
         try:
             present = metadata_of(await self._instances.get(metadata.name, metadata.namespace))
         except NotFound:
+            self._addresses.forget(key)
             return
         owners = {owner.uid for owner in present.owner_references or () if owner.controller}
         if owners != {owner.uid for owner in metadata.owner_references}:
+            self._addresses.forget(key)
             raise Refused(_taken(metadata.name, present.deletion_timestamp is not None))
 
     async def release(self, members: Iterable[Member], attachments: Sequence[Attachment]) -> None:
