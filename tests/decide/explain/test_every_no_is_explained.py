@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tarmac.api.compute.answers import Explanation, Line
+from tarmac.base.clock import rfc3339
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, NETWORKS, PODS, WORKLOADS
 
-from .world import Scene, condition_of, workload
+from .world import NOW, Scene, condition_of, workload
 
 
 def why(scene: Scene, resource: str, name: str) -> Explanation:
@@ -262,6 +263,19 @@ def test_a_workload_whose_network_does_not_exist_says_so_first() -> None:
     found = why(scene, WORKLOADS.resource, "web")
     assert "Unable to find networks: default/default." in found.sentence
     assert found.change == "Create Network default/default."
+
+
+def test_a_network_that_is_being_deleted_is_told_to_those_who_use_it() -> None:
+    """Even while all they have runs: it cannot be made again before they leave it."""
+    scene = Scene()
+    scene.place("DFW")
+    deployment = scene.deploy(workload("DFW", replicas=1))["DFW"]
+    scene.instance(deployment, 0, "dfw-0")
+    network = {"metadata": {"name": "default", "namespace": "default", "deletionTimestamp": rfc3339(NOW)}}
+    scene.put(NETWORKS.resource, {**network, "spec": {"ipam": {"mode": "Auto"}}})
+    for found in (why(scene, WORKLOADS.resource, "web"), why(scene, DEPLOYMENTS.resource, deployment.metadata.name)):
+        assert [(line.answer, line.reason) for line in found.verdicts] == [("No", "NetworkInUse"), ("Yes", "Complete")]
+        assert found.change.startswith("Attach to another Network")
 
 
 def test_a_city_without_a_location_names_what_to_create() -> None:

@@ -77,10 +77,10 @@ class BindingController:
     async def _context_for(self, binding: NetworkBinding) -> Verdict[NetworkContext]:
         wanted = network_key(binding)
         network = self._networks.get(wanted)
-        if network is None or network.metadata.deletion_timestamp is not None:
-            change = f"Create Network {wanted}."
-            message = f"Network {wanted} does not exist." if network is None else f"Network {wanted} is being deleted."
-            return _no(reasons.NETWORK_NOT_FOUND, message, change)
+        if network is None:
+            return _no(reasons.NETWORK_NOT_FOUND, f"Network {wanted} does not exist.", f"Create Network {wanted}.")
+        if network.metadata.deletion_timestamp is not None:
+            return _no(reasons.NETWORK_IN_USE, f"Network {wanted} is being deleted.")
         context = self._known_contexts.get(context_key(binding))
         if context is None:
             context = await self._make(network, binding.spec.location.name)

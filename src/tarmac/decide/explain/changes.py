@@ -13,6 +13,7 @@ _USUAL: Final = {
     reasons.INSTANCE_CRASHING: "See `kubectl logs --previous` of the instance, and correct the container.",
     reasons.OUT_OF_MEMORY: "Choose a larger instance type, or a higher memory limit.",
     reasons.NETWORK_NOT_FOUND: "Create the network that the message names.",
+    reasons.NETWORK_IN_USE: "Attach to another Network; this one goes when nothing uses it any more.",
     reasons.NETWORK_FAILED_TO_CREATE: "Correct the Network as the message says.",
     reasons.ADDRESS_FAMILY_NOT_CARRIED: "Remove the family from the interface, or use a Network that carries it.",
     reasons.ADDRESS_RANGE_EXHAUSTED: "Use a Network with a larger range.",

@@ -14,6 +14,7 @@ from tarmac.decide import reasons, rollout
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.autoscaling import autoscaling_lines
 from tarmac.decide.explain.instances import instance_lines
+from tarmac.decide.explain.networks import unusable_networks
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.wanting import limits_to_raise
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCES, WORKLOADS, World
@@ -34,7 +35,9 @@ def explain_deployment(world: World, key: str) -> Explanation | None:
     sight = Sight(world)
     ready = sum(view.ready and not view.deleting for view in sight.fleet(own.namespace, own.uid))
     state = f"has {ready} of {rollout.Goal.of(deployment.spec).desired} instances ready in {spec.city_code}"
-    lines = deployment_lines(sight, deployment, placement, limits_to_raise(sight, [deployment]))
+    unusable = unusable_networks(world, own.namespace, spec.template)
+    lines = [told(unusable, spec.city_code)] if unusable is not None else []
+    lines += deployment_lines(sight, deployment, placement, limits_to_raise(sight, [deployment]))
     return explanation(Subject(API_VERSION, "WorkloadDeployment", own.namespace, own.name), state, lines)
 
 

@@ -12,9 +12,10 @@ from tarmac.decide import reasons
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
+from tarmac.decide.explain.networks import unusable_networks
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.wanting import limits_to_raise
-from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, NETWORKS, WORKLOADS, World
+from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, WORKLOADS, World
 from tarmac.decide.instancetypes import retirement
 from tarmac.decide.verdict import Refusal
 
@@ -36,18 +37,6 @@ def deployments_of(world: World, workload: Workload) -> list[WorkloadDeployment]
     return [each for each in found if own.uid and each.metadata.labels.get(LABEL_WORKLOAD_UID) == own.uid]
 
 
-def missing_networks(world: World, workload: Workload) -> Refusal | None:
-    """The networks that the template names and that do not exist."""
-    own = workload.metadata.namespace
-    wanted = [nic.network for nic in workload.spec.template.spec.network_interfaces]
-    keys = dict.fromkeys(f"{network.namespace or own}/{network.name}" for network in wanted)
-    missing = ", ".join(key for key in keys if world.get(NETWORKS.resource, key) is None)
-    if not missing:
-        return None
-    change = f"Create Network {missing}."
-    return Refusal(reasons.NETWORK_NOT_FOUND, f"Unable to find networks: {missing}", "", "network", change)
-
-
 def _retired_type(world: World, workload: Workload) -> Refusal | None:
     used = INSTANCE_TYPES.get(world, object_name(workload.spec.template.spec.runtime.resources.instance_type))
     return retirement(used) if used is not None else None
@@ -56,9 +45,9 @@ def _retired_type(world: World, workload: Workload) -> Refusal | None:
 def _lines(world: World, workload: Workload) -> Iterator[Line]:
     if workload.metadata.deletion_timestamp is not None:
         yield told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"))
-    missing = missing_networks(world, workload)
-    if missing is not None:
-        yield told(missing)
+    unusable = unusable_networks(world, workload.metadata.namespace, workload.spec.template)
+    if unusable is not None:
+        yield told(unusable)
     retired = _retired_type(world, workload)
     if retired is not None:
         yield told(retired)

@@ -15,7 +15,7 @@ from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.explain.places import in_cities, places_of
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.stage import Stage
-from tarmac.decide.explain.workloads import deployments_of, missing_networks
+from tarmac.decide.explain.workloads import deployments_of
 from tarmac.decide.explain.world import World
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, location_for
@@ -107,8 +107,8 @@ def _lose(found: Difference, goal: Goal, placement: Placement) -> None:
 
 
 def _refuse_what_is_blocked(world: World, workload: Workload, found: Sequence[Difference]) -> None:
-    """A missing network or a pause stops every change."""
-    block = missing_networks(world, workload)
+    """A network that cannot be used, or a pause, stops every change."""
+    block = unusable_networks(world, workload.metadata.namespace, workload.spec.template)
     if block is None and workload.spec.paused:
         block = Refusal(reasons.PAUSED, "Rollout and scaling are paused.", change="Set spec.paused to false.")
     if block is not None:
