@@ -12,6 +12,7 @@ from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, document
 from tarmac.decide.children.goal import Goal, goal_of
+from tarmac.decide.explain.networks import unusable_networks
 from tarmac.decide.explain.places import in_cities, places_of
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.stage import Stage
