@@ -35,6 +35,7 @@ async def send(server: Server, data: bytes) -> tuple[int, dict[str, str], dict[s
         b"GET / HTTP/1.1\r\nHost: x\r\nBad Header: y\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -3\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc",
     ],
@@ -44,6 +45,32 @@ async def test_malformed_requests_get_400(server: Server, data: bytes) -> None:
     status, headers, body = await send(server, data)
     assert (status, body["reason"], body["code"]) == (400, "BadRequest", 400)
     assert headers["connection"] == "close"
+
+
+async def test_a_body_in_a_coding_nobody_reads_gets_501(server: Server) -> None:
+    await server.start(ok)
+    coding = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"
+    status, headers, body = await send(server, coding)
+    assert (status, headers["connection"]) == (501, "close")
+    assert body["message"] == 'unsupported transfer encoding "gzip, chunked", use "chunked"'
+
+
+async def test_those_who_never_finish_their_bodies_keep_no_memory_from_others(server: Server) -> None:
+    listener = await server.start(ok, Limits(unfinished_bodies=300_000, small_body=1000))
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n"
+    _, first = await server.connect()
+    first.write(head + bytes(150_000))
+    while listener.unfinished.held < 150_000:
+        await asyncio.sleep(0.001)
+    status, headers, body = await send(server, head + bytes(160_000))
+    assert (status, body["reason"], headers["retry-after"]) == (429, "TooManyRequests", "1")
+    small = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + bytes(900)
+    assert (await send(server, small))[0] == 200
+    first.close()
+    while listener.unfinished.held:
+        await asyncio.sleep(0.001)
+    assert (await send(server, head + bytes(200_000)))[0] == 200
+    assert listener.unfinished.held == 0
 
 
 async def test_requests_before_the_malformed_one_are_answered_first(server: Server) -> None:

@@ -17,7 +17,7 @@ from tarmac.api.status import ApiError, InternalError, ServiceUnavailable, Timeo
 from tarmac.base.log import log
 from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.heads import CONTINUE, Heads, UnsendableHeader, encode_headers
-from tarmac.http.limits import Limits
+from tarmac.http.limits import Limits, Unfinished
 from tarmac.http.messages import Answer, Handler, Request, Response, StreamResponse, UpgradeResponse
 from tarmac.http.reading import Phase, RequestReader
 from tarmac.http.streams import ConnectionStream
@@ -33,6 +33,7 @@ class Shared(Protocol):
 
     handler: Handler
     limits: Limits
+    unfinished: Unfinished
     heads: Heads
     loop: asyncio.AbstractEventLoop
     stopping: bool
@@ -64,7 +65,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._reader = RequestReader(shared.limits, shared.loop.time)
+        self._reader = RequestReader(shared.limits, shared.loop.time, shared.unfinished)
         self._transport = cast("asyncio.Transport", None)
         self._current: Request | None = None
         self._task: asyncio.Future[Answer] | None = None
@@ -88,8 +89,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._shared.connections.discard(self)
-        self._reader.last = True
-        self._reader.ready.clear()
+        self._reader.close()
         self._slices = None
         if self._stream is not None:
             self._stream.abort()
@@ -297,7 +297,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, error: ApiError) -> None:
         """Answer what could not be read as a request, then let the client finish sending, or it would never read it."""
         response = _status(error)
-        head = self._shared.heads.block(response.status, response.content_type)
+        head = self._shared.heads.block(response.status, response.content_type) + encode_headers(error.headers or ())
         body = cast("bytes", response.body)
         head = b"%bConnection: close\r\nContent-Length: %d\r\n\r\n" % (head, len(body))
         self._transport.write(head + body)
@@ -327,8 +327,7 @@ class Connection(asyncio.Protocol):
 
     def _give_up(self) -> None:
         self._abandon_task()
-        self._reader.last = True
-        self._reader.ready.clear()
+        self._reader.close()
         self._respond(_status(Timeout("Timeout: request did not complete within the allotted timeout")))
 
     def stop(self) -> None:

@@ -10,6 +10,10 @@ class Limits:
     """Settings of a listener."""
 
     body: int = 3 * 1024 * 1024  # larger request bodies get 413
+    # Bodies that are still coming, of all connections together: nobody has asked yet who sends them. Beyond it large
+    # ones get 429; small ones are always read.
+    unfinished_bodies: int = 128 * 1024 * 1024
+    small_body: int = 64 * 1024
     head: int = 64 * 1024  # a larger request line with its headers gets 431
     pipeline: int = 64  # complete requests waiting on one connection before we stop reading from it
 
@@ -26,3 +30,12 @@ class Limits:
     stream_buffer: int = 8 * 1024 * 1024  # unsent bytes after which a slow stream is cut off
     gzip_from: int = 128 * 1024  # bodies below this are never compressed, as in Kubernetes
     gzip_inline: int = 512 * 1024  # larger ones are compressed in a thread
+
+
+class Unfinished:
+    """Bytes of large request bodies that the connections of one listener hold and that are not complete."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = 0

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.http.connection import Connection
 from tarmac.http.heads import Heads
-from tarmac.http.limits import Limits
+from tarmac.http.limits import Limits, Unfinished
 from tarmac.http.messages import Answer, Handler
 from tarmac.http.sockets import notice_dead_peer
 
@@ -40,6 +40,7 @@ class Listener:
     ) -> None:
         self.handler = handler
         self.limits = limits
+        self.unfinished = Unfinished()
         self.heads = Heads(common_headers)
         self.loop = asyncio.get_running_loop()
         self.stopping = False

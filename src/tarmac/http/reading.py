@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 import httptools
 
-from tarmac.api.status import ApiError, BadRequest, TooLarge
-from tarmac.http.limits import Limits
+from tarmac.api.status import ApiError, BadRequest, TooLarge, TooManyRequests
+from tarmac.http.limits import Limits, Unfinished
 from tarmac.http.messages import Request
 
 
@@ -60,9 +60,11 @@ class RequestReader:
         "_clock",
         "_head_size",
         "_headers",
+        "_held",
         "_limits",
         "_parser",
         "_size",
+        "_unfinished",
         "_url",
         "expects_continue",
         "http10",
@@ -75,9 +77,11 @@ class RequestReader:
         "since",
     )
 
-    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, limits: Limits, clock: Callable[[], float], unfinished: Unfinished | None = None) -> None:
         self._limits = limits
         self._clock = clock
+        self._unfinished = unfinished or Unfinished()
+        self._held = 0  # our part of it
         self._parser = httptools.HttpRequestParser(self)
         self._headers: dict[str, str] = {}
         self._block = b""  # the header block of the last plain GET, and what it said
@@ -143,7 +147,28 @@ class RequestReader:
         if self._head_size > self._limits.head and not self.last:
             self._refuse(_head_too_large(self._limits.head))
 
+    def close(self) -> None:
+        """The connection is over: forget what has come."""
+        self.last = True
+        self.ready.clear()
+        self._release()
+
+    def _hold(self) -> None:
+        """Count a body that is not complete. Refuses it when there are too many such bytes."""
+        unfinished = self._unfinished
+        unfinished.held += self._size - self._held
+        self._held = self._size
+        if unfinished.held > self._limits.unfinished_bodies:
+            why = "too many large request bodies are coming in at once, please try again later"
+            self._stop(TooManyRequests(why, headers=[("Retry-After", "1")]))
+
+    def _release(self) -> None:
+        self._unfinished.held -= self._held
+        self._held = 0
+        self._body = []
+
     def _refuse(self, error: ApiError) -> None:
+        self._release()
         self.ready.append(error)
         self.last = True
         self.phase = Phase.IDLE
@@ -170,6 +195,8 @@ class RequestReader:
         except UnicodeDecodeError:
             text = value.decode("latin-1")
         if key in headers:
+            if key == "host":
+                self._stop(BadRequest("too many Host headers"))
             separator = "\n" if key.startswith("impersonate-") else ", "
             text = f"{headers[key]}{separator}{text}"
         headers[key] = text
@@ -187,7 +214,10 @@ class RequestReader:
         length = headers.get("content-length")
         if length is not None and int(length) > self._limits.body:
             self._stop(too_large(self._limits.body))
-        has_body = (length or "0") != "0" or "transfer-encoding" in headers
+        coding = headers.get("transfer-encoding")
+        if coding is not None and coding.strip().lower() != "chunked":
+            self._stop(ApiError(f'unsupported transfer encoding "{coding}", use "chunked"', code=501, reason=""))
+        has_body = (length or "0") != "0" or coding is not None
         if has_body and "upgrade" in headers and self._parser.should_upgrade():
             self._stop(BadRequest("a request to upgrade the connection cannot have a body"))
         self.expects_continue = headers.get("expect", "").lower() == "100-continue"
@@ -196,6 +226,8 @@ class RequestReader:
         self._size += len(data)
         if self._size > self._limits.body:
             self._stop(too_large(self._limits.body))
+        if self._size > self._limits.small_body:
+            self._hold()
         self._body.append(data)
         self.expects_continue = False
 
@@ -204,6 +236,7 @@ class RequestReader:
         self.expects_continue = False
         body = self._body
         joined = b"" if not body else body[0] if len(body) == 1 else b"".join(body)
+        self._release()
         self._complete(self._parser.get_method().decode("latin-1"), self._url, self._headers, joined)
         self.last = not self._parser.should_keep_alive()
 
