@@ -44,7 +44,10 @@ class Scene:
 
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, Encoded]] = {}
-        self.put(NETWORKS.resource, {"metadata": {"name": "default", "namespace": "default"}, "spec": {}})
+        self.put(
+            NETWORKS.resource,
+            {"metadata": {"name": "default", "namespace": "default"}, "spec": {"ipam": {"mode": "Auto"}}},
+        )
         for each in built_in():
             self.put(INSTANCE_TYPES.resource, each)
 
