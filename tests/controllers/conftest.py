@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from tarmac.client.client import Client
+from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.controllers.manager import Manager
 from tests.client import backends
 from tests.controllers.signing import signer
+from tests.support.roles import install_roles, token
 
 HOUSEKEEPING = "garbage,namespace,serviceaccount,certificates,volume"
 
@@ -23,7 +25,11 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
         async with backends.in_process(tmp_path) as client:
             yield client
         return
-    async with backends.real(request.getfixturevalue("peer")) as client, asyncio.TaskGroup() as group:
-        task = group.create_task(Manager(client, HOUSEKEEPING, root_ca="-- CA --", sign=signer()).run())
+    peer = request.getfixturevalue("peer")
+    async with backends.real(peer) as client, asyncio.TaskGroup() as group:
+        await install_roles(client)
+        process = Client(HttpTransport(HttpConfig(peer.url, ca=peer.ca, token=await token(client))))
+        task = group.create_task(Manager(process, HOUSEKEEPING, root_ca="-- CA --", sign=signer()).run())
         yield client
         task.cancel()
+        await process.close()

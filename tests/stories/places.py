@@ -15,7 +15,7 @@ async def city_without_location_then_added(world: World) -> None:
     await world.apply(workload(placement("DFW", "SEA", replicas=1)))
     why = await world.stuck("NoCandidateLocations")
     assert why.sentence.endswith("in SEA: No Location in SEA is ready.")
-    assert why.change == "Bring a node of sea back to ready."
+    assert why.change == "Add a node to Location sea: one with the label topology.datum.net/location=sea."
     await world.until(lambda: _serves(world), "DFW serves meanwhile")
 
     await world.build("SEA", nodes=1)

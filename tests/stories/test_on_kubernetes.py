@@ -1,4 +1,7 @@
-"""Every story against a real kube-apiserver that knows Tarmac's kinds as CRDs. No other controllers run there."""
+"""Every story against a real kube-apiserver that knows Tarmac's kinds and roles. No other controllers run there.
+
+The controllers come as the service account that `tarmac crds --rbac` makes for them, with its token.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,25 @@ from tarmac.client.targets import dynamic
 from tests.stories.all import STORIES
 from tests.stories.outside import Scene, scene, tell
 from tests.stories.world import condition
-from tests.support.peer import running_peer
+from tests.support.peer import Peer, running_peer
+from tests.support.roles import install_roles, kubeconfig, token
 
 pytestmark = pytest.mark.peers
 
 CRDS = dynamic("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 
 
-async def _install(kubeconfig: Path) -> None:
-    client = Client(HttpTransport(load(str(kubeconfig)).http))
+async def _install(peer: Peer, controllers: Path) -> None:
+    """Make kinds and roles known, and write the controllers' kubeconfig."""
+    client = Client(HttpTransport(load(str(peer.kubeconfig)).http))
     try:
         crds = client.resource(CRDS)
         for document in crd_documents(build_catalog()):
             await crds.apply(document, manager="somebody")
         while not all(condition(each, "Established").get("status") == "True" for each in (await crds.list()).items):
             await client.clock.sleep(0.1)
+        await install_roles(client)
+        controllers.write_text(kubeconfig(peer, await token(client)))
     finally:
         await client.close()
 
@@ -40,8 +47,10 @@ async def _install(kubeconfig: Path) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Scene]:
     """A server of their own: Locations that other suites left behind would be places to go to."""
     with running_peer() as peer:
-        asyncio.run(_install(peer.kubeconfig))
-        with scene(peer.kubeconfig, peer.kubeconfig, tmp_path_factory.mktemp("stories")) as found:
+        folder = tmp_path_factory.mktemp("stories")
+        controllers = folder / "controllers.kubeconfig"
+        asyncio.run(_install(peer, controllers))
+        with scene(peer.kubeconfig, controllers, folder) as found:
             yield found
 
 

@@ -1,17 +1,50 @@
-"""`tarmac crds`: Tarmac's kinds as CustomResourceDefinitions, ready for `kubectl apply -f -`."""
+"""`tarmac crds`: what a Kubernetes cluster has to know before `tarmac controllers` can work there.
+
+Tarmac's kinds as CustomResourceDefinitions; with `--rbac` also the service account of the process and the roles of the
+controllers that it is to run, no more. All of it is ready for `kubectl apply -f -`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 
 import yaml
 
 from tarmac.api.catalog import build_catalog
 from tarmac.api.crds import crd_documents
+from tarmac.api.identities import NAMESPACE, PROCESS, identities_of
+from tarmac.api.schema import JsonObject
+from tarmac.controllers.manager import choose
+from tarmac.server.security.controllerpolicy import controller_roles
+from tarmac.server.security.rbac import GROUP
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print one YAML document per kind."""
-    yaml.safe_dump_all(crd_documents(build_catalog()), sys.stdout, sort_keys=False, explicit_start=True)
+    """Print one YAML document per object; the exit code is 1 for controllers that do not exist."""
+    documents = crd_documents(build_catalog())
+    try:
+        documents += rbac_documents(options.rbac) if options.rbac else ()
+    except ValueError as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return 1
+    yaml.safe_dump_all(documents, sys.stdout, sort_keys=False, explicit_start=True)
     return 0
+
+
+def rbac_documents(controllers: str) -> Iterator[JsonObject]:
+    """Who runs these controllers, chosen as by `--controllers`, and what they may do. Raises ValueError."""
+    names = [identity for name in choose(controllers) for identity in identities_of(name)]
+    metadata = {"name": PROCESS, "namespace": NAMESPACE}
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    for role, rules, account in controller_roles(names):
+        version = {"apiVersion": f"{GROUP}/v1"}
+        yield {**version, "kind": "ClusterRole", "metadata": {"name": role}, "rules": rules}
+        yield {
+            **version,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
+        }

@@ -50,7 +50,11 @@ def parser() -> argparse.ArgumentParser:
     sim = commands.add_parser("sim", help="play a scenario on a simulated planet, or the random story of a seed")
     _add_sim_flags(sim)
 
-    commands.add_parser("crds", help="print Tarmac's kinds as CustomResourceDefinitions for a Kubernetes API server")
+    crds = commands.add_parser("crds", help="print what a Kubernetes cluster must know before `controllers` work there")
+    crds.add_argument(
+        "--rbac", nargs="?", const="*", default="", metavar="NAMES",
+        help="besides the kinds: the roles of these controllers, and an account that may run them (default: * for all)",
+    )  # fmt: skip
     add_verbs(commands)
     return top
 

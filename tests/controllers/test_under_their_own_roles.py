@@ -1,0 +1,142 @@
+"""Rare chores of controllers on a server that looks at their rights: none is refused what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+from tarmac.api.identities import BOOTSTRAP, NAMESPACE, PROCESS, controller_user
+from tarmac.api.schema import JsonObject
+from tarmac.apps.bootstrap import ensure_initial_objects
+from tarmac.apps.control_plane import CONTROLLING
+from tarmac.apps.tasks import ended
+from tarmac.client.acting import ActingAs
+from tarmac.client.client import Client
+from tarmac.client.leader import Elector
+from tarmac.client.targets import CERTIFICATE_REQUESTS, CONFIG_MAPS, EVENTS, LEASES, dynamic
+from tarmac.controllers.certificates.requests import CLIENT, KUBELET_CLIENT, KUBELET_SERVING
+from tarmac.controllers.manager import Manager
+from tarmac.server.security.users import User
+from tests.controllers.cities import CONTEXTS, NETWORKS, Cities, play, pod
+from tests.controllers.planet import INSTANCES, WORKLOADS, workload
+from tests.controllers.signing import signer
+from tests.controllers.test_autoscaling import CPU, DEPLOYMENTS, condition, scaled
+from tests.controllers.test_certificates import CLIENT_USAGES, SERVING_USAGES, csr_pem
+
+NODE = User("system:node:dfw-0", groups=("system:nodes", "system:authenticated"))
+PRIORITIES = dynamic("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False)
+
+
+def process(cities: Cities) -> Client:
+    """Another process of controllers."""
+    return cities.world.client("others", cities.world.link(CONTROLLING))
+
+
+def request(name: str, pem: str, signer_name: str, usages: list[str]) -> JsonObject:
+    spec = {"request": base64.b64encode(pem.encode()).decode(), "signerName": signer_name, "usages": usages}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def test_nodes_and_people_get_certificates_and_old_requests_go() -> None:
+    async def story(cities: Cities) -> None:
+        nodes = cities.world.reliable(NODE).resource(CERTIFICATE_REQUESTS)
+        people = cities.user.resource(CERTIFICATE_REQUESTS)
+        addresses = (await cities.nodes.get("dfw-0"))["status"]["addresses"]
+        named = csr_pem(NODE.name, "system:nodes", *{each["address"] for each in addresses})
+        manager = Manager(process(cities), "certificates", sign=signer())
+        async with ended(asyncio.create_task(manager.run())):
+            await nodes.create(request("client", csr_pem(NODE.name), KUBELET_CLIENT, CLIENT_USAGES))
+            await nodes.create(request("serving", named, KUBELET_SERVING, SERVING_USAGES))
+            made = await people.create(request("person", csr_pem("jane", "team"), CLIENT, CLIENT_USAGES))
+            made["status"] = {"conditions": [{"type": "Approved", "status": "True", "reason": "Known"}]}
+            await people.update(made, subresource="approval")
+            await cities.wait(5)
+            issued = [each["metadata"]["name"] for each in (await people.list()).items if each["status"]["certificate"]]
+            assert issued == ["client", "person", "serving"]
+            await cities.wait(2 * 3600)
+            assert not (await people.list()).items
+
+    play("location", story)
+
+
+def test_an_object_that_cannot_be_owned_is_told_about() -> None:
+    async def story(cities: Cities) -> None:
+        owner = await cities.user.resource(CONFIG_MAPS).create({"metadata": {"name": "mine", "namespace": "default"}})
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": owner["metadata"]["uid"]}
+        metadata = {"name": "owned", "ownerReferences": [reference]}
+        await cities.user.resource(PRIORITIES).create({"metadata": metadata, "value": 1})
+        await cities.wait(5)
+        assert "OwnerRefInvalidNamespace" in {each["reason"] for each in (await told(cities)).items}
+
+    play("location", story)
+
+
+async def told(cities: Cities) -> Any:
+    return await cities.user.resource(EVENTS).list("default")
+
+
+def test_an_authority_that_somebody_changed_is_put_back() -> None:
+    async def story(cities: Cities) -> None:
+        maps = cities.user.resource(CONFIG_MAPS)
+        async with ended(asyncio.create_task(Manager(process(cities), "serviceaccount", root_ca="ours").run())):
+            await cities.wait(5)
+            await maps.patch("kube-root-ca.crt", {"data": {"ca.crt": "theirs"}}, "default")
+            await cities.wait(5)
+        assert (await maps.get("kube-root-ca.crt", "default"))["data"] == {"ca.crt": "ours"}
+
+    play("location", story)
+
+
+def test_a_place_follows_its_network() -> None:
+    async def story(cities: Cities) -> None:
+        await cities.pods.create(pod("a", place="lhr"))
+        await cities.wait(5)
+        await cities.user.resource(NETWORKS).patch("default", {"spec": {"mtu": 1400}}, "default")
+        await cities.wait(5)
+        (context,) = (await cities.user.resource(CONTEXTS).list("default")).items
+        assert context["spec"]["mtu"] == 1400
+
+    play("scheduler,node,network", story)
+
+
+def test_an_instance_misses_its_secret() -> None:
+    async def story(cities: Cities) -> None:
+        secret = {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "password", "key": "it"}}}
+        await cities.wait(5)
+        await cities.user.resource(WORKLOADS).create(
+            workload(replicas=1, image="example.invalid/app:1", container={"env": [secret]})
+        )
+
+        async def missed() -> bool:
+            found = (await cities.user.resource(INSTANCES).list("default")).items
+            return "Secret password not found." in {condition(each, "Ready").get("message") for each in found}
+
+        await cities.until(missed)
+
+    play("namespace,volume,workload,deployment,instance,scheduler,network,node,location,quota", story)
+
+
+def test_a_deployment_asks_the_server_what_its_pods_use() -> None:
+    async def story(cities: Cities) -> None:
+        await cities.wait(5)
+        await cities.user.resource(WORKLOADS).create(scaled(CPU))
+        await cities.wait(60)
+        (deployment,) = (await cities.user.resource(DEPLOYMENTS).list("default")).items
+        assert condition(deployment, "AutoscalingReady")["status"] == "False", "nobody measures here"
+
+    play("workload,deployment,instance,scheduler,network,node,location,quota,autoscaler", story)
+
+
+def test_a_process_leads_and_makes_what_its_controllers_rely_on() -> None:
+    async def story(cities: Cities) -> None:
+        client = process(cities)
+        await cities.user.resource(PRIORITIES).delete("system-node-critical")
+        await ensure_initial_objects(Client(ActingAs(client.transport, controller_user(BOOTSTRAP)), client.clock))
+        assert await cities.user.resource(PRIORITIES).get("system-node-critical")
+        manager = Manager(client, "location", elector=Elector(client, PROCESS, NAMESPACE, "this-one"))
+        async with ended(asyncio.create_task(manager.run())):
+            await cities.wait(30)
+            assert (await cities.user.resource(LEASES).get(PROCESS, NAMESPACE))["spec"]["holderIdentity"] == "this-one"
+
+    play("location", story)

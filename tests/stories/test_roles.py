@@ -1,0 +1,130 @@
+"""Every controller does its work with its role, and its role says nothing that no work needs.
+
+All stories and the chores that no story is about are played on servers that look at rights, and what was asked of them
+is held against the roles: nothing was refused, and every verb on every resource was used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import ModuleType
+
+import pytest
+
+from tarmac.api import identities
+from tarmac.controllers.manager import CONTROLLERS
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.controllerpolicy import DUTIES, controller_roles
+from tarmac.server.security.policy import Rule as RuleText
+from tarmac.server.security.rules import Atom, Rule, atoms
+from tarmac.server.security.users import User
+from tests.controllers import (
+    test_deployments,
+    test_endpoints_of_services,
+    test_ephemeral_volumes,
+    test_instance_types,
+    test_interfaces_of_pods,
+    test_lost_nodes,
+    test_nodes_for_pods,
+    test_orphaning,
+    test_under_their_own_roles,
+    test_workloads,
+)
+from tests.stories.all import STORIES
+from tests.stories.test_in_process import test_story as play_story
+
+Chore = Callable[[], None]
+Asked = set[tuple[str, RequestInfo]]
+
+
+def _tests_of(module: ModuleType) -> list[Chore]:
+    return [each for name, each in vars(module).items() if name.startswith("test_")]
+
+
+CHORES: tuple[Chore, ...] = (
+    test_deployments.test_an_instance_of_somebody_else_is_left_alone_and_named,
+    test_deployments.test_scaled_down_the_highest_go_and_their_disks_with_them_unless_retained,
+    test_endpoints_of_services.test_a_pod_that_goes_or_is_relabelled_is_let_go,
+    test_endpoints_of_services.test_types_that_are_not_offered_are_told_once,
+    test_ephemeral_volumes.test_the_claim_is_made_used_and_taken_away_with_the_pod,
+    test_interfaces_of_pods.test_a_network_goes_only_when_its_pods_are_gone,
+    test_interfaces_of_pods.test_a_pod_that_was_put_on_a_node_by_others_gets_one_too,
+    test_lost_nodes.test_pods_of_a_deleted_node_are_removed,
+    test_nodes_for_pods.test_a_reason_that_stays_is_written_once,
+    test_orphaning.test_a_deployment_takes_its_instances_with_it_and_is_made_again,
+    test_workloads.test_a_city_that_cannot_serve_is_said_and_served_once_it_can,
+    *_tests_of(test_instance_types),
+    *_tests_of(test_under_their_own_roles),
+)
+
+# What takes a race or a server of another kind.
+SELDOM = {
+    ("tarmac-workload", "get", "workloaddeployments"): "another process has made the deployment first",
+    ("tarmac-namespace", "delete", "*"): "an aggregated API that cannot delete a collection",
+}
+FOLLOW = {"list", "watch"}
+
+
+@contextmanager
+def listening(patch: pytest.MonkeyPatch, asked: Asked, refused: list[str]) -> Generator[None]:
+    decide = Authorizer.refuses
+
+    def refuses(self: Authorizer, user: User, info: RequestInfo, query: str = "") -> str | None:
+        answer = decide(self, user, info, query)
+        if user.name.startswith(identities.user_name("")) and info.is_resource:
+            asked.add((user.name.rpartition(":")[2], info))
+            if answer is not None:
+                refused.append(f"{user.name} {info.verb} {info.resource}/{info.subresource}")
+        return answer
+
+    with patch.context() as changed:
+        changed.setattr(Authorizer, "refuses", refuses)
+        yield
+
+
+@pytest.mark.timeout(300)
+def test_every_right_is_there_and_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: Asked = set()
+    refused: list[str] = []
+    with listening(monkeypatch, asked, refused):
+        for name in STORIES:
+            play_story(name)
+        for chore in CHORES:
+            chore()
+    assert not refused
+    unused = {
+        f"{role.name}: {atom.verb} {atom.resource} {atom.name}"
+        for role in controller_roles()
+        for text in role.rules
+        for atom in atoms(Rule(text))
+        if (role.account, atom.verb, atom.resource) not in SELDOM
+        and not any(account == role.account and _uses(text, atom, info) for account, info in asked)
+    }
+    assert not unused
+
+
+def _uses(text: RuleText, atom: Atom, info: RequestInfo) -> bool:
+    resource, _, subresource = atom.resource.partition("/")
+    return (
+        info.verb in _alike(text, atom.verb)
+        and (atom.group == "*" or (info.group, info.resource, info.subresource) == (atom.group, resource, subresource))
+        and atom.name in ("", info.name)
+    )
+
+
+def _alike(text: RuleText, verb: str) -> set[str]:
+    """Verbs that go together: a list that cannot be streamed is asked for, an event that is told again is counted."""
+    verbs = set(text["verbs"])
+    if text["resources"] == ["events"]:
+        return verbs
+    return FOLLOW if verb in FOLLOW and verbs >= FOLLOW else {verb}
+
+
+def test_no_two_controllers_share_a_user_and_each_has_its_role() -> None:
+    acting = [identity for name in CONTROLLERS for identity in identities.identities_of(name)]
+    assert len(set(acting)) == len(acting)
+    assert set(acting) | {identities.BOOTSTRAP} == set(DUTIES)
+    accounts = [role.account for role in controller_roles()]
+    assert len(set(accounts)) == len(accounts) == len(acting) + 2

@@ -1,0 +1,54 @@
+"""The controllers' roles on a real kube-apiserver, and the credential of the process that runs them."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from tarmac.api.identities import NAMESPACE, PROCESS
+from tarmac.apps.crds import rbac_documents
+from tarmac.client.client import Client
+from tarmac.client.targets import SERVICE_ACCOUNTS, dynamic
+from tests.support.peer import Peer
+
+PLURALS = {
+    "ServiceAccount": "serviceaccounts",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+}
+
+
+async def install_roles(client: Client) -> None:
+    """What `tarmac crds --rbac | kubectl apply -f -` does, besides the kinds."""
+    for document in rbac_documents("*"):
+        kind, namespaced = document["kind"], "namespace" in document["metadata"]
+        target = dynamic(document["apiVersion"], PLURALS[kind], kind, namespaced=namespaced)
+        await client.resource(target).apply(document, manager="somebody")
+
+
+async def token(client: Client) -> str:
+    """A token of the process's account."""
+    accounts = client.resource(SERVICE_ACCOUNTS)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    made = await accounts.create(request, namespace=NAMESPACE, name=PROCESS, subresource="token")
+    return made["status"]["token"]
+
+
+def kubeconfig(peer: Peer, token: str) -> str:
+    """A kubeconfig that comes with a token."""
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "peer", "cluster": {"server": peer.url, "certificate-authority-data": _data(peer.ca)}}
+            ],
+            "users": [{"name": PROCESS, "user": {"token": token}}],
+            "contexts": [{"name": "peer", "context": {"cluster": "peer", "user": PROCESS}}],
+            "current-context": "peer",
+        }
+    )
+
+
+def _data(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
