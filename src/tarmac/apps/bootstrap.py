@@ -6,9 +6,8 @@ is the exception (it is applied at every start), since Workloads rely on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from ipaddress import ip_address
 
 from tarmac.api.compute.instancetype import built_in
 from tarmac.api.compute.names import LOCAL_DISKS, STORAGE_CLASS
@@ -64,52 +63,10 @@ async def ensure_local_disks(client: Client) -> None:
         await client.resource(target).create(body, manager=_FIELD_MANAGER)
 
 
-async def ensure_own_service(client: Client, hosts: Sequence[str], port: int) -> None:
-    """The Service `default/kubernetes`, and the addresses behind it that others than this machine can reach."""
-    service = _own("v1", "Service", spec={"clusterIP": SERVICE_ADDRESS, "ports": [_own_port(443)]})
-    service["spec"]["ports"][0]["targetPort"] = port
-    service["metadata"]["labels"] = {"component": "apiserver", "provider": "kubernetes"}
+async def ensure_own_service(client: Client, port: int) -> None:
+    """The Service `default/kubernetes`. Which addresses are behind it, the servers say that are there."""
+    ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]
+    service = _named("v1", "Service", "kubernetes", spec={"clusterIP": SERVICE_ADDRESS, "ports": ports})
+    service["metadata"] |= {"namespace": "default", "labels": {"component": "apiserver", "provider": "kubernetes"}}
     with suppress(AlreadyExists):
         await client.resource(dynamic("v1", "services", "Service")).create(service, manager=_FIELD_MANAGER)
-    addresses = [ip_address(host) for host in hosts if _is_routable(host)]
-    if not addresses:
-        return
-    for family in sorted({address.version for address in addresses}):
-        slice_ = _own_slice(family, [str(each) for each in addresses if each.version == family], port)
-        slices = client.resource(dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"))
-        await slices.apply(slice_, manager=_FIELD_MANAGER, force=True)
-    subsets = [{"addresses": [{"ip": str(address)} for address in addresses], "ports": [_own_port(port)]}]
-    endpoints = _own("v1", "Endpoints", subsets=subsets)
-    await client.resource(dynamic("v1", "endpoints", "Endpoints")).apply(endpoints, manager=_FIELD_MANAGER, force=True)
-
-
-def _own_slice(family: int, addresses: Sequence[str], port: int) -> JsonObject:
-    made = _own(
-        "discovery.k8s.io/v1",
-        "EndpointSlice",
-        addressType=f"IPv{family}",
-        endpoints=[{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
-        ports=[_own_port(port)],
-    )
-    made["metadata"]["labels"] = {"kubernetes.io/service-name": "kubernetes"}
-    if family == 6:
-        made["metadata"]["name"] = "kubernetes-ipv6"
-    return made
-
-
-def _own(api_version: str, kind: str, **content: object) -> JsonObject:
-    made = _named(api_version, kind, "kubernetes", **content)
-    made["metadata"]["namespace"] = "default"
-    return made
-
-
-def _own_port(number: int) -> JsonObject:
-    return {"name": "https", "port": number, "protocol": "TCP"}
-
-
-def _is_routable(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return not (address.is_loopback or address.is_unspecified)

@@ -15,6 +15,7 @@ from typing import cast
 
 from tarmac.api.catalog import build_catalog
 from tarmac.api.identities import NAMESPACE, PROCESS, user_name
+from tarmac.apps.announcing import announced, reached_at
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, ensure_own_service
 from tarmac.apps.layout import Layout
 from tarmac.apps.tasks import ended, supervise
@@ -118,7 +119,8 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         await ensure_initial_objects(starting)
         await ensure_local_disks(starting)
         hosts = _distinct(address.host, *address.also)
-        names = [address.host, *address.also, *address.names]
+        own = reached_at(hosts)
+        names = [address.host, *address.also, *address.names, *own]
         context = server_context(*pki.server_files(names), pki.ca_file)
         renewing = asyncio.create_task(keep_renewed(pki, names, context, clock))
         stack.callback(renewing.cancel)
@@ -128,7 +130,8 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         ca = pki.ca_file.read_bytes()
         write_kubeconfig(layout.kubeconfig, url, ca, pki.admin())
         write_kubeconfig(layout.controllers_kubeconfig, url, ca, pki.controllers(), "controllers")
-        await ensure_own_service(starting, hosts, listener.port)
+        await ensure_own_service(starting, listener.port)
+        await stack.enter_async_context(announced(starting, own, listener.port))
         await stack.enter_async_context(_controllers(controllers, server, store, pki, metrics))
         yield Running(server, store, listener, url, metering)
 

@@ -1,0 +1,103 @@
+"""What is behind the Service `default/kubernetes`: EndpointSlices, one for each family and port, and Endpoints.
+
+The first port's slices have the names that Kubernetes gives them. What is right is not written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.client.client import Client
+from tarmac.client.targets import dynamic
+
+NAME: Final = "kubernetes"
+_NAMESPACE: Final = "default"
+_FURTHER: Final = f"{NAME}-ipv"
+_SERVICE: Final = "kubernetes.io/service-name"
+_SLICES: Final = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
+_ENDPOINTS: Final = dynamic("v1", "endpoints", "Endpoints")
+
+
+class Place(NamedTuple):
+    """Where a server is."""
+
+    address: str
+    port: int
+
+
+async def publish(client: Client, places: Sequence[Place], manager: str) -> None:
+    """Make these the places behind the Service, and no others. Raises ApiError, ClientError."""
+    wanted = _slices(places)
+    slices, endpoints = client.resource(_SLICES), client.resource(_ENDPOINTS)
+    listed = await slices.list(_NAMESPACE, labels=f"{_SERVICE}={NAME}")
+    known = {each["metadata"]["name"]: each for each in listed.items}
+    for name, each in wanted.items():
+        if name not in known or _behind_slice(known[name]) != _behind_slice(each):
+            await slices.apply(each, manager=manager)
+    for name in known.keys() - wanted.keys():
+        if name == NAME or name.startswith(_FURTHER):
+            await slices.delete(name, _NAMESPACE)
+    try:
+        right = _behind_endpoints(await endpoints.get(NAME, _NAMESPACE)) == set(places)
+    except NotFound:
+        right = False
+    if not right:
+        await endpoints.apply(_endpoints(places), manager=manager)
+
+
+def _slices(places: Sequence[Place]) -> Mapping[str, JsonObject]:
+    found: dict[str, JsonObject] = {}
+    ports = sorted({place.port for place in places})
+    for port in ports:
+        for family in (4, 6):
+            own = [each.address for each in places if each.port == port and (":" in each.address) == (family == 6)]
+            if own:
+                name = (NAME if family == 4 else f"{_FURTHER}6") if port == ports[0] else f"{_FURTHER}{family}-{port}"
+                found[name] = _object(
+                    _SLICES.api_version,
+                    _SLICES.kind,
+                    name,
+                    addressType=f"IPv{family}",
+                    endpoints=[{"addresses": [address], "conditions": {"ready": True}} for address in own],
+                    ports=[_port(port)],
+                )
+                found[name]["metadata"]["labels"] = {_SERVICE: NAME}
+    return found
+
+
+def _endpoints(places: Sequence[Place]) -> JsonObject:
+    subsets = [
+        {"addresses": [{"ip": each.address} for each in places if each.port == port], "ports": [_port(port)]}
+        for port in sorted({place.port for place in places})
+    ]
+    return _object(_ENDPOINTS.api_version, _ENDPOINTS.kind, NAME, subsets=subsets)
+
+
+def _behind_slice(part: JsonObject) -> set[Place]:
+    addresses = [address for each in part.get("endpoints") or () for address in each["addresses"]]
+    return {Place(address, port["port"]) for address in addresses for port in part.get("ports") or ()}
+
+
+def _behind_endpoints(endpoints: JsonObject) -> set[Place]:
+    return {
+        Place(address["ip"], port["port"])
+        for subset in endpoints.get("subsets") or ()
+        for address in subset.get("addresses") or ()
+        for port in subset.get("ports") or ()
+    }
+
+
+def _object(api_version: str, kind: str, name: str, **content: object) -> JsonObject:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": _NAMESPACE},
+        **content,
+    }
+
+
+def _port(number: int) -> JsonObject:
+    return {"name": "https", "port": number, "protocol": "TCP"}
