@@ -132,6 +132,11 @@ async def test_for_its_networks_a_node_reads_pods_and_nothing_of_other_nodes(wor
     for resource in ("pods", "namespaces", "services"):
         assert world.may(OTHER, "list", resource)
         assert not world.may(OTHER, "deletecollection", resource)
+    for resource in ("networks", "networkpolicies"):
+        assert world.may(OTHER, "list", resource, group="networking.datumapis.com")
+    for resource in ("subnets", "networkcontexts", "networkbindings"):
+        assert not world.may(OTHER, "list", resource, group="networking.datumapis.com")
+    assert not world.may(OTHER, "list", "instances", group="compute.datumapis.com")
     assert not world.may(OTHER, "list", "nodes")
     assert not world.may(OTHER, "list", "secrets")
     await world.delete(f"{RBAC}/clusterrolebindings", "tarmac:node-network")

@@ -199,10 +199,7 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
     "tarmac:node-network": [
         rule(_READ, "core", "namespaces pods"),
         rule(_READ, "discovery.k8s.io", "endpointslices"),
-        rule(_READ, _COMPUTE, "instances"),
-        rule(_READ, _NETWORKING, "networkcontexts networkpolicies networks subnets"),
-        rule(_READ, _SUBMARINER, "externalservices forwarders gateways sourceips"),
-        rule("patch update", _SUBMARINER, "forwarders/status gateways/status"),
+        rule(_READ, _NETWORKING, "networkpolicies networks"),
     ],
     # The nodes of `tarmac up --runtime sim`, all under one name.
     "tarmac:simulated-nodes": [
