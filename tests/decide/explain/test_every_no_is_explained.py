@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tarmac.api.compute.answers import Explanation, Line
+from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, NETWORKS, PODS, WORKLOADS
 
 from .world import NOW, Scene, condition_of, workload
+
+UNREACHABLE: JsonObject = {
+    "key": "node.kubernetes.io/unreachable",
+    "effect": "NoExecute",
+    "timeAdded": rfc3339(NOW - 20),
+}
 
 
 def why(scene: Scene, resource: str, name: str) -> Explanation:
@@ -117,6 +124,29 @@ def test_a_container_that_cannot_start_shows_what_the_node_says() -> None:
     found = why(scene, PODS.resource, "bad")
     assert found.sentence.startswith("Pod default/bad is on lhr-0 and is not ready: main: no such image")
     assert "image" in found.change
+
+
+@pytest.mark.parametrize(
+    ("taints", "outlook"),
+    [
+        ([], "Node lhr-0 is not ready, and has not been given up."),
+        ([UNREACHABLE], "Node lhr-0 is not ready; the pod is replaced in 40s unless it comes back."),
+        ([UNREACHABLE, {"key": "example.com/broken", "effect": "NoExecute"}], "Node lhr-0 is not ready; the pod is "),
+    ],
+)
+def test_a_pod_on_a_lost_node_says_when_it_is_replaced(taints: list[JsonObject], outlook: str) -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=0)
+    scene.node("lhr-0", "lhr", taints=taints)
+    patient = {"key": UNREACHABLE["key"], "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+    scene.pod("web", node="lhr-0", tolerations=[patient])
+    silent = condition_of("Ready", False, "NodeNotReady", "Node lhr-0 is not ready.")
+    status = {"phase": "Running", "podIP": "10.0.0.2", "conditions": [silent]}
+    running = {"containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+    scene.put(PODS.resource, {**(PODS.get(scene.world, "default/web") or {}), "status": status | running})
+    last = why(scene, PODS.resource, "web").verdicts[-1]
+    assert (last.answer, last.reason) == ("Wait", "NodeLost")
+    assert last.message.startswith(outlook)
 
 
 def test_an_instance_that_waits_for_quota_says_which_and_how_much() -> None:

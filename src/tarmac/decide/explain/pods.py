@@ -10,10 +10,11 @@ from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.explain.leaving import outlook
 from tarmac.decide.explain.places import city_of
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.stage import Stage
-from tarmac.decide.explain.world import PODS, World
+from tarmac.decide.explain.world import NODES, PODS, World
 from tarmac.decide.rollup.pods import PodFacts, PodView
 from tarmac.decide.verdict import Refusal
 
@@ -33,7 +34,7 @@ def pod_lines(sight: Sight, pod: JsonObject) -> list[Line]:
     city = (pod["metadata"].get("labels") or {}).get(LABEL_CITY_CODE) or city_of(sight.world, location)
     node = pod["spec"].get("nodeName", "")
     if node:
-        return _on_node(pod, city, node)
+        return _on_node(sight, pod, city, node)
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
         message = f"Scheduling gates present: {', '.join(gates)}"
@@ -41,13 +42,17 @@ def pod_lines(sight: Sight, pod: JsonObject) -> list[Line]:
     return _without_node(pod, city, sight.stage(location))
 
 
-def _on_node(pod: JsonObject, city: str, node: str) -> list[Line]:
+def _on_node(sight: Sight, pod: JsonObject, city: str, node: str) -> list[Line]:
     view = PodView.of(msgspec.convert(pod, PodFacts))
     if pod["metadata"].get("deletionTimestamp"):
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city, node)]
     steps = (view.programmed, view.running, view.ready)
     reached = next((count for count, step in enumerate(steps, 1) if not step.holds), len(steps))
-    return [found(step, city, node) for step in steps[:reached]]
+    lines = [found(step, city, node) for step in steps[:reached]]
+    if lines[-1].reason == reasons.NODE_LOST:
+        message = outlook(node, NODES.get(sight.world, node), pod, sight.world.now)
+        lines[-1] = msgspec.structs.replace(lines[-1], message=message)
+    return lines
 
 
 def _without_node(pod: JsonObject, city: str, stage: Stage) -> list[Line]:

@@ -16,6 +16,7 @@ from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import Finding, most_actionable
 from tarmac.decide.verdict import Refusal
 
+_NODE_NOT_READY: Final = "NodeNotReady"  # said of a pod by whoever watches nodes, when its node is silent or broken
 _IMAGE: Final = frozenset(
     [
         "ErrImagePull",
@@ -153,6 +154,8 @@ def _ready(condition: Condition | None) -> Finding:
     if condition is not None and condition.status == "True":
         return Finding("Ready", "True", reasons.RUNNING, "Instance is ready")
     message = condition.message if condition and condition.message else "It is not ready to serve."
+    if condition is not None and condition.reason == _NODE_NOT_READY:
+        return _not_yet("Ready", reasons.NODE_LOST, message)
     return _not_yet("Ready", reasons.NOT_READY, message)
 
 
