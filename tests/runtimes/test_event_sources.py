@@ -39,6 +39,11 @@ async def runtime(tmp_path: Path, clock: ManualClock) -> AsyncIterator[CriRuntim
     await made.close()
 
 
+def started(uid: str) -> Event:
+    """What the server tells of each pod."""
+    return Event(uid, "container", "started")
+
+
 async def follow(runtime: CriRuntime) -> AsyncGenerator[Event | None]:
     """After the first, which always says to look at everything."""
     events = runtime.events()
@@ -56,20 +61,20 @@ async def told(events: AsyncGenerator[Event | None], clock: ManualClock, step: f
     return await waiting
 
 
-async def test_an_event_is_told_by_its_pod(runtime: CriRuntime, server: CriServer) -> None:
+async def test_an_event_tells_of_its_pod_and_what_happened(runtime: CriRuntime, server: CriServer) -> None:
     async with aclosing(await follow(runtime)) as events:
         server.events.put_nowait("some-pod")
-        assert await anext(events) == Event("some-pod")
+        assert await anext(events) == started("some-pod")
 
 
 async def test_events_that_nobody_waited_for_are_told_once(runtime: CriRuntime, server: CriServer) -> None:
     async with aclosing(await follow(runtime)) as events:
         for uid in ("a", "a", "a", "b"):
             server.events.put_nowait(uid)
-        assert await anext(events) == Event("a")
+        assert await anext(events) == started("a")
         await asyncio.sleep(0.1)
         rest = [await anext(events)]
-        while Event("b") not in rest:
+        while started("b") not in rest:
             rest.append(await anext(events))
         assert len(rest) <= 2
 
@@ -79,7 +84,7 @@ async def test_a_change_whose_event_was_lost_is_found(
 ) -> None:
     async with aclosing(await follow(runtime)) as events:
         server.events.put_nowait("first")
-        assert await anext(events) == Event("first")
+        assert await anext(events) == started("first")
         for _ in range(3):  # a look, and then some
             await asyncio.sleep(0.02)
             clock.advance(5)
@@ -106,13 +111,13 @@ async def test_after_a_lost_connection_everything_is_looked_at(
 ) -> None:
     async with aclosing(await follow(runtime)) as events:
         server.events.put_nowait("before")
-        assert await anext(events) == Event("before")
+        assert await anext(events) == started("before")
         await server.stop()
         await server.start()
         assert await told(events, clock, 0.1) is None
         server.events.put_nowait("after")
         async with asyncio.timeout(10):
-            while await told(events, clock, 0.1) != Event("after"):
+            while await told(events, clock, 0.1) != started("after"):
                 pass
 
 

@@ -14,7 +14,10 @@ from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 
 
 class CriServer:
-    """`has_events`: whether it knows GetContainerEvents. `ready`: the state of its one sandbox."""
+    """`has_events`: whether it knows GetContainerEvents. `ready`: the state of its one sandbox.
+
+    For each uid in `events` it tells that the container `container` of that pod was started.
+    """
 
     def __init__(self, socket: Path, *, has_events: bool) -> None:
         self._socket = socket
@@ -63,4 +66,8 @@ class CriServer:
     async def _tell(self, _: bytes, context: Any) -> AsyncIterator[pb.ContainerEventResponse]:
         while True:
             metadata = pb.PodSandboxMetadata(uid=await self.events.get())
-            yield pb.ContainerEventResponse(pod_sandbox_status=pb.PodSandboxStatus(metadata=metadata))
+            yield pb.ContainerEventResponse(
+                container_id="container",
+                container_event_type=pb.CONTAINER_STARTED_EVENT,
+                pod_sandbox_status=pb.PodSandboxStatus(metadata=metadata),
+            )

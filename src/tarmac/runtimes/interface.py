@@ -5,8 +5,8 @@ cgroup), a *container* runs an image in it. Every call is idempotent where CRI's
 succeeds. Ids are the runtime's own. What identifies a sandbox or container across restarts of the agent are the labels
 of `tarmac.runtimes.labels`, which the runtime keeps.
 
-`events` tells that something about a pod changed, never what: the agent looks again. It may repeat itself, and after a
-lost connection it starts with `None`, which means "look at everything".
+`events` tells that something about a pod changed: the agent looks again, unless it knows already. It may repeat itself,
+and after a lost connection it starts with `None`, which means "look at everything".
 """
 
 from __future__ import annotations
@@ -289,9 +289,11 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something about a container or sandbox of this pod changed."""
+    """Something about a container or sandbox of this pod changed; with its id when the runtime tells what."""
 
     pod_uid: str
+    id: str = ""
+    what: Literal["created", "started", "stopped", "deleted", ""] = ""
 
 
 Progress = Callable[[int, int], None]  # bytes that are here, of bytes that are known to be needed

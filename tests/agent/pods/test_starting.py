@@ -186,6 +186,21 @@ def test_a_missing_config_map_holds_a_container_up_and_no_longer() -> None:
     play(story)
 
 
+def test_a_start_that_takes_its_time_is_told_when_it_has_begun() -> None:
+    async def story(machine: Machine) -> None:
+        machine.runtime.trouble("run_sandbox", None, delay=5)
+        await machine.create()
+        await machine.wait(0.3)
+        assert "startTime" not in await machine.status()
+        await machine.wait(0.7)
+        status = await machine.status()
+        assert container_status(status)["state"]["waiting"]["reason"] == "ContainerCreating"
+        running = await machine.phase("Running")
+        assert running["startTime"] == status["startTime"]
+
+    play(story)
+
+
 def test_a_volume_that_is_not_there_yet_holds_the_pod_up() -> None:
     async def story(machine: Machine) -> None:
         machine.volumes.missing["data"] = 'configmap "data" not found'

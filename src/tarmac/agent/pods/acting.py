@@ -51,6 +51,7 @@ class Hands:
         self._wake = wake
         self._volumes: Mapping[str, MountedVolume] | None = None
         self._cgroup: str | None = None
+        self._shared: tuple[Pod, SandboxConfig] | None = None
         self._quota_set = False
         self._not_before: dict[str, float] = {}
         self._stale = False
@@ -129,6 +130,9 @@ class Hands:
         self._tools.recorder.event(pod.reference, "Warning", error.reason, message)
 
     async def _sandbox_config(self, pod: Pod, attempt: int) -> SandboxConfig:
+        """The same for the sandbox and its first containers: it is asked for with each of them."""
+        if self._shared is not None and self._shared[0] is pod and self._shared[1].pod.attempt == attempt:
+            return self._shared[1]
         settings = self._tools.settings
         if self._cgroup is None:
             try:
@@ -140,7 +144,9 @@ class Hands:
         dns = resolving(pod, read_resolv_conf(settings.resolv_conf), settings.cluster_dns, settings.cluster_domain)
         for warning in dns.warnings:
             self._tools.recorder.event(pod.reference, "Warning", "DNSConfigForming", warning)
-        return sandbox_config(pod, attempt, self._tools.paths, self._cgroup, dns, settings.cluster_domain)
+        config = sandbox_config(pod, attempt, self._tools.paths, self._cgroup, dns, settings.cluster_domain)
+        self._shared = pod, config
+        return config
 
     async def _tell_no_sandbox(self, pod: Pod, error: Exception) -> None:
         reason, message = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}"

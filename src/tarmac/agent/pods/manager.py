@@ -239,7 +239,7 @@ class PodManager:
     async def _listen(self) -> None:
         async for event in self._tools.runtime.events():
             for worker in self._workers.values() if event is None else self._known(event.pod_uid):
-                worker.stir()
+                worker.stir(event)
 
     def _known(self, uid: str) -> list[PodWorker]:
         return [self._workers[uid]] if uid in self._workers else []

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarmac.runtimes.interface import Container, Sandbox
+from tarmac.runtimes.interface import Container, Event, Sandbox
+
+_SINCE = {
+    "created": ("created", "running", "exited"),
+    "started": ("running", "exited"),
+    "stopped": ("exited",),
+}
+"""States that a container can be in after it was told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,13 @@ class Seen:
     def running(self) -> tuple[Container, ...]:
         """Containers that have processes, or may have."""
         return tuple(each for each in self.containers if each.state in ("running", "unknown"))
+
+    def shows(self, event: Event) -> bool:
+        """Whether this picture has what an event tells of. An end of a sandbox, and what is gone, is looked at."""
+        if any(each.id == event.id for each in self.sandboxes):
+            return event.what in ("created", "started")
+        state = next((each.state for each in self.containers if each.id == event.id), None)
+        return state in _SINCE.get(event.what, ())
 
     def usable_sandbox(self, host_network: bool) -> Sandbox | None:
         """The one sandbox that containers can be started in: the newest, alone ready, with an address."""

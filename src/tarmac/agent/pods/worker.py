@@ -1,8 +1,9 @@
 """One pod's worker: look, decide, act, tell; then wait to be woken.
 
 It is woken by a new definition, an event of the runtime, a probe, an image that has come, a container that was ended,
-or by its alarm. Whatever woke it, it does the same: looks at everything. A pass that is under way when the pod has to
-end is cut short; what it had done is seen by the next.
+or by its alarm. Whatever woke it, it does the same: looks at everything, unless events told only of what it has seen,
+such as the start of a container that it started itself. A pass that is under way when the pod has to end is cut short;
+what it had done is seen by the next.
 
 A worker that is cancelled leaves all containers as they are: the next agent adopts them.
 """
@@ -31,7 +32,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
-from tarmac.runtimes.interface import RuntimeFault
+from tarmac.runtimes.interface import Event, RuntimeFault
 
 FIRST_RETRY = 1.0
 LONGEST_RETRY = 20.0
@@ -39,6 +40,9 @@ TOO_LONG = Verdict("DeadlineExceeded", "Pod was active on the node longer than t
 
 TOGETHER = 0.05
 """Events of the runtime within so many seconds of each other are answered by one look."""
+
+FIRST_WORDS = 0.5
+"""That a pod has begun is told after so many seconds, unless there is more to tell by then: mostly it runs."""
 
 _log = log("pods")
 
@@ -80,6 +84,7 @@ class PodWorker:
         self._fits = fits
         self._ending: Ending | None = Ending() if pod.deleted else None
         self._woken = asyncio.Event()
+        self._rumours: list[Event | None] = []
         self._pass: asyncio.Task[None] | None = None
         self._cut = False
         self._back_offs = BackOffs(longest=tools.settings.crash_loop_longest)
@@ -89,6 +94,8 @@ class PodWorker:
         self._prober.adopt(pod, pod.status)
         self._looker = Looker(tools.runtime, tools.paths, pod.uid)
         self._alarm = Alarm(tools.clock)
+        self._stirred = Alarm(tools.clock)
+        self._begun = Alarm(tools.clock)
         self._retry = Backoff(tools.randomness, FIRST_RETRY, LONGEST_RETRY)
         self._replaced: set[str] = set()
         self._stopped: set[str] = set()
@@ -102,9 +109,10 @@ class PodWorker:
         """Look again now."""
         self._woken.set()
 
-    def stir(self) -> None:
+    def stir(self, event: Event | None) -> None:
         """Look again soon: the runtime tells of every step, and one look is enough for those that come together."""
-        self._alarm.set(TOGETHER, self.wake)
+        self._rumours.append(event)
+        self._stirred.set(TOGETHER, self._weigh_rumours)
 
     def try_again(self) -> None:
         """Something it refers to has changed: what failed may work now, and files may be out of date."""
@@ -134,6 +142,14 @@ class PodWorker:
         """Whether it will not run any longer."""
         return self._ending is not None or self.pod.finished or self.status.get("phase") in ("Succeeded", "Failed")
 
+    def _weigh_rumours(self) -> None:
+        """In the middle of a pass it is too early to tell whether they are news: then they wait for its end."""
+        if self._pass is not None:
+            return
+        rumours, self._rumours = self._rumours, []
+        if not all(event is not None and self.seen.shows(event) for event in rumours):
+            self.wake()
+
     # --- the loop ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -152,8 +168,12 @@ class PodWorker:
                     self._woken.set()
                 finally:
                     self._pass, self._cut = None, False
+                if self._rumours:
+                    self._stirred.set(TOGETHER, self._weigh_rumours)
         finally:
             self._alarm.clear()
+            self._stirred.clear()
+            self._begun.clear()
             self._prober.stop()
             self._killer.stop()
 
@@ -184,7 +204,8 @@ class PodWorker:
                 await self._finish()
                 return
             if plan.actions and not self.status.get("startTime"):
-                self._tell()
+                self.status = self._work_out(over=False)
+                self._begun.set(FIRST_WORDS, self._tell)
             made = await self._act(plan)
             if not made:
                 break
@@ -290,6 +311,7 @@ class PodWorker:
     # --- telling ----------------------------------------------------------------------------------------------------
 
     def _tell(self, over: bool = False) -> None:
+        self._begun.clear()
         if not self._settled:
             self.status = self._work_out(over)
         self._report(self.status, self.over)

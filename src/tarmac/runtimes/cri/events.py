@@ -2,8 +2,8 @@
 
 containerd 1.6 has no events. 1.7 has one queue for all subscribers, so a subscriber that died takes the next event with
 it, and a new one first hears what happened before. 2.x tells everybody everything. Hence the look at all states every
-ten seconds, every second without events: a change that it finds is told like an event. Changes wait in a set, so a pod
-that changes often while nobody listens is told once.
+ten seconds, every second without events: a change that it finds is told like an event. Changes wait in a set, so what
+happens often while nobody listens is told once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Literal
 
 from tarmac.base.clock import Clock
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
@@ -20,6 +21,13 @@ from tarmac.runtimes.interface import Event, RuntimeFault
 _LOOK_SECONDS = 10.0
 _LOOK_SECONDS_WITHOUT_EVENTS = 1.0
 _RECONNECT_SECONDS = 0.5
+
+_WHAT: Mapping[int, Literal["created", "started", "stopped", "deleted"]] = {
+    pb.CONTAINER_CREATED_EVENT: "created",
+    pb.CONTAINER_STARTED_EVENT: "started",
+    pb.CONTAINER_STOPPED_EVENT: "stopped",
+    pb.CONTAINER_DELETED_EVENT: "deleted",
+}
 
 States = Mapping[str, tuple[str, object]]  # by id: the pod's uid and the state
 
@@ -32,7 +40,7 @@ class ChangeFeed:
         self._look = look
         self._clock = clock
         self._interval = _LOOK_SECONDS
-        self._pending: dict[str | None, None] = {None: None}  # at first: look at everything
+        self._pending: dict[Event | None, None] = {None: None}  # at first: look at everything
         self._wake = asyncio.Event()
 
     async def changes(self) -> AsyncGenerator[Event | None]:
@@ -43,9 +51,9 @@ class ChangeFeed:
         try:
             while True:
                 while self._pending:
-                    uid = next(iter(self._pending))
-                    del self._pending[uid]
-                    yield None if uid is None else Event(uid)
+                    event = next(iter(self._pending))
+                    del self._pending[event]
+                    yield event
                 await self._wake.wait()
                 self._wake.clear()
                 for task in tasks:
@@ -56,8 +64,8 @@ class ChangeFeed:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _tell(self, uid: str | None) -> None:
-        self._pending[uid] = None
+    def _tell(self, event: Event | None) -> None:
+        self._pending[event] = None
         self._wake.set()
 
     async def _listen(self) -> None:
@@ -66,7 +74,8 @@ class ChangeFeed:
                 async for event in self._channel.stream(
                     "runtime.v1.RuntimeService/GetContainerEvents", pb.Nothing(), pb.ContainerEventResponse.FromString
                 ):
-                    self._tell(event.pod_sandbox_status.metadata.uid or None)
+                    uid = event.pod_sandbox_status.metadata.uid
+                    self._tell(Event(uid, event.container_id, _WHAT[event.container_event_type]) if uid else None)
             except Unsupported:
                 self._interval = _LOOK_SECONDS_WITHOUT_EVENTS
                 await asyncio.Event().wait()
@@ -87,7 +96,7 @@ class ChangeFeed:
             with contextlib.suppress(RuntimeFault):  # the listener notices as well, and tells when it is back
                 seen = await self._look()
                 for uid in changed(known, seen):
-                    self._tell(uid)
+                    self._tell(Event(uid))
                 known = seen
             await self._clock.sleep(self._interval)
 

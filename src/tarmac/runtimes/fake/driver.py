@@ -16,6 +16,7 @@ import hashlib
 import itertools
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.runtimes.fake.programs import Program, RegistryImage, Trouble
@@ -73,7 +74,7 @@ class FakeRuntime:
         """Its process ends by itself, now."""
         container = self._containers[id]
         container.end(code, self._clock.now(), reason)
-        self._changed(container.sandbox.pod.uid)
+        self._tell(container.sandbox.pod.uid, id, "stopped")
 
     def end_sandbox(self, id: str) -> None:
         """It breaks down, with everything in it."""
@@ -81,7 +82,7 @@ class FakeRuntime:
             container.end(KILLED, self._clock.now())
         sandbox = self._sandboxes[id]
         sandbox.shown = replace(sandbox.shown, ready=False)
-        self._changed(sandbox.config.pod.uid)
+        self._tell(sandbox.config.pod.uid, id, "stopped")
 
     def unplug(self) -> None:
         """It does not answer any more; processes go on."""
@@ -130,7 +131,7 @@ class FakeRuntime:
         annotations = dict(config.annotations)
         shown = Sandbox(sandbox_id, config.pod, True, self._clock.now(), handler, labels, annotations, addresses)
         self._sandboxes[sandbox_id] = FakeSandbox(config, shown)
-        self._changed(config.pod.uid)
+        self._tell(config.pod.uid, sandbox_id, "started")
         return sandbox_id
 
     async def stop_sandbox(self, id: str) -> None:
@@ -146,7 +147,7 @@ class FakeRuntime:
         if sandbox is not None:
             for container in self._inside(id):
                 self._forget(container)
-            self._changed(sandbox.config.pod.uid)
+            self._tell(sandbox.config.pod.uid, id, "deleted")
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
         """All, or a pod's."""
@@ -180,7 +181,7 @@ class FakeRuntime:
         )  # fmt: skip
         program = self.programs.get(config.name) or self.programs.get(config.image) or Program()
         self._containers[container_id] = FakeContainer(config, sandbox, program, shown, config.resources)
-        self._changed(sandbox.pod.uid)
+        self._tell(sandbox.pod.uid, container_id, "created")
         return container_id
 
     async def start_container(self, id: str) -> None:
@@ -194,13 +195,13 @@ class FakeRuntime:
         if container.program.refusal:
             container.end(128, self._clock.now(), "StartError")
             container.shown = replace(container.shown, message=container.program.refusal)
-            self._changed(uid)
+            self._tell(uid, id, "stopped")
             raise Refused(container.program.refusal)
         container.start(self._clock.now())
         if container.too_greedy():
             container.end(KILLED, self._clock.now(), "OOMKilled")
         container.life = asyncio.create_task(self._live(container))
-        self._changed(uid)
+        self._tell(uid, id, "started")
 
     async def stop_container(self, id: str, grace: float) -> None:
         """Ask it to end, and end it after `grace` seconds."""
@@ -212,7 +213,7 @@ class FakeRuntime:
         if code is None:
             await self._clock.sleep(grace)
         container.end(KILLED if code is None else code, self._clock.now())
-        self._changed(container.sandbox.pod.uid)
+        self._tell(container.sandbox.pod.uid, id, "stopped")
 
     async def remove_container(self, id: str) -> None:
         """Forget it."""
@@ -220,7 +221,7 @@ class FakeRuntime:
         container = self._containers.get(id)
         if container is not None:
             self._forget(container)
-            self._changed(container.sandbox.pod.uid)
+            self._tell(container.sandbox.pod.uid, id, "deleted")
 
     async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
         """All, or a pod's; without what only `container` tells."""
@@ -368,12 +369,12 @@ class FakeRuntime:
     async def _live(self, container: FakeContainer) -> None:
         await live(container, self._clock)
         if container.ended.is_set():
-            self._changed(container.sandbox.pod.uid)
+            self._tell(container.sandbox.pod.uid, container.shown.id, "stopped")
 
-    def _changed(self, uid: str) -> None:
+    def _tell(self, uid: str, id: str, what: Literal["created", "started", "stopped", "deleted"]) -> None:
         if self._plugged:
             for queue in self._listeners:
-                queue.put_nowait(Event(uid))
+                queue.put_nowait(Event(uid, id, what))
 
     def _known_sandbox(self, id: str) -> FakeSandbox:
         if id not in self._sandboxes:
