@@ -111,3 +111,15 @@ async def test_finished_pods_are_free(world: World) -> None:
 async def test_instances_over_quota_pass_and_wait_behind_their_gate(world: World) -> None:
     await _quota(world, {"count/instances.compute.datumapis.com": "0"})
     world.admit("instances", {"metadata": {"name": "i", "namespace": "default"}, "spec": {}}, QUOTA)
+
+
+async def test_an_instance_behind_the_gate_uses_nothing_yet(world: World) -> None:
+    name = "count/instances.compute.datumapis.com"
+    await _quota(world, {name: "1"})
+    spec: Object = {"controller": {"templateHash": "1", "schedulingGates": [{"name": "Quota"}]}}
+    waiting: Object = {"metadata": {"name": "i", "namespace": "default"}, "spec": spec}
+    through: Object = {"metadata": {"name": "j", "namespace": "default"}, "spec": {}}
+    for instance in (waiting, through):
+        await world.put("instances", instance)
+    await world.settle()
+    assert used(world) == {name: "1"}

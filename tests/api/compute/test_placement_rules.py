@@ -76,6 +76,7 @@ PLACEMENTS: list[Row] = [
             f"Invalid {P}.onCityLoss.after",
         ],
     ),
+    ("a move to nowhere", {f"{P}.onCityLoss": {"policy": "Move"}}, [f"Required {P}.onCityLoss.cities"]),
     ("no scale settings", {S: GONE}, [f"Required {S}"]),
     ("F5 no minimum", {S: {}}, [f"Required {S}.minReplicas"]),
     ("F5 zero", {f"{S}.minReplicas": 0}, [f"Invalid {S}.minReplicas"]),

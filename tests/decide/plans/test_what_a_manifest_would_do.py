@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from tarmac.api.compute.answers import CityPlan
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest
 from tarmac.decide.explain.world import NETWORKS, WORKLOADS
 from tarmac.decide.plans import plan_workload
 from tests.decide.explain.world import Scene, workload
@@ -146,6 +148,13 @@ def test_of_several_locations_the_emptiest_is_taken() -> None:
     scene.place("DFW", nodes=1, cpu="1", name="dfw-a")
     scene.place("DFW", nodes=1, cpu="8", name="dfw-b")
     assert not plan(scene, workload("DFW", replicas=4, cpu="2"))["DFW"].refused
+
+
+def test_a_city_that_does_not_exist_cannot_be_lost() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    with pytest.raises(BadRequest, match="no Location is in XXX; there are some in DFW"):
+        plan(scene, workload("DFW"), "DFW", "XXX")
 
 
 def test_without_a_city_its_instances_wait_unless_they_may_move() -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from tarmac.api.compute.answers import CityPlan, Refused
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
+from tarmac.api.status import BadRequest
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, document
 from tarmac.decide.children.goal import Goal, goal_of
@@ -31,8 +32,10 @@ _LONG_AGO = 1e9  # a city that is taken away in a plan was lost so long ago that
 def plan_workload(world: World, workload: Workload, without: Collection[str] = ()) -> list[CityPlan]:
     """What would happen in each city if the Workload were stored as given, and these cities were lost.
 
-    A Workload that exists must carry its uid, by which its deployments are found.
+    A Workload that exists must carry its uid, by which its deployments are found. Raises BadRequest for a city that
+    cannot be lost, since nothing is there.
     """
+    _check_cities(world, without)
     sight, existing = Sight(world), deployments_of(world, workload)
     goal = goal_of(workload, _places(world, without), existing, world.now)
     stage = Stage(world, in_cities(world, {child.city for child in goal.children.values()} - {*without}))
@@ -41,6 +44,15 @@ def plan_workload(world: World, workload: Workload, without: Collection[str] = (
     _refuse_what_is_blocked(world, workload, found)
     _make(world, stage, workload.metadata.namespace, [each for each in found if not each.refused])
     return [*_merged([*found, *_leaving(sight, goal, existing)]), *_nowhere(goal)]
+
+
+def _check_cities(world: World, without: Collection[str]) -> None:
+    known = {place.city for place in places_of(world)}
+    unknown = sorted({*without} - known)
+    if unknown:
+        raise BadRequest(
+            f"without: no Location is in {', '.join(unknown)}; there are some in {', '.join(sorted(known))}"
+        )
 
 
 def _places(world: World, without: Collection[str], stage: Stage | None = None) -> list[Place]:

@@ -102,6 +102,8 @@ def _locations(locations: list[JsonObject], path: str, context: Context) -> None
 def _city_loss(rule: JsonObject, path: str, context: Context) -> None:
     checks.one_of(rule.get("policy", _LOSS_POLICIES[0]), _LOSS_POLICIES, f"{path}.policy", context.errors)
     check_cities(rule.get("cities") or [], f"{path}.cities", context)
+    if rule.get("policy") == "Move" and not rule.get("cities"):
+        context.errors.required(f"{path}.cities", "must name cities to move to")
     after = rule.get("after")
     if not after:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tarmac.api.compute.names import GATE_QUOTA
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.kubernetes.resourcenames import ZERO, is_extended, is_huge_pages, quantity
 from tarmac.api.schema import JsonObject
@@ -14,6 +15,7 @@ Charges = dict[str, Quantity]
 PODS = "core/pods"
 SERVICES = "core/services"
 CLAIMS = "core/persistentvolumeclaims"
+INSTANCES = "compute.datumapis.com/instances"
 _ONE = Quantity.parse(1)
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _PLAIN_COUNTS = ("configmaps", "replicationcontrollers", "resourcequotas", "secrets")
@@ -47,8 +49,8 @@ def buckets_of(names: Iterable[str]) -> set[str]:
 
 
 def charges(bucket: str, obj: JsonObject | None) -> Charges:
-    """Everything one object costs; nothing for no object."""
-    if obj is None:
+    """Everything one object costs; nothing for no object, nor for an Instance that waits for quota itself."""
+    if obj is None or (bucket == INSTANCES and _waits_for_quota(obj)):
         return {}
     found: Charges = {count_name(bucket): _ONE}
     if bucket == PODS:
@@ -61,6 +63,11 @@ def charges(bucket: str, obj: JsonObject | None) -> Charges:
     elif bucket.removeprefix("core/") in _PLAIN_COUNTS:
         found[bucket.removeprefix("core/")] = _ONE
     return found
+
+
+def _waits_for_quota(instance: JsonObject) -> bool:
+    gates = (instance["spec"].get("controller") or {}).get("schedulingGates") or ()
+    return any(gate["name"] == GATE_QUOTA for gate in gates)
 
 
 def _pod(spec: JsonObject) -> Charges:

@@ -1,6 +1,7 @@
 """The plugin: refuses what does not fit, and keeps `status.used` of every quota current.
 
-Usage is checked last in the chain, right before the write, against everything that is accepted so far. The status is
+Usage is checked last in the chain, right before the write, against everything that is accepted so far. Writes that a
+quota counts are made under the guard of its namespace, so that no other server's write slips in between. The status is
 written by the server itself, once per quota for each batch of changes. Instances are let through: they wait behind a
 gate until the quota has room.
 """
@@ -14,14 +15,13 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
-from tarmac.server.admission.quota.charges import CLAIMS, PODS, SERVICES, Charges, matches, unspecified
+from tarmac.server.admission.quota.charges import CLAIMS, INSTANCES, PODS, SERVICES, Charges, matches, unspecified
 from tarmac.server.admission.quota.ledger import BUCKET, Ledger, Quota, exceeded
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader, decode
 from tarmac.server.storage.encoding import encode_object
 from tarmac.store.interface import Conflict, Entry, Missing, StoreError
 
-_INSTANCES = "compute.datumapis.com/instances"
 _UNCOUNTED = frozenset({"core/events", "core/bindings", "core/resourcequotas/status"})
 _UPDATES = frozenset({(PODS, "resize"), (SERVICES, ""), (CLAIMS, "")})
 
@@ -44,17 +44,20 @@ class ResourceQuotas(Plugin):
             return False
         if operation == "UPDATE":
             return (resource.bucket, subresource) in _UPDATES
-        return operation == "CREATE" and subresource == "" and resource.bucket != _INSTANCES
+        return operation == "CREATE" and subresource == "" and resource.bucket != INSTANCES
+
+    def guard(self, resource: Resource, namespace: str) -> str | None:
+        counted = self._reader.store.shared and self._counting(resource.bucket, namespace)
+        return f"quota/{namespace}" if counted else None
 
     def validate(self, attributes: Attributes) -> None:
         bucket, obj = attributes.resource.bucket, attributes.obj
-        quotas = [quota for quota in self._ledger.quotas(attributes.namespace) if bucket in quota.buckets]
-        if not quotas or obj is None:
-            return
-        for quota in quotas:
+        for quota in self._counting(bucket, attributes.namespace) if obj is not None else ():
             self._check(attributes, quota, bucket, obj)
-        if not attributes.dry_run:
-            self._ledger.expect(attributes.namespace, bucket, f"{attributes.namespace}/{attributes.name}")
+
+    def _counting(self, bucket: str, namespace: str) -> list[Quota]:
+        """The quotas of the namespace that such objects count in."""
+        return [quota for quota in self._ledger.quotas(namespace) if bucket in quota.buckets]
 
     def _check(self, attributes: Attributes, quota: Quota, bucket: str, obj: JsonObject) -> None:
         if not matches(quota.spec, bucket, obj):
