@@ -14,8 +14,10 @@ import pytest
 
 from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
 from tarmac.agent.cgroups.limits import Limits
+from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.cgroups.v2 import V2
+from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 
 UNIFIED = Path("/sys/fs/cgroup/unified")
@@ -54,6 +56,23 @@ def test_no_limit_is_the_word_max(fake: Path) -> None:
     V2(fake).limit("/kubepods", Limits(quota=-1, memory=-1, pids=-1))
     assert (fake / "kubepods/cpu.max").read_text() == "max 100000"
     assert (fake / "kubepods/memory.max").read_text() == "max"
+
+
+async def test_only_what_a_group_does_not_have_is_written(fake: Path) -> None:
+    groups = KubePods(V2(fake), "/", ManualClock())
+    new, found = fake / "kubepods/besteffort/podnew", fake / "kubepods/besteffort/podfound"
+    for folder in (new.parent, found):
+        folder.mkdir()
+        (folder / "cgroup.controllers").write_text("cpu memory pids\n")
+        (folder / "cgroup.subtree_control").write_text("")
+    (found / "memory.max").write_text("of an earlier agent")
+    for uid in ("new", "found"):
+        pod = {"metadata": {"uid": uid}, "spec": {"containers": [{"name": "c"}]}}
+        await groups.create(pod)
+        await groups.update(pod)
+    assert {each.name for each in new.iterdir()} == {"cpu.weight"}, "a new group has no limits to take away"
+    assert (found / "memory.max").read_text() == "max"
+    assert (found / "cpu.max").read_text() == "max 100000"
 
 
 def test_controllers_are_switched_on_all_the_way_down(fake: Path) -> None:

@@ -20,8 +20,8 @@ class CgroupError(Exception):
 class Hierarchy(Protocol):
     """Control groups of one machine."""
 
-    def make(self, path: str) -> None:
-        """Make the group and those above it, ready to hold processes. Raises CgroupError."""
+    def make(self, path: str) -> bool:
+        """Make the group and those above it, ready to hold processes; whether it is new. Raises CgroupError."""
         ...
 
     def limit(self, path: str, limits: Limits) -> None:
@@ -75,12 +75,15 @@ def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> Hierarchy:
     raise CgroupError("no control groups with the controllers cpu and memory are mounted")
 
 
-def make_folder(folder: Path) -> None:
-    """Make a group and those above it. Raises CgroupError."""
+def make_folder(folder: Path) -> bool:
+    """Make a group and those above it; whether it is new. Raises CgroupError."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return False
     except OSError as error:
         raise CgroupError(f"{folder}: {error.strerror}") from error
+    return True
 
 
 def attempt(file: Path, text: str) -> None:

@@ -32,6 +32,21 @@ class Limits:
     pids: int | None = None
 
 
+UNLIMITED: Final = Limits(quota=NONE, memory=NONE, pids=NONE)
+"""What a new group has."""
+
+
+def unlike(wanted: Limits, known: Limits) -> Limits:
+    """What is left to set of the wanted, where the known is set already."""
+    return Limits(
+        shares=wanted.shares if wanted.shares != known.shares else None,
+        quota=wanted.quota if (wanted.quota, wanted.period) != (known.quota, known.period) else None,
+        period=wanted.period,
+        memory=wanted.memory if wanted.memory != known.memory else None,
+        pids=wanted.pids if wanted.pids != known.pids else None,
+    )
+
+
 def shares(milli: int) -> int:
     """Processors as weight."""
     return min(MOST_SHARES, max(LEAST_SHARES, milli * 1024 // 1000))

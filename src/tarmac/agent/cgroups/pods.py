@@ -12,10 +12,19 @@ that nobody knows are swept.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
-from tarmac.agent.cgroups.limits import LEAST_SHARES, Limits, burstable_request, pod_limits, shares
+from tarmac.agent.cgroups.limits import (
+    LEAST_SHARES,
+    UNLIMITED,
+    Limits,
+    burstable_request,
+    pod_limits,
+    shares,
+    unlike,
+)
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
@@ -48,6 +57,7 @@ class KubePods:
         self._enforce_cpu = enforce_cpu
         self._period = round(period * 1_000_000)
         self._burstable: dict[str, int] = {}
+        self._known: dict[str, Limits] = {}  # by path: what the group of a pod is known to have
 
     def prepare(self, all_pods: Mapping[str, int]) -> None:
         """Make the upper levels; all pods together may use `all_pods`. Raises CgroupError."""
@@ -66,15 +76,16 @@ class KubePods:
     async def create(self, pod: JsonObject) -> str:
         """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it."""
         path = self._path(pod)
-        self._hierarchy.make(path)
-        limits = self._limits(pod)
-        self._hierarchy.limit(path, Limits(shares=limits.shares, memory=limits.memory, pids=limits.pids))
+        if self._hierarchy.make(path):
+            self._known[path] = replace(UNLIMITED, period=self._period)
+        known = self._known.get(path, Limits())
+        self._limit(path, replace(self._limits(pod), quota=known.quota, period=known.period))
         self._count(pod)
         return path
 
     async def update(self, pod: JsonObject) -> None:
         """Put every limit of the pod on its cgroup, which there is, the CPU quota included. Raises CgroupError."""
-        self._hierarchy.limit(self._path(pod), self._limits(pod))
+        self._limit(self._path(pod), self._limits(pod))
         self._count(pod)
 
     async def remove(self, uid: str) -> None:
@@ -83,6 +94,7 @@ class KubePods:
             self._weigh_burstable()
         for level in _LEVELS.values():
             path = f"{self.top}{level}/{_PREFIX}{uid}"
+            self._known.pop(path, None)
             if self._hierarchy.exists(path):
                 await self._remove(path)
 
@@ -119,6 +131,12 @@ class KubePods:
 
     def _limits(self, pod: JsonObject) -> Limits:
         return pod_limits(pod, period=self._period, enforce_cpu=self._enforce_cpu, pids=self._pids)
+
+    def _limit(self, path: str, wanted: Limits) -> None:
+        """Write only what is not there yet: each limit is a file."""
+        known = self._known.pop(path, Limits())
+        self._hierarchy.limit(path, unlike(wanted, known))
+        self._known[path] = wanted
 
     def _count(self, pod: JsonObject) -> None:
         uid, request = pod["metadata"]["uid"], burstable_request(pod)

@@ -30,13 +30,13 @@ class V1:
         self._made_in = tuple(dict.fromkeys(mounts[name] for name in _MADE_IN if name in mounts))
         self._all = tuple(dict.fromkeys(mounts.values()))
 
-    def make(self, path: str) -> None:
-        """Make the group in every tree that limits or measures."""
-        for mount in self._made_in:
-            make_folder(mount / path.lstrip("/"))
+    def make(self, path: str) -> bool:
+        """Make the group in every tree that limits or measures; whether it is new in all of them."""
+        new = [make_folder(mount / path.lstrip("/")) for mount in self._made_in]
         if "cpuset" in self._mounts:
             for file in _CPUSET_FILES:
                 self._inherit(self._mounts["cpuset"] / path.lstrip("/"), file)
+        return all(new)
 
     def limit(self, path: str, limits: Limits) -> None:
         """Set limits on a group. Raises CgroupError."""

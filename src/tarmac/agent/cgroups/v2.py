@@ -19,13 +19,14 @@ class V2:
     def __init__(self, top: Path) -> None:
         self._top = top
 
-    def make(self, path: str) -> None:
-        """Make the group, with every controller there is on the way down."""
-        above = self._top
+    def make(self, path: str) -> bool:
+        """Make the group, with every controller there is on the way down; whether it is new."""
+        above, new = self._top, False
         for name in path.strip("/").split("/"):
             self._switch_on(above)
             above = above / name
-            make_folder(above)
+            new = make_folder(above)
+        return new
 
     def limit(self, path: str, limits: Limits) -> None:
         """Set limits on a group. Raises CgroupError."""
