@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -60,7 +62,9 @@ def test_the_answer_shows_the_beginning_of_the_body(config_maps: Resource) -> No
     [
         ("kind: ConfigMap\n  apiVersion: v1\n", "yaml: line 2: mapping values are not allowed in this context"),
         ("a: [", "yaml: line 1: did not find expected node content"),
-        ("a: &x [*x]", "yaml: anchor value contains itself"),
+        ("a: &x [*x]", "yaml: anchor 'x' value contains itself"),
+        ("a: &x\n  <<: *x\n", "yaml: anchor 'x' value contains itself"),
+        ("a: *x", "yaml: unknown anchor 'x' referenced"),
         ("? [a]\n: b", "yaml: line 1: unsupported map key"),
     ],
 )
@@ -81,6 +85,25 @@ def test_yaml_aliases_cannot_explode(config_maps: Resource) -> None:
 def test_deep_nesting_is_refused(config_maps: Resource, opening: str) -> None:
     with pytest.raises(BadRequest):
         decode_object(config_maps, (opening * 100_000).encode())
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "{? "])
+def test_deep_nesting_in_yaml_is_refused_before_it_ends_the_process(opening: str) -> None:
+    """In a process of its own: what it guards against cannot be caught."""
+    script = f"from tarmac.api.decode.yamltext import parse_yaml; parse_yaml(b'a:\\n ' + {opening.encode()} * 500_000)"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert told.stderr.splitlines()[-1].startswith("tarmac.api.decode.jsontext.Malformed: yaml: ")
+
+
+def test_aliases_do_not_nest_deeper_than_the_text_may(config_maps: Resource) -> None:
+    text = f"a: &a {'[' * 300}{']' * 300}\nb: {'[' * 300}*a{']' * 300}\n"
+    with pytest.raises(BadRequest, match="exceeded max depth"):
+        decode_object(config_maps, text.encode(), _YAML)
+
+
+def test_a_yaml_number_of_many_digits_costs_nothing(config_maps: Resource) -> None:
+    with pytest.raises(BadRequest, match="cannot unmarshal"):
+        decode_object(config_maps, b"metadata:\n  generation: " + b"9" * 10_000, _YAML)
 
 
 @pytest.mark.parametrize("depth", [400, 700, 950, 990, 2000])

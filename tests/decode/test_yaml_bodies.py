@@ -44,6 +44,10 @@ def test_merged_keys_give_way_to_written_ones() -> None:
     assert parse_yaml(b"a: &x {b: 1, c: 1}\nd:\n  b: 2\n  <<: *x\n").value["d"] == {"b": 2, "c": 1}
 
 
+def test_an_anchor_can_be_given_again_and_used_as_a_key() -> None:
+    assert parse_yaml(b"a: &x one\nb: &x two\n*x : *x\n").value == {"a": "one", "b": "two", "two": "two"}
+
+
 def test_only_the_first_document_counts() -> None:
     assert parse_yaml(b"a: 1\n---\nb: 2\n").value == {"a": 1}
 

@@ -1,48 +1,24 @@
-"""YAML bodies, read as Kubernetes reads them: YAML 1.1 turned into JSON.
+"""YAML bodies, read as Kubernetes reads them: turned into JSON. Only the first document counts.
 
-The rules for plain scalars are those of the Go library behind Kubernetes, which differ from PyYAML's: `y` and `n` are
-booleans, `1e3` is a number, dates stay text, and keys of any scalar type become strings. Only the first document
-counts. Anchors are copied where they are used; a document whose aliases would expand beyond reason is refused.
+The parser's events are put together here and not by its own composer, which calls itself for every level: a few
+kilobytes of brackets would end the process. Anchors are copied where they are used; a document that is nested too
+deeply, or whose aliases would expand beyond reason, is refused as soon as that is seen.
 """
 
 from __future__ import annotations
 
-import copy
-import math
-import re
-from base64 import b64decode
 from typing import Any, NamedTuple
 
 import yaml
 
 from tarmac.api.decode.jsontext import Malformed
+from tarmac.api.decode.yamlscalars import is_plain, key, scalar
 from tarmac.api.schema import Json
 
-_MAX_NODES = 1_000_000
+_MAX_COPIED = 100_000  # values that aliases stand for
 _MAX_DEPTH = 500
-
-_BOOLEANS = {
-    word: truth
-    for truth, names in ((True, ("y", "yes", "true", "on")), (False, ("n", "no", "false", "off")))
-    for name in names
-    for word in ({name, name.upper()} if len(name) == 1 else {name, name.capitalize(), name.upper()})
-}
-_NULLS = {"", "~", "null", "Null", "NULL"}
-_INFINITIES = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF", ".nan", ".NaN", ".NAN"}
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INTEGER = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o?[0-7]+|[0-9]+)")
-_PLAIN = "plain"  # our tag for scalars without quotes or tag, whose meaning is decided here
-_RESOLVED = {_PLAIN, *(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))}
-_BINARY = "tag:yaml.org,2002:binary"
-
-
-class _Loader(yaml.CSafeLoader):
-    """PyYAML's parser without PyYAML's ideas about plain scalars."""
-
-    def resolve(self, kind: type[yaml.Node], value: str, implicit: Any) -> str:
-        if kind is yaml.ScalarNode and implicit[0]:
-            return _PLAIN
-        return super().resolve(kind, value, implicit)
+_NO_KEY = object()
+_MERGE = object()
 
 
 class YamlParsed(NamedTuple):
@@ -55,15 +31,14 @@ class YamlParsed(NamedTuple):
 def parse_yaml(body: bytes) -> YamlParsed:
     """The first document. Raises Malformed with the line."""
     try:
-        loader = _Loader(body)
+        loader = yaml.CSafeLoader(body)
         try:
-            root = loader.get_node() if loader.check_node() else None
-            return YamlParsed(None, []) if root is None else _Reader(root).result()
+            return _Reader(loader).document()
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         raise Malformed(_describe(error, body.count(b"\n") + 1)) from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Malformed(f"yaml: {str(error).splitlines()[0]}") from None
 
 
@@ -73,103 +48,127 @@ def _describe(error: yaml.MarkedYAMLError, lines: int) -> str:
     return f"yaml: {place}{error.problem or error.context}"
 
 
+class _Anchored(NamedTuple):
+    """What an alias stands for, how many values that is, and how deep they go."""
+
+    value: Json
+    size: int
+    depth: int
+
+
+class _Frame:
+    """A list or object that is being read."""
+
+    __slots__ = ("anchor", "depth", "key", "merged", "size", "value")
+
+    def __init__(self, value: Any, anchor: str | None) -> None:
+        self.value: Any = value
+        self.anchor = anchor
+        self.key: Any = _NO_KEY  # of the value that comes next; a list has none
+        self.merged: dict[str, Json] = {}
+        self.size = 1
+        self.depth = 1
+
+    def put(self, value: Json, size: int = 1, depth: int = 0) -> None:
+        """Take the next value."""
+        self.size += size
+        if depth >= self.depth:
+            self.depth = depth + 1
+        if self.key is _MERGE:
+            for source in reversed(value if isinstance(value, list) else [value]):
+                self.merged.update(source if isinstance(source, dict) else {})
+        elif self.key is _NO_KEY:
+            self.value.append(value)
+        else:
+            self.value[self.key] = value
+        self.key = _NO_KEY
+
+    def finished(self) -> _Anchored:
+        """The whole; what was written counts more than what was merged."""
+        if self.merged:
+            return _Anchored({**self.merged, **self.value}, self.size, self.depth)
+        return _Anchored(self.value, self.size, self.depth)
+
+
 class _Reader:
-    """Turns a node graph into JSON values."""
+    """Puts events together. `_open` are the lists and objects around the place that is being read."""
 
-    def __init__(self, root: yaml.Node) -> None:
+    def __init__(self, loader: yaml.CSafeLoader) -> None:
+        self._next = loader.get_event
+        self._open: list[_Frame] = []
+        self._anchors: dict[str, _Anchored | None] = {}  # None: what it stands for is not finished
+        self._copied = 0
         self._repeated: list[str] = []
-        self._open: set[int] = set()
-        self._done: dict[int, tuple[Json, int]] = {}
-        self._nodes = 0
-        self._value = self._read(root)
 
-    def result(self) -> YamlParsed:
-        return YamlParsed(self._value, self._repeated)
+    def document(self) -> YamlParsed:
+        """Read to the end of the first document."""
+        root = _Frame([], None)
+        self._open.append(root)
+        while type(event := self._next()) not in (yaml.DocumentEndEvent, yaml.StreamEndEvent):
+            self._take(event)
+        return YamlParsed(root.value[0] if root.value else None, self._repeated)
 
-    def _read(self, node: yaml.Node) -> Json:
-        if isinstance(node, yaml.ScalarNode):
-            return _scalar(node)
-        known = self._done.get(id(node))
-        if known is not None:
-            self._count(known[1])
-            return copy.deepcopy(known[0])
-        if id(node) in self._open:
-            raise Malformed("yaml: anchor value contains itself")
-        if len(self._open) > _MAX_DEPTH:
-            raise Malformed("yaml: exceeded max depth")
-        self._open.add(id(node))
-        before = self._nodes
-        value = self._list(node) if isinstance(node, yaml.SequenceNode) else self._object(node)
-        self._open.discard(id(node))
-        self._done[id(node)] = (value, self._nodes - before)
+    def _take(self, event: Any) -> None:
+        kind, frame = type(event), self._open[-1]
+        if kind in (yaml.SequenceEndEvent, yaml.MappingEndEvent):
+            self._close()
+        elif isinstance(frame.value, dict) and frame.key is _NO_KEY:
+            self._take_key(event, frame)
+        elif kind is yaml.ScalarEvent:
+            frame.put(self._scalar(event))
+        elif kind is yaml.AliasEvent:
+            frame.put(*self._copy(event.anchor))
+        elif kind in (yaml.SequenceStartEvent, yaml.MappingStartEvent):
+            self._begin(_Frame([] if kind is yaml.SequenceStartEvent else {}, event.anchor))
+
+    def _take_key(self, event: Any, frame: _Frame) -> None:
+        line = event.start_mark.line + 1
+        if type(event) is yaml.ScalarEvent:
+            if is_plain(event) and event.value == "<<":
+                frame.key = _MERGE
+                return
+            value = self._scalar(event)
+        else:
+            value = self._copy(event.anchor).value if type(event) is yaml.AliasEvent else None
+        frame.key = key(value, line)
+        if frame.key in frame.value:
+            self._repeated.append(f'line {line}: key "{frame.key}" already set in map')
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Json:
+        value = scalar(event)
+        if event.anchor:
+            self._anchors[event.anchor] = _Anchored(value, 1, 0)
         return value
 
-    def _count(self, nodes: int) -> None:
-        self._nodes += nodes
-        if self._nodes > _MAX_NODES:
+    def _begin(self, frame: _Frame) -> None:
+        self._open.append(frame)
+        if len(self._open) > _MAX_DEPTH:
+            raise Malformed("yaml: exceeded max depth")
+        if frame.anchor:
+            self._anchors[frame.anchor] = None
+
+    def _close(self) -> None:
+        frame = self._open.pop()
+        found = frame.finished()
+        if frame.anchor:
+            self._anchors[frame.anchor] = found
+        self._open[-1].put(*found)
+
+    def _copy(self, anchor: str | None) -> _Anchored:
+        if anchor is None or anchor not in self._anchors:
+            raise Malformed(f"yaml: unknown anchor '{anchor}' referenced")
+        found = self._anchors[anchor]
+        if found is None:
+            raise Malformed(f"yaml: anchor '{anchor}' value contains itself")
+        self._copied += found.size
+        if self._copied > _MAX_COPIED:
             raise Malformed("yaml: document contains excessive aliasing")
-
-    def _list(self, node: yaml.SequenceNode) -> list[Json]:
-        self._count(1 + len(node.value))
-        return [self._read(item) for item in node.value]
-
-    def _object(self, node: yaml.Node) -> dict[str, Json]:
-        self._count(1 + len(node.value))
-        made: dict[str, Json] = {}
-        merged: dict[str, Json] = {}
-        for key_node, value_node in node.value:
-            if key_node.tag == _PLAIN and key_node.value == "<<":
-                value = self._read(value_node)
-                for source in reversed(value if isinstance(value, list) else [value]):
-                    merged.update(source if isinstance(source, dict) else {})
-                continue
-            key = _key(key_node)
-            if key in made:
-                self._repeated.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
-            made[key] = self._read(value_node)
-        return {**merged, **made}
+        if len(self._open) + found.depth > _MAX_DEPTH:
+            raise Malformed("yaml: exceeded max depth")
+        return found._replace(value=_copied(found.value))
 
 
-def _key(node: yaml.Node) -> str:
-    value = _scalar(node) if isinstance(node, yaml.ScalarNode) else None
-    if value is None:
-        raise Malformed(f"yaml: line {node.start_mark.line + 1}: unsupported map key")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _scalar(node: yaml.ScalarNode) -> Json:
-    text: str = node.value
-    if node.tag == _BINARY:
-        return _binary(text)
-    if node.tag not in _RESOLVED:
-        return text
-    if text in _NULLS:
-        return None
-    if text in _BOOLEANS:
-        return _BOOLEANS[text]
-    return _number(text)
-
-
-def _binary(text: str) -> str:
-    try:
-        return b64decode(text).decode("utf-8", "replace")
-    except ValueError:
-        raise Malformed("yaml: !!binary value contains invalid base64 data") from None
-
-
-def _number(text: str) -> Any:
-    if text in _INFINITIES:
-        raise Malformed(f"yaml: {text} cannot be a JSON value")
-    plain = text.replace("_", "") if text[:1] in "+-.0123456789" else text
-    match = _INTEGER.fullmatch(plain)
-    if match:
-        sign, digits = match.groups()
-        base = {"0b": 2, "0x": 16, "0o": 8}.get(digits[:2], 8 if digits[0] == "0" and len(digits) > 1 else 10)
-        number = int(digits, base)
-        return -number if sign == "-" else number
-    if _FLOAT.fullmatch(plain):
-        number = float(plain)
-        return number if math.isfinite(number) else text
-    return text
+def _copied(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
