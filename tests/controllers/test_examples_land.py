@@ -17,12 +17,13 @@ WORKLOADS = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if "kind: Workl
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_an_example_lands(name: str) -> None:
     async def story(planet: Planet) -> None:
-        for body in yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text()):
+        *others, workload = yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text())
+        for body in (*others, workload):
             target = dynamic(body["apiVersion"], f"{body['kind'].lower()}s", body["kind"])
-            made = await planet.user.resource(target).create(body, namespace="default")
+            await planet.user.resource(target).create(body, namespace="default")
 
         async def complete() -> bool:
-            found = (await planet.workload(made["metadata"]["name"])).get("status") or {}
+            found = (await planet.workload(workload["metadata"]["name"])).get("status") or {}
             return found.get("summary", {}).get("status") == "Available"
 
         await planet.until(complete)
