@@ -137,6 +137,18 @@ class TestWithPackets:
         await real.serve("b", 80)
         assert await real.reaches("stranger", "10.96.0.9", 8080, hope=False) is None
 
+    async def test_a_service_that_leads_to_another_leads_nobody_into_its_network(self, real: RealWorld) -> None:
+        crooked = ServicePort("10.96.0.66", "TCP", 80, (("10.96.0.9", 8080),))
+        await real.node(1).apply(NodeNetworks((NODE,), (with_service(B), OTHER), (crooked,)))
+        await real.pod(1, "stranger", [nic("bank/default", f"{A}/20", vni=4098)])
+        await real.pod(1, "b", [nic(NET, f"{B}/20")])
+        await real.serve("b", 80)
+        real.lab.command(real.lab.machine(9), f"ip route add 10.96.0.0/12 via {NODE}")
+        assert await real.enters(1, "10.96.0.66", 80, outside=True, hope=False) is None
+        assert await real.reaches("stranger", "10.96.0.66", 80, hope=False) is None
+        nodes(real)
+        assert await real.enters(1, "10.96.0.66", 80) == "b", "the node itself goes where it is sent"
+
     async def test_whoever_has_an_address_that_means_a_pod_inside_is_no_pod_there(self, real: RealWorld) -> None:
         only_a = {B: Rules(ingress=(Allowance(peers=(f"{A}/32",)),))}
         await two_pods(real, replace(PUBLISHED, rules=only_a))

@@ -1,6 +1,7 @@
-"""The addresses that stand for nodes inside networks, which every node can work out for every other.
+"""Addresses of the datapath's own, of ranges that are no network's and nowhere in the world.
 
-Networks may have any range, and so may nodes; these are of ranges that are no network's and nowhere in the world.
+Networks may have any range, and so may nodes. So inside networks other addresses stand for nodes, which every node can
+work out for every other; and on each node, others for its ways into networks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 
 NODES: Final = ("240.0.0.0/4", "fd74:6172:6d63:fffe::/64")
-"""By family."""
+"""Of those that stand for nodes, by family."""
+
+UPLINKS: Final = ("169.254.64.0/18", "fd74:6172:6d63:ffff::/64")
+"""Of the networks' ends of the ways between a node and its networks, by family; they mean something there only."""
+
+_RESERVED: Final = tuple(ip_network(each) for each in (*NODES, *UPLINKS))
+
+
+def is_reserved(address: str) -> bool:
+    """Whether an address is of these ranges: what people say must lead nobody there."""
+    return any(ip_address(address) in each for each in _RESERVED)
 
 
 def node_marks(node_address: str) -> tuple[str, str]:

@@ -279,6 +279,14 @@ class TestServices:
             found = self.ports([bank], [endpoints("192.0.2.1", network=network, namespace="bank")])
             assert found[0].backends == (("192.0.2.1", 6000),)
 
+    @pytest.mark.parametrize(
+        "address", ["169.254.64.2", "240.18.0.1", "fd74:6172:6d63:ffff::2", "fd74:6172:6d63:fffe::1"]
+    )
+    def test_what_is_the_nodes_own_inside_networks_is_nobodys_backend(self, address: str) -> None:
+        both = service(clusterIPs=["10.96.0.9", "fd00:96::9"])
+        found = self.ports([both], [endpoints(address, network="")])
+        assert [each.backends for each in found] == [(), ()]
+
     def test_the_node_itself_reaches_what_is_outside_all_networks(self) -> None:
         snapshot = Snapshot(
             services=[service(), service("api", clusterIPs=["10.96.0.1"])],

@@ -16,13 +16,14 @@ from typing import Final
 
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux import links, namespaces, routing
-from tarmac.datapath.linux.inward import UPLINKS, Inward, Uplink
+from tarmac.datapath.linux.inward import Inward, Uplink
 from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, host_table, uplinks_prefix
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.host import host
 from tarmac.datapath.linux.tables.services import services
+from tarmac.datapath.marks import UPLINKS
 
 _RANGE, _RANGE_SIX = (ip_network(each) for each in UPLINKS)
 _GATEWAY: Final = str(_RANGE[1])

@@ -17,10 +17,8 @@ from tarmac.datapath.linux.netlink import NETFILTER, Netlink
 from tarmac.datapath.linux.nftables import Nftables
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.inward import Door, inward
-from tarmac.datapath.marks import NODES, node_marks
+from tarmac.datapath.marks import NODES, UPLINKS, node_marks
 
-UPLINKS: Final = ("169.254.64.0/18", "fd74:6172:6d63:ffff::/64")
-"""Where the routers' ends of uplinks have their addresses from."""
 _NOBODYS: Final = ("169.254.0.0/16", UPLINKS[1], *NODES)
 
 

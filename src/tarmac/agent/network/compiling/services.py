@@ -13,6 +13,7 @@ from typing import Literal, cast
 from tarmac.agent.network.compiling.facts import Endpoint, Service, ServicePortFacts, Slice
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.datapath.interface import ServicePort
+from tarmac.datapath.marks import is_reserved
 
 LABEL_SERVICE = "kubernetes.io/service-name"
 
@@ -71,7 +72,7 @@ def _backends(
             own.port for own in each.ports or () if own.name == port.name and own.protocol == port.protocol and own.port
         ]
         for endpoint in each.endpoints or ():
-            if _is_near(service, endpoint, node):
+            if _is_near(service, endpoint, node) and (_network(each) or not is_reserved(endpoint.addresses[0])):
                 places = {(endpoint.addresses[0], number) for number in numbers}
                 ready |= places if endpoint.ready else set()
                 leaving |= places if endpoint.leaving else set()

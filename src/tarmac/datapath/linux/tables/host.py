@@ -1,7 +1,9 @@
 """The node's own namespace, where the uplinks of all networks end and tunnels arrive.
 
-Networks do not meet there, nobody from outside reaches into one but by the node's ports, and what comes by a tunnel of
-ours comes from a node that is in our networks: whoever else sends such packets would be inside.
+Networks do not meet there. Nobody from outside, or from another network, reaches into one but by the node's ports: what
+comes by those is translated to the router itself, so that a service which leads to the address of another is no way in.
+What comes by a tunnel of ours comes from a node that is in our networks: whoever else sends such packets would be
+inside.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ _NETWORK_NUMBER: Final = "@th,96,24"  # behind the headers of UDP (8 bytes) and 
 
 def host(name: str, uplinks: str, ranges: tuple[str, str], numbers: Set[int], nodes: Iterable[str]) -> Table:
     """The table, given what the uplinks' names begin with, their addresses, our networks' numbers and other nodes."""
-    ours = f'"{uplinks}*"'
+    ours, (four, six) = f'"{uplinks}*"', ranges
     forward = [
-        f"iifname {ours} oifname {ours} ct status & dnat == 0 drop",
-        f"oifname {ours} ct state != {{ established, related }} ct status & dnat == 0 drop",
+        f"oifname {ours} ct state established,related accept",
+        f"oifname {ours} ct status dnat ip daddr {four} accept",
+        f"oifname {ours} ct status dnat ip6 daddr {six} accept",
+        f"oifname {ours} drop",
     ]
-    four, six = ranges
     mask = [f"ip saddr {four} oifname != {ours} masquerade", f"ip6 saddr {six} oifname != {ours} masquerade"]
     return Table(
         "inet",

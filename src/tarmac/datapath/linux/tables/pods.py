@@ -28,7 +28,7 @@ def pods(by_address: Mapping[str, str]) -> Table:
 def known_pods(listing: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The marks of pods by address, in a listing of the table."""
     elements = [each for part in listing for each in part.get("set", {}).get("elem", ())]
-    return {each["elem"]["val"]: each["elem"].get("comment", "") for each in elements}
+    return {each["elem"]["val"]: each["elem"].get("comment", "") for each in elements if "elem" in each}
 
 
 def pod_mark(uid: str) -> str:
