@@ -67,10 +67,10 @@ def test_headers_that_do_not_fit_one_frame_are_continued() -> None:
 @given(st.lists(st.integers(1, 40), max_size=20))
 def test_an_answer_in_any_pieces(sizes: list[int]) -> None:
     session, stream = asked()
-    data = frame(Type.HEADERS, END_HEADERS, stream, literals([(":status", "200")]))
+    data = frame(Type.HEADERS, END_HEADERS, stream, literals(((":status", "200"),)))
     data += frame(Type.DATA, PADDED, stream, b"\2abc\0\0")
-    data += frame(Type.HEADERS, END_STREAM, stream, literals([("a", "b")]))
-    data += frame(Type.CONTINUATION, END_HEADERS, stream, literals([("c", "d")]))
+    data += frame(Type.HEADERS, END_STREAM, stream, literals((("a", "b"),)))
+    data += frame(Type.CONTINUATION, END_HEADERS, stream, literals((("c", "d"),)))
     events = list[object]()
     for size in (*sizes, len(data)):
         events += session.receive(data[:size])
@@ -133,7 +133,7 @@ def test_what_comes_for_a_forgotten_stream_counts_for_all() -> None:
 
 def test_an_answer_before_the_question_is_through_ends_the_question() -> None:
     session, stream = asked(bytes(100_000))
-    head = frame(Type.HEADERS, END_HEADERS | END_STREAM, stream, literals([("a", "b")]))
+    head = frame(Type.HEADERS, END_HEADERS | END_STREAM, stream, literals((("a", "b"),)))
     assert session.receive(head) == [Answered(stream, {"a": "b"}), Ended(stream)]
     assert [each.type for each in sent(session)] == [Type.RST_STREAM]
     session.receive(window(0, 1 << 20))

@@ -156,7 +156,7 @@ class GrpcConnection(asyncio.Protocol):
     ) -> tuple[_Call, int]:
         if not self.usable:
             raise GrpcError(Code.UNAVAILABLE, "there is no connection")
-        headers = [
+        headers = (
             (":method", "POST"),
             (":scheme", "http"),
             (":path", f"/{method}"),
@@ -164,9 +164,9 @@ class GrpcConnection(asyncio.Protocol):
             ("content-type", "application/grpc"),
             ("te", "trailers"),
             *metadata,
-        ]
+        )
         if timeout is not None:
-            headers.append(("grpc-timeout", f"{min(math.ceil(timeout), _LONGEST_TIMEOUT)}S"))
+            headers = (*headers, ("grpc-timeout", f"{min(math.ceil(timeout), _LONGEST_TIMEOUT)}S"))
         stream = self._session.request(headers, _PREFIX.pack(0, len(message)) + message)
         call = self._calls[stream] = _Call(self._longest, single)
         self._flush()

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from tarmac.wire.violations import Violation
@@ -92,8 +93,9 @@ def without_padding(frame: Frame) -> bytes:
     return payload[5:] if frame.type == Type.HEADERS and frame.flags & PRIORITY else payload
 
 
-def literals(headers: Iterable[tuple[str, str]]) -> bytes:
-    """A block of headers that neither side has to remember."""
+@lru_cache(maxsize=128)
+def literals(headers: tuple[tuple[str, str], ...]) -> bytes:
+    """A block of headers that neither side has to remember. Who asks, asks much the same again and again."""
     return b"".join(b"\0" + _text(name) + _text(value) for name, value in headers)
 
 

@@ -13,7 +13,7 @@ windows; what we receive is let in as fast as it comes, so whoever listens sets 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import hpack
@@ -98,7 +98,7 @@ class Session:
         self._out = [PREFACE, frame(Type.SETTINGS, 0, 0, b"".join(_SETTING.pack(*each) for each in settings))]
         self._let_in(0, _WINDOW - _FIRST_WINDOW)
 
-    def request(self, headers: Iterable[tuple[str, str]], body: bytes) -> int:
+    def request(self, headers: tuple[tuple[str, str], ...], body: bytes) -> int:
         """Ask; the stream on which the answer comes."""
         stream, self._next = self._next, self._next + 2
         self.closing = self.closing or self._next > _LAST_STREAM
