@@ -216,6 +216,22 @@ def test_containers_that_need_secrets_wait_for_the_server() -> None:
     play(story)
 
 
+def test_a_pod_is_kept_before_anything_of_it_is_made() -> None:
+    async def story(machine: Machine) -> None:
+        machine.runtime.trouble("create_container", None, delay=0.1)
+        await machine.create()
+        await machine.wait(0.05)
+        assert await machine.runtime.sandboxes()
+        await machine.kill()
+        machine.unplug_server()
+        await machine.start()
+        await machine.wait(30)
+        assert await machine.running() == ["main"], "without having heard of it from the server"
+        assert machine.calls("run_sandbox") == 1
+
+    play(story)
+
+
 def test_nothing_is_written_when_nothing_changes() -> None:
     async def story(machine: Machine) -> None:
         await machine.create()

@@ -1,8 +1,11 @@
 """Pod definitions kept on disk, so that pods are looked after while the server is away, by the next agent too.
 
 Each is one file that only root may read. It holds the pod's object and the resources it was promised, never what the
-object refers to: secrets are not kept. Files are written a moment later, so that a start costs one write and does not
-wait for the disk; a pod of which nothing was kept yet is left alone by the next agent until the server tells of it.
+object refers to: secrets are not kept. A pod is kept before anything of it is made, so that whatever the runtime has is
+known to the next agent; what changes later is written a moment after, many changes at once. Files are not waited for to
+reach the disk: they outlive a killed agent, and after a loss of power nothing runs that would have to be looked after.
+
+Pods of the node's own manifests are not kept: their manifests are.
 """
 
 from __future__ import annotations
@@ -49,8 +52,15 @@ class Definitions:
 
     def keep(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
         """Write this soon."""
-        self._new[pod.uid] = (pod, status, promised)
-        self._filled.set()
+        if not pod.static:
+            self._new[pod.uid] = (pod, status, promised)
+            self._filled.set()
+
+    def keep_now(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
+        """Write this before anything else happens. A disk that takes nothing does not keep a pod from running."""
+        if not pod.static:
+            self._new.pop(pod.uid, None)
+            self._write(pod, status, promised)
 
     async def run(self) -> NoReturn:
         """Write what is new, until cancelled."""

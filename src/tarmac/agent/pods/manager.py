@@ -85,6 +85,7 @@ class PodManager:
         self._services = informers.informer(SERVICES)
         self._classes = informers.informer(RUNTIME_CLASSES)
         self._gate = Gate(settings, node, handlers, self._classes, self._others)
+        self._kept = Definitions(paths, clock)
         self._tools = Tools(
             runtime=runtime,
             volumes=volumes,
@@ -98,12 +99,12 @@ class PodManager:
             randomness=client.randomness,
             settings=settings,
             paths=paths,
+            kept=self._kept,
             node=node,
             services=lambda: [item.object for item in self._services.cache.items()],
             runtime_name=lambda: self._runtime_name,
             handler=self._gate.handler,
         )
-        self._kept = Definitions(paths, clock)
         self._undertaker = Undertaker(self._tools, self._kept.forget)
         self._mirrors = Mirrors(client, node)
         self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock)
@@ -391,7 +392,7 @@ class PodManager:
 
     def _keep(self, worker: PodWorker) -> None:
         """Remember a pod beyond the life of this process."""
-        if not worker.over and not worker.pod.static:
+        if not worker.over:
             self._kept.keep(worker.pod, worker.status, worker.allocation.promised)
 
     # --- looking up -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.environment.variables import Surroundings
 from tarmac.agent.pods.interfaces import PodCgroups
+from tarmac.agent.pods.kept import Definitions
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.agent.probes.checks import Checks
@@ -40,6 +41,7 @@ class Tools:
     randomness: Randomness
     settings: PodSettings
     paths: PodPaths
+    kept: Definitions
     node: Callable[[], JsonObject]
     services: Callable[[], Iterable[JsonObject]]
     runtime_name: Callable[[], str]

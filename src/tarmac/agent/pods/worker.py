@@ -267,6 +267,7 @@ class PodWorker:
         for action in plan.actions:
             match action:
                 case MakeSandbox():
+                    self._tools.kept.keep_now(self.pod, self.status, self.allocation.promised)
                     made.sandbox = await self._hands.make_sandbox(pod, action)
                 case StopSandbox(id):
                     await self._tools.runtime.stop_sandbox(id)
