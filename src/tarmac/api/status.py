@@ -213,6 +213,8 @@ def forbidden(group: str, plural: str, name: str, why: str) -> Forbidden:
 def invalid(group: str, kind: str, name: str, errors: FieldErrors) -> Invalid:
     """An object that breaks rules; details carry one cause per rule."""
     texts = list(dict.fromkeys(str(cause) for cause in errors))
+    if errors.left_out:
+        texts.append(f"and {errors.left_out} more")
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     subject = f"{kind}.{group}" if group else kind
     details = _details(name, group, kind)

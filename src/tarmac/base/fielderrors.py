@@ -1,6 +1,7 @@
 """Field errors, worded as Kubernetes words them.
 
-Validators collect into one `FieldErrors`; nothing stops at the first mistake, so a user sees every cause at once. Paths
+Validators collect into one `FieldErrors`; nothing stops at the first mistake, so a user sees every cause at once, up to
+a number that nobody reads through and that keeps a hostile object from making an answer many times its own size. Paths
 are plain strings (`spec.containers[0].name`, `metadata.labels[app]`), built by the caller.
 """
 
@@ -23,6 +24,7 @@ KINDS = {
     "TypeInvalid": ("FieldValueTypeInvalid", "Invalid value"),
     "InternalError": ("InternalError", "Internal error"),
 }
+MOST_CAUSES = 1000
 _VALUELESS = {"Required", "Forbidden", "InternalError", "TooLong"}
 
 
@@ -54,10 +56,11 @@ class FieldError(NamedTuple):
 class FieldErrors:
     """An ordered collection of causes."""
 
-    __slots__ = ("causes",)
+    __slots__ = ("causes", "left_out")
 
     def __init__(self) -> None:
         self.causes: list[FieldError] = []
+        self.left_out = 0  # found after the first `MOST_CAUSES`
 
     def __bool__(self) -> bool:
         return bool(self.causes)
@@ -70,7 +73,10 @@ class FieldErrors:
 
     def add(self, kind: str, path: str, value: Any = None, detail: str = "") -> None:
         """Append one cause of any kind."""
-        self.causes.append(FieldError(kind, path, value, detail))
+        if len(self.causes) < MOST_CAUSES:
+            self.causes.append(FieldError(kind, path, value, detail))
+        else:
+            self.left_out += 1
 
     def required(self, path: str, detail: str = "") -> None:
         """A value that must be there is not."""
