@@ -14,13 +14,18 @@ everything happens on one loop, `since(...)` (or `await history(...)`) followed 
 between them misses and repeats nothing. An empty batch tells a subscriber that events were lost before it (only etcd
 can do this, after an outage longer than its history): the watch must end with 410, so that its client lists again.
 
+A rule over many objects (a quota, a range of addresses) is checked against the state in memory and then relied on by a
+write. In a local store, `head` and `pending` show all there is, whoever wrote it. Where the log is shared, the write
+names a *guard* that stands for the rule: it goes through only if every earlier write under that guard was visible here
+when it was submitted. Check and submit without an await between them.
+
 An empty store is at revision 1, so that 0 stays free to mean "any".
 """
 
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
 PREFIX = b'{"metadata":{'
@@ -35,6 +40,7 @@ class StoreError(Exception):
     StoreError ─┬─ Exists          create of a key that is there
                 ├─ Missing         update or delete of a key that is not there
                 ├─ Conflict        the key has another revision than expected
+                ├─ Overtaken       another write under the same guard came first
                 ├─ Compacted       that history is gone
                 ├─ FutureRevision  that revision is yet to come
                 └─ Unavailable     not acknowledged, outcome unknown
@@ -55,6 +61,10 @@ class Conflict(StoreError):
     def __init__(self, current: int) -> None:
         super().__init__(f"revision is {current}")
         self.current = current
+
+
+class Overtaken(StoreError):
+    """Another write under the same guard came first; it is visible by now. Check again."""
 
 
 class Compacted(StoreError):
@@ -156,6 +166,11 @@ class Store(Protocol):
         """Why writes are refused at the moment, for health checks; None when all is well."""
         ...
 
+    @property
+    def shared(self) -> bool:
+        """Whether others write to the same log, so that guards are needed."""
+        ...
+
     def fresh(self) -> Awaitable[None] | None:
         """None when memory is current by construction; else await it before a consistent read."""
         ...
@@ -166,6 +181,13 @@ class Store(Protocol):
 
     def head(self, bucket: str, name: str) -> Entry | None:
         """The newest accepted version, durable or not: what a read-modify-write starts from."""
+        ...
+
+    def pending(self) -> Iterable[Event]:
+        """What `head` shows beyond `get`: of each key with changes that are accepted but not visible, the newest.
+
+        Empty where the log is shared: nobody knows what is on its way.
+        """
         ...
 
     def list(self, bucket: str, prefix: str = "", *, after: str = "", limit: int = 0, revision: int = 0) -> Page:
@@ -183,12 +205,14 @@ class Store(Protocol):
         """Buckets that have entries."""
         ...
 
-    def create(self, bucket: str, name: str, value: bytes) -> Future[Entry]:
-        """Raises Exists (at once, or from the future)."""
+    def create(self, bucket: str, name: str, value: bytes, *, guards: Sequence[str] = ()) -> Future[Entry]:
+        """Raises Exists (at once, or from the future), Overtaken."""
         ...
 
-    def update(self, bucket: str, name: str, value: bytes, expected: int) -> Future[Entry]:
-        """Replace the version `expected`. Raises Missing, Conflict."""
+    def update(
+        self, bucket: str, name: str, value: bytes, expected: int, *, guards: Sequence[str] = ()
+    ) -> Future[Entry]:
+        """Replace the version `expected`. Raises Missing, Conflict, Overtaken."""
         ...
 
     def delete(self, bucket: str, name: str, expected: int, value: bytes | None = None) -> Future[Entry]:

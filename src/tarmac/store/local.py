@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from sys import intern
 from typing import Literal
 
@@ -95,16 +95,27 @@ class LocalStore(VisibleState, ABC):
             return self.get(bucket, name)
         return None if event.type == "DELETED" else event.entry
 
-    def create(self, bucket: str, name: str, value: bytes) -> Future[Entry]:
-        """Add a key."""
+    @property
+    def shared(self) -> bool:
+        """The log is this object's alone, however many servers use it."""
+        return False
+
+    def pending(self) -> Iterable[Event]:
+        """What `head` shows beyond `get`."""
+        return self._pending.values()
+
+    def create(self, bucket: str, name: str, value: bytes, *, guards: Sequence[str] = ()) -> Future[Entry]:
+        """Add a key. Nothing can come between a check and the write, so guards have nothing to do."""
         if self.head(bucket, name) is not None:
             raise Exists(f"{bucket}/{name} exists")
         revision = self._accepted + 1
         entry = Entry(intern(name), revision, revision, splice(value, revision))
         return self._accept("ADDED", bucket, entry, None, value)
 
-    def update(self, bucket: str, name: str, value: bytes, expected: int) -> Future[Entry]:
-        """Replace the version `expected`."""
+    def update(
+        self, bucket: str, name: str, value: bytes, expected: int, *, guards: Sequence[str] = ()
+    ) -> Future[Entry]:
+        """Replace the version `expected`. As for `create`, guards have nothing to do."""
         current = self._expect(bucket, name, expected)
         revision = self._accepted + 1
         entry = Entry(current.name, revision, current.created, splice(value, revision))

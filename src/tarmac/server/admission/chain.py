@@ -1,6 +1,9 @@
 """The admission chain: every plugin may change the object, then every plugin may refuse it.
 
 Plugins are synchronous: all they need is in memory. A refusal is an `ApiError`, usually Forbidden, that says why.
+
+A plugin that compares a write with many other objects (a quota, addresses) names a guard where the store is shared with
+other servers: the store then refuses the write if one of them was faster, and the plugin is asked again.
 """
 
 from __future__ import annotations
@@ -64,6 +67,10 @@ class Plugin:
         """Whether to call the plugin at all; answered once per combination and remembered."""
         return True
 
+    def guard(self, resource: Resource, namespace: str) -> str | None:
+        """The guard under which such a write is made; None when nothing beyond the object itself matters."""
+        return None
+
     def admit(self, attributes: Attributes) -> None:
         """Change `attributes.obj` in place."""
 
@@ -77,25 +84,35 @@ class Chain:
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self._plugins = tuple(plugins)
         self._selected: dict[tuple[str, str, str], tuple[Plugin, ...]] = {}
+        self._guarding: dict[tuple[str, str, str], list[Plugin]] = {}  # of those, the ones that may name a guard
 
-    def _select(self, attributes: Attributes) -> tuple[Plugin, ...]:
-        key = (attributes.resource.bucket, attributes.subresource, attributes.operation)
+    def _select(self, resource: Resource, subresource: str, operation: Operation) -> tuple[Plugin, ...]:
+        key = (resource.bucket, subresource, operation)
         selected = self._selected.get(key)
         if selected is None:
-            selected = tuple(
-                plugin
-                for plugin in self._plugins
-                if plugin.applies_to(attributes.resource, attributes.subresource, attributes.operation)
+            selected = self._selected[key] = tuple(
+                plugin for plugin in self._plugins if plugin.applies_to(resource, subresource, operation)
             )
-            self._selected[key] = selected
         return selected
+
+    def _of(self, attributes: Attributes) -> tuple[Plugin, ...]:
+        return self._select(attributes.resource, attributes.subresource, attributes.operation)
+
+    def guards(self, resource: Resource, subresource: str, operation: Operation, namespace: str) -> tuple[str, ...]:
+        """The guards of such a write, for the store."""
+        key = (resource.bucket, subresource, operation)
+        guarding = self._guarding.get(key)
+        if guarding is None:
+            selected = self._select(resource, subresource, operation)
+            guarding = self._guarding[key] = [each for each in selected if type(each).guard is not Plugin.guard]
+        return tuple([guard for each in guarding if (guard := each.guard(resource, namespace)) is not None])
 
     def admit(self, attributes: Attributes) -> None:
         """Run the changing half."""
-        for plugin in self._select(attributes):
+        for plugin in self._of(attributes):
             plugin.admit(attributes)
 
     def validate(self, attributes: Attributes) -> None:
         """Run the refusing half, after defaults and validation."""
-        for plugin in self._select(attributes):
+        for plugin in self._of(attributes):
             plugin.validate(attributes)

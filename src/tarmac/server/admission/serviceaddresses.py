@@ -1,8 +1,8 @@
 """Service addresses: every Service gets its cluster addresses and node ports when it is made, and nobody else's.
 
-What is taken is known from the store's events. A write that is accepted but not yet visible is remembered under its
-Service's name and looked up again when it matters, so a write that failed in the end holds nothing. Dry runs hold
-nothing either. Addresses come back when the deletion is visible.
+What is taken is known from the store's events, and from the writes that it has accepted but not made visible yet; one
+that failed in the end, or a dry run, holds nothing. Where several servers share the store, Services are written under
+one guard, so that two of them cannot give out the same. Addresses come back when the deletion is visible.
 """
 
 from __future__ import annotations
@@ -40,14 +40,18 @@ class ServiceAddresses(Plugin):
         self._reader = reader
         self._randomness = randomness
         self._taken: dict[str, str] = {}  # address or port -> Service that has it
-        self._pending: dict[str, set[str]] = {}  # Service -> what it was given, until that is visible
+        self._promised: dict[str, str] = {}  # the same, by writes under way: as of the write that is looked at
         self._loaded = False
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         return resource.bucket == _BUCKET and subresource == "" and operation in ("CREATE", "UPDATE")
 
+    def guard(self, resource: Resource, namespace: str) -> str | None:
+        return "services" if self._reader.store.shared else None
+
     def admit(self, attributes: Attributes) -> None:
         self._load()
+        self._promised = dict(self._under_way())
         service = attributes.obj
         assert service is not None
         spec, old = service["spec"], (attributes.old or {}).get("spec")
@@ -67,11 +71,6 @@ class ServiceAddresses(Plugin):
         if errors:
             raise invalid("", "Service", attributes.name, errors)
 
-    def validate(self, attributes: Attributes) -> None:
-        # only now has a generated name been chosen, and the write follows at once
-        if not attributes.dry_run and attributes.obj is not None:
-            self._pending[f"{attributes.namespace}/{attributes.name}"] = set(_holdings(attributes.obj))
-
     def _load(self) -> None:
         if not self._loaded:
             self._loaded = True
@@ -81,7 +80,6 @@ class ServiceAddresses(Plugin):
 
     def _changed(self, events: Sequence[Event]) -> None:
         for event in events:
-            self._pending.pop(event.entry.name, None)
             if event.previous is not None:
                 for holding in _holdings(decode(event.previous)):
                     self._taken.pop(holding, None)
@@ -93,16 +91,14 @@ class ServiceAddresses(Plugin):
         for holding in _holdings(service):
             self._taken[holding] = f"{metadata['namespace']}/{metadata['name']}"
 
+    def _under_way(self) -> Iterator[tuple[str, str]]:
+        for event in self._reader.store.pending():
+            if event.bucket == _BUCKET and event.type != "DELETED":
+                for holding in _holdings(decode(event.entry)):
+                    yield holding, event.entry.name
+
     def _is_free(self, holding: str, key: str) -> bool:
-        if self._taken.get(holding, key) != key:
-            return False
-        for other, holdings in list(self._pending.items()):
-            if holding in holdings and other != key:
-                current = self._reader.get(_BUCKET, other)
-                if current is not None and holding in _holdings(current):
-                    return False
-                del self._pending[other]  # that write never happened
-        return True
+        return self._taken.get(holding, key) == key == self._promised.get(holding, key)
 
     def _allocate_addresses(self, spec: JsonObject, key: str, errors: FieldErrors) -> None:
         if not families.needs_cluster_address(spec) or families.is_headless(spec):

@@ -3,9 +3,15 @@
 The order is Kubernetes' own and observable: who manages which field is recorded before admission changes anything, the
 system stamps and the strategy prepares before validation, and every broken rule is reported at once. The object that
 was validated is the one that is encoded.
+
+A write that another server's has overtaken begins anew, from the object as it was sent: what admission chose for it,
+such as an address, may be taken by now.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from copy import deepcopy
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, ApiError, already_exists
@@ -17,7 +23,7 @@ from tarmac.server.storage import metadata as meta
 from tarmac.server.storage.bodies import read_object
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.served import Call, Served
-from tarmac.store.interface import Entry, Exists
+from tarmac.store.interface import Entry, Exists, Overtaken
 
 _NAME_ATTEMPTS = 8
 
@@ -31,6 +37,19 @@ async def create(served: Served, request: Request) -> Response:
 
 async def create_object(call: Call, obj: JsonObject, *, applied: bool = False) -> Entry:
     """Store a new object. `applied`: server-side apply has recorded the managers already."""
+    guards = call.guards("CREATE")
+    if not guards:
+        return await _create(call, obj, applied, guards)
+    said = list(call.warnings)
+
+    def attempt() -> Awaitable[Entry]:
+        call.warnings[:] = said
+        return _create(call, deepcopy(obj), applied, guards)
+
+    return await call.served.services.turns.write(guards, attempt)
+
+
+async def _create(call: Call, obj: JsonObject, applied: bool, guards: Sequence[str]) -> Entry:
     served, services = call.served, call.served.services
     place_new(call, obj)
     meta.wipe(obj["metadata"])
@@ -49,7 +68,7 @@ async def create_object(call: Call, obj: JsonObject, *, applied: bool = False) -
     services.admission.validate(attributes)
     call.warnings += attributes.warnings
     call.warnings += served.strategy.warnings(obj, None)
-    return await _store(call, obj, generated)
+    return await _store(call, obj, generated, guards)
 
 
 def place_new(call: Call, obj: JsonObject) -> None:
@@ -85,7 +104,7 @@ def _validate(call: Call, obj: JsonObject) -> None:
         raise served.invalid(obj["metadata"].get("name", ""), errors)
 
 
-async def _store(call: Call, obj: JsonObject, generated: bool) -> Entry:
+async def _store(call: Call, obj: JsonObject, generated: bool, guards: Sequence[str]) -> Entry:
     served, metadata = call.served, obj["metadata"]
     name = metadata["name"]
     for _ in range(_NAME_ATTEMPTS if generated else 1):
@@ -93,11 +112,12 @@ async def _store(call: Call, obj: JsonObject, generated: bool) -> Entry:
         key = served.key(call.info.namespace, name)
         try:
             if not call.options.dry_run:
-                return await served.store.create(served.bucket, key, served.encode(obj))
+                return await served.store.create(served.bucket, key, served.encode(obj), guards=guards)
             if served.head(key) is None:
                 return Entry(key, 0, 0, served.encode(obj))
         except Exists:
-            pass
+            if generated and guards:  # what admission looked at is not the newest any more
+                raise Overtaken(f"{key} exists") from None
         if generated:
             metadata["name"] = meta.generated_name(metadata["generateName"], served.services.randomness.suffix())
     raise _taken(call, name, generated)

@@ -7,7 +7,7 @@ request. Verbs are functions of a `Served` and a request.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.api.catalog import Catalog
@@ -18,7 +18,7 @@ from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request, Response
-from tarmac.server.admission.chain import Chain
+from tarmac.server.admission.chain import Chain, Operation
 from tarmac.server.printing.answers import object_answer
 from tarmac.server.printing.negotiation import PLAIN, shape_of
 from tarmac.server.printing.table import TablePrinter
@@ -28,6 +28,7 @@ from tarmac.server.security.users import User
 from tarmac.server.storage.encoding import decode_json, encode_object, tail_of
 from tarmac.server.storage.options import WriteOptions
 from tarmac.server.storage.selecting import Index, Selection
+from tarmac.server.storage.turns import Turns
 from tarmac.server.storage.views import View
 from tarmac.store.interface import Entry, Store
 
@@ -45,6 +46,7 @@ class Services:
     admission: Chain
     clock: Clock
     randomness: Randomness
+    turns: Turns = field(default_factory=Turns)
 
     def now(self) -> str:
         """The current time as objects are stamped with it."""
@@ -156,6 +158,13 @@ class Call:
     def key(self) -> str:
         """The store's name for the object in the URL."""
         return self.served.key(self.info.namespace, self.info.name)
+
+    def guards(self, operation: Operation) -> tuple[str, ...]:
+        """What the write has to be guarded by; nothing for one that writes nothing."""
+        if self.options.dry_run:
+            return ()
+        info, served = self.info, self.served
+        return served.services.admission.guards(served.resource, info.subresource, operation, info.namespace)
 
     @property
     def manager(self) -> str:

@@ -85,6 +85,13 @@ async def update(served: Served, rules: Rules, request: Request) -> Response:
 
 async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
     """Apply a change to the object in the URL until it holds. Raises NotFound, Conflict and what the rules refuse."""
+    guards = call.guards("UPDATE")
+    if not guards:
+        return await _rewrite(call, change, rules, guards)
+    return await call.served.services.turns.write(guards, lambda: _rewrite(call, change, rules, guards))
+
+
+async def _rewrite(call: Call, change: Change, rules: Rules, guards: Sequence[str]) -> Entry:
     served = call.served
     for _ in range(_ATTEMPTS):
         entry = served.head(call.key)
@@ -94,7 +101,7 @@ async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
         old = served.load(entry)
         new = change(old, entry)
         try:
-            return await _revise(call, entry, old, new, rules)
+            return await _revise(call, entry, old, new, rules, guards)
         except (Conflict, Missing):
             continue  # somebody else was faster: only with a shared store
     raise served.conflict(call.info.name)
@@ -138,7 +145,9 @@ def precondition_failed(served: Served, name: str, key: str, what: str, given: s
     return served.conflict(name, f"StorageError: {storage}, AdditionalErrorMsg: {why}")
 
 
-async def _revise(call: Call, entry: Entry, old: JsonObject, new: JsonObject, rules: Rules) -> Entry:
+async def _revise(
+    call: Call, entry: Entry, old: JsonObject, new: JsonObject, rules: Rules, guards: Sequence[str]
+) -> Entry:
     served, services = call.served, call.served.services
     meta.place(served.resource, new["metadata"], call.info.namespace)
     if not rules.applied:
@@ -150,7 +159,7 @@ async def _revise(call: Call, entry: Entry, old: JsonObject, new: JsonObject, ru
     services.admission.validate(attributes)
     call.warnings += attributes.warnings
     call.warnings += served.strategy.warnings(new, old)
-    return await _store(call, entry, old, new)
+    return await _store(call, entry, old, new, guards)
 
 
 def _attributes(call: Call, new: JsonObject, old: JsonObject) -> Attributes:
@@ -176,7 +185,7 @@ def _validate(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> Non
         raise call.served.invalid(call.info.name, errors)
 
 
-async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject) -> Entry:
+async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject, guards: Sequence[str]) -> Entry:
     served, store = call.served, call.served.store
     gone = is_released(served.strategy, new, old)
     if not gone and _unchanged(new, old):
@@ -188,7 +197,7 @@ async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject) -> 
     if gone:  # watchers see the last stored state go, the client what it made of it, at the version it changed
         await store.delete(served.bucket, entry.name, entry.revision)
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
-    return await store.update(served.bucket, entry.name, value, entry.revision)
+    return await store.update(served.bucket, entry.name, value, entry.revision, guards=guards)
 
 
 def is_released(strategy: Strategy, new: JsonObject, old: JsonObject) -> bool:

@@ -19,7 +19,7 @@ import asyncio
 import heapq
 import itertools
 from asyncio import Future, Task
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -31,7 +31,7 @@ from tarmac.store.etcd.client import FIRST_ATTEMPT_SECONDS, MOST_ATTEMPT_SECONDS
 from tarmac.store.etcd.compaction import Compaction
 from tarmac.store.etcd.records import Records
 from tarmac.store.etcd.settings import EtcdSettings
-from tarmac.store.etcd.writing import Intent, put, remove
+from tarmac.store.etcd.writing import NO_GUARDS, Intent, put, remove
 from tarmac.store.interface import Compacted, Entry, Event, FutureRevision, Observer, Sealer, Unavailable
 from tarmac.store.state import VisibleState
 
@@ -73,6 +73,7 @@ class EtcdStore(VisibleState):
         self._trusts_progress = False
         self._warned = False
         self._newest = 0  # the newest revision that changed a key of ours
+        self._guards: dict[bytes, int] = {}  # key of guards -> revision of the last write under them that is visible
         self._barrier: Task[None] | None = None
         self._barrier_turn = asyncio.Lock()
         self._closing = False
@@ -116,13 +117,24 @@ class EtcdStore(VisibleState):
         """The visible version: etcd, not memory, decides what a write is stacked on."""
         return self.get(bucket, name)
 
-    def create(self, bucket: str, name: str, value: bytes) -> Future[Entry]:
-        """Add a key. Raises Exists, Unavailable, from the future."""
-        return self._submit("create", put(self._records, bucket, name, value, 0))
+    @property
+    def shared(self) -> bool:
+        """Other servers may write, too."""
+        return True
 
-    def update(self, bucket: str, name: str, value: bytes, expected: int) -> Future[Entry]:
-        """Replace the version `expected`. Raises Missing, Conflict, Unavailable, from the future."""
-        return self._submit("update", put(self._records, bucket, name, value, expected))
+    def pending(self) -> Iterable[Event]:
+        """Nobody knows."""
+        return ()
+
+    def create(self, bucket: str, name: str, value: bytes, *, guards: Sequence[str] = ()) -> Future[Entry]:
+        """Add a key. Raises Exists, Overtaken, Unavailable, from the future."""
+        return self._submit("create", put(self._records, bucket, name, value, 0, self._seen(guards)))
+
+    def update(
+        self, bucket: str, name: str, value: bytes, expected: int, *, guards: Sequence[str] = ()
+    ) -> Future[Entry]:
+        """Replace the version `expected`. Raises Missing, Conflict, Overtaken, Unavailable, from the future."""
+        return self._submit("update", put(self._records, bucket, name, value, expected, self._seen(guards)))
 
     def delete(self, bucket: str, name: str, expected: int, value: bytes | None = None) -> Future[Entry]:
         """Remove the version `expected`. Raises Missing, Conflict, Unavailable, from the future."""
@@ -141,6 +153,9 @@ class EtcdStore(VisibleState):
         self.forget(revision)
 
     # Writing.
+
+    def _seen(self, guards: Sequence[str]) -> Mapping[bytes, int]:
+        return {key: self._guards.get(key, 0) for key in self._records.guard_keys(guards)} if guards else NO_GUARDS
 
     def _submit(self, operation: str, intent: Intent) -> Future[Entry]:
         if self._closing:
@@ -194,6 +209,7 @@ class EtcdStore(VisibleState):
 
     async def _load(self) -> None:
         objects: dict[str, dict[str, Entry]] = {}
+        guards: dict[bytes, int] = {}
         key, revision, more = self._records.first, 0, True
         while more:
             page = await self._client.range(
@@ -202,10 +218,12 @@ class EtcdStore(VisibleState):
             revision = revision or page.header.revision
             for bucket, entry in self._records.objects(page.kvs):
                 objects.setdefault(bucket, {})[entry.name] = entry
+            guards.update(self._records.guards_among(page.kvs))
             self._newest = max([self._newest, *(kv.mod_revision for kv in page.kvs)])
             more = page.more
             key = page.kvs[-1].key + b"\0" if page.kvs else key
         self.load(objects, revision)
+        self._guards = guards  # not before: a guard that is newer than what is visible would let anything pass
 
     async def _follow(self) -> None:
         while True:
@@ -233,6 +251,7 @@ class EtcdStore(VisibleState):
     def _deliver(self, response: pb.WatchResponse) -> None:
         events = [event for event in response.events if event.kv.mod_revision > self.revision]
         if events:
+            self._guards.update(self._records.guards_among(event.kv for event in events))
             changes = self._records.changes(events, self.get)
             for event, mark in changes:
                 for intent in self._intents.get(self._records.key(event.bucket, event.entry.name), ()):

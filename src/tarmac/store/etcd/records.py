@@ -2,18 +2,21 @@
 
 An object is `PREFIX/<group>/<resource>/<namespace>/<name>`, with `core` for the core group and no namespace segment
 for cluster-scoped objects; its value is the object's JSON without resource version, sealed if the driver seals. Its
-revision is etcd's mod_revision, and every write is one transaction on one object.
+revision is etcd's mod_revision, and every write is one transaction on one object, with its guards beside it.
 
 Below `PREFIX/!` lies what is not an object. `!last` belongs to deletes: etcd's delete event carries no value, so the
 same transaction puts a token of the writer, and the object's final state if that is not the stored one, under this
 key. It is overwritten by each delete, but the watch delivers every version of it beside the delete that it belongs
-to; it also means that each change below the prefix, deletes included, shows in some key's mod_revision.
+to; it also means that each change below the prefix, deletes included, shows in some key's mod_revision. `!guard/`
+holds a fixed number of empty keys, over which guards are spread by their names; each write under a guard puts its key,
+so the key's mod_revision tells when that happened last. Guards that share a key only cost each other a second check.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import intern
+from zlib import crc32
 
 from tarmac.base.log import log
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
@@ -22,6 +25,7 @@ from tarmac.store.interface import PREFIX, Entry, Event, Sealer, Unavailable, sp
 _log = log("store.etcd")
 
 _TOKEN_BYTES = 36  # a UUID as text
+_GUARD_KEYS = 256
 Change = tuple[Event, bytes]
 """An event and what identifies its writer: the stored value of a put, the token of a delete."""
 
@@ -36,6 +40,15 @@ class Records:
         self.end = f"{prefix}0".encode()  # "0" follows "/"
         self.last_delete = self._root + b"!last"
         self.compaction = self._root + b"!compaction"
+        self._guards = self._root + b"!guard/"
+
+    def guard_keys(self, guards: Iterable[str]) -> list[bytes]:
+        """The keys that stand for some guards."""
+        return sorted({b"%b%02x" % (self._guards, crc32(guard.encode()) % _GUARD_KEYS) for guard in guards})
+
+    def guards_among(self, kvs: Iterable[pb.KeyValue]) -> dict[bytes, int]:
+        """Keys of guards with their revisions."""
+        return {kv.key: kv.mod_revision for kv in kvs if kv.key.startswith(self._guards)}
 
     def key(self, bucket: str, name: str) -> bytes:
         """Where an object lies."""

@@ -5,15 +5,22 @@ can succeed. When an attempt gets no answer (`Lost`), the driver catches up with
 delivered this very write; if not, it is sent again. A copy that fails its comparison after a lost one proves nothing
 by itself, as the lost one may have been what changed the revision, so the watch is asked again.
 
+A write under guards also compares and puts the guards' keys; where one is newer than it was seen here, the write is
+refused as overtaken.
+
 A write is recognised in the watch by the version it replaced together with its stored bytes, for a delete its token.
 (Two writers replacing one version by the same bytes are told alike: both see the state they asked for.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.records import Records
-from tarmac.store.interface import Conflict, Entry, Event, Exists, Missing, StoreError
+from tarmac.store.interface import Conflict, Entry, Event, Exists, Missing, Overtaken, StoreError
+
+NO_GUARDS: Mapping[bytes, int] = {}
 
 
 class Intent:
@@ -38,20 +45,27 @@ class Intent:
 
     def refusal(self, response: pb.TxnResponse) -> tuple[StoreError, int]:
         """Why the comparison failed, and the revision from which on readers see it too (0: not known)."""
-        kvs = response.responses[0].response_range.kvs
+        own, *guards = [each.response_range.kvs for each in response.responses]
+        current = own[0].mod_revision if own else 0
+        if current == self.expected:
+            newest = max((kv.mod_revision for kvs in guards for kv in kvs), default=0)
+            return Overtaken(f"{self.bucket}/{self.name}: another write under the same guard came first"), newest
         if not self.expected:
-            return Exists(f"{self.bucket}/{self.name} exists"), kvs[0].mod_revision if kvs else 0
-        if not kvs:
+            return Exists(f"{self.bucket}/{self.name} exists"), current
+        if not own:
             return Missing(f"{self.bucket}/{self.name} does not exist"), 0
-        return Conflict(kvs[0].mod_revision), kvs[0].mod_revision
+        return Conflict(current), current
 
 
-def put(records: Records, bucket: str, name: str, value: bytes, expected: int) -> Intent:
-    """Create (`expected` 0) or replace."""
+def put(
+    records: Records, bucket: str, name: str, value: bytes, expected: int, guards: Mapping[bytes, int] = NO_GUARDS
+) -> Intent:
+    """Create (`expected` 0) or replace. `guards` are keys, each with its revision as we have seen it."""
     key = records.key(bucket, name)
     blob = records.seal(bucket, name, value)
-    operation = pb.RequestOp(request_put=pb.PutRequest(key=key, value=blob))
-    return Intent(bucket, name, key, expected, blob, _transaction(key, expected, operation))
+    puts = [pb.RequestOp(request_put=pb.PutRequest(key=each)) for each in guards]
+    puts.append(pb.RequestOp(request_put=pb.PutRequest(key=key, value=blob)))
+    return Intent(bucket, name, key, expected, blob, _transaction({key: expected, **guards}, *puts))
 
 
 def remove(records: Records, bucket: str, name: str, expected: int, value: bytes | None, token: bytes) -> Intent:
@@ -62,10 +76,14 @@ def remove(records: Records, bucket: str, name: str, expected: int, value: bytes
         pb.RequestOp(request_put=pb.PutRequest(key=records.last_delete, value=last)),
         pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=key)),
     )
-    return Intent(bucket, name, key, expected, token, _transaction(key, expected, *operations))
+    return Intent(bucket, name, key, expected, token, _transaction({key: expected}, *operations))
 
 
-def _transaction(key: bytes, expected: int, *operations: pb.RequestOp) -> pb.TxnRequest:
-    unchanged = pb.Compare(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=expected)
-    current = pb.RequestOp(request_range=pb.RangeRequest(key=key, keys_only=True))
-    return pb.TxnRequest(compare=[unchanged], success=operations, failure=[current])
+def _transaction(seen: Mapping[bytes, int], *operations: pb.RequestOp) -> pb.TxnRequest:
+    """Do it if every key has the revision that was seen, else tell which each of them has, in the same order."""
+    unchanged = [
+        pb.Compare(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=revision)
+        for key, revision in seen.items()
+    ]
+    current = [pb.RequestOp(request_range=pb.RangeRequest(key=key, keys_only=True)) for key in seen]
+    return pb.TxnRequest(compare=unchanged, success=operations, failure=current)

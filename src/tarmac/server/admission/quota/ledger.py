@@ -1,9 +1,9 @@
 """How much each quota has used, kept up to date by the store's events.
 
 A quota's visible usage is summed up once, when it is first seen, and then follows the events of the resources it
-counts. Writes that are accepted but not yet visible are remembered by name only; what they add is computed from the
-newest accepted version when somebody asks, so a write that failed in the end, or a dry run, leaves no trace. Two
-creates that race for the last place therefore cannot both win.
+counts. What accepted writes will add is computed when somebody asks, from what the store has not made visible yet, so a
+write that failed in the end, or a dry run, leaves no trace. Two creates that race for the last place therefore cannot
+both win; where several servers share the store, its guards see to that.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Ledger:
         self._changed = changed
         self._quotas: dict[str, dict[str, Quota]] = {}
         self._watched: set[str] = set()
-        self._pending: dict[str, set[tuple[str, str]]] = {}  # namespace -> bucket and name of accepted writes
         self._loaded = False
 
     def quotas(self, namespace: str) -> list[Quota]:
@@ -59,21 +58,13 @@ class Ledger:
 
     def used(self, quota: Quota) -> Charges:
         """Visible usage plus what accepted writes will add."""
-        total = dict(quota.used)
-        pending = self._pending.get(quota.namespace)
-        for bucket, name in list(pending or ()):
-            head, visible = self._reader.store.head(bucket, name), self._reader.store.get(bucket, name)
-            if head is visible:
-                assert pending is not None
-                pending.discard((bucket, name))
-            elif bucket in quota.buckets:
-                _add(total, quota.cost(bucket, _object(head)), 1)
-                _add(total, quota.cost(bucket, _object(visible)), -1)
+        total, store, here = dict(quota.used), self._reader.store, f"{quota.namespace}/"
+        for event in store.pending():
+            bucket, name = event.bucket, event.entry.name
+            if bucket in quota.buckets and name.startswith(here):
+                _add(total, quota.cost(bucket, _object(_left_by(event))), 1)
+                _add(total, quota.cost(bucket, _object(store.get(bucket, name))), -1)
         return total
-
-    def expect(self, namespace: str, bucket: str, name: str) -> None:
-        """A write is on its way to the store."""
-        self._pending.setdefault(namespace, set()).add((bucket, name))
 
     def _load(self) -> None:
         if not self._loaded:
@@ -115,12 +106,15 @@ class Ledger:
                     self._follow(quota, event)
 
     def _follow(self, quota: Quota, event: Event) -> None:
-        now = None if event.type == "DELETED" else event.entry
-        before, after = (quota.cost(event.bucket, _object(entry)) for entry in (event.previous, now))
+        before, after = (quota.cost(event.bucket, _object(entry)) for entry in (event.previous, _left_by(event)))
         if before != after:
             _add(quota.used, before, -1)
             _add(quota.used, after, 1)
             self._changed(quota)
+
+
+def _left_by(event: Event) -> Entry | None:
+    return None if event.type == "DELETED" else event.entry
 
 
 def _object(entry: Entry | None) -> JsonObject | None:

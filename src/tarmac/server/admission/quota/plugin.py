@@ -52,7 +52,9 @@ class ResourceQuotas(Plugin):
 
     def validate(self, attributes: Attributes) -> None:
         bucket, obj = attributes.resource.bucket, attributes.obj
-        for quota in self._counting(bucket, attributes.namespace) if obj is not None else ():
+        if obj is None:
+            return
+        for quota in self._counting(bucket, attributes.namespace):
             self._check(attributes, quota, bucket, obj)
 
     def _counting(self, bucket: str, namespace: str) -> list[Quota]:

@@ -1,0 +1,116 @@
+"""Several servers on one store keep the rules that span many objects, however their writes race."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tarmac.api.catalog import build_catalog
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import Forbidden, Invalid
+from tarmac.apps.control_plane import STARTING, local_transport
+from tarmac.base.clock import SystemClock
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.targets import CONFIG_MAPS, NAMESPACES, dynamic
+from tarmac.server.admission.default import default_chain
+from tarmac.server.app import Gates
+from tarmac.server.assembly import Parts, assemble
+from tarmac.server.reader import Reader
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.fairness import Fairness
+from tarmac.store.interface import Store
+from tests.server.conftest import OpenGates
+from tests.store.conftest import Place
+
+QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
+SERVICES = dynamic("v1", "services", "Service")
+PORTS = [{"port": 80}]
+
+
+class Servers:
+    """Two of them, each with its own view of the store, which is one and the same or two on one log."""
+
+    def __init__(self, *stores: Store) -> None:
+        self._stores = stores
+        self.clients = [_serving(store) for store in stores]
+
+    async def agree(self) -> None:
+        """Let each see what the others wrote."""
+        for store in self._stores:
+            if (fresh := store.fresh()) is not None:
+                await fresh
+        await asyncio.sleep(0.05)
+
+    async def race(self, target: Any, *objects: JsonObject) -> list[Any]:
+        """Create all of them at once, by turns through each server; the answers, refusals included."""
+        ways = [self.clients[number % 2].resource(target) for number in range(len(objects))]
+        creates = [way.create(obj) for way, obj in zip(ways, objects, strict=True)]
+        return await asyncio.gather(*creates, return_exceptions=True)
+
+
+class Unimaginative(Randomness):
+    """Everybody has the same idea first."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return a
+
+
+def _serving(store: Store) -> Client:
+    clock, randomness, catalog, reader = SystemClock(), Unimaginative(), build_catalog(), Reader(store)
+    authorizer, gates = Authorizer(store), OpenGates()
+    chain = default_chain(reader, catalog, clock, randomness, authorizer)
+    parts = Parts(
+        store, catalog, Gates(gates, gates, Fairness(), gates), chain, clock, randomness, reviews=gates, issuer=gates
+    )
+    return Client(local_transport(assemble(parts), STARTING))
+
+
+@pytest.fixture
+async def servers(place: Place) -> Servers:
+    """On every driver: a local one is shared as it is, etcd is opened twice."""
+    first = await place.open()
+    made = Servers(first, await place.open() if first.shared else first)
+    await made.clients[0].resource(NAMESPACES).create({"metadata": {"name": "team"}})
+    await made.agree()
+    return made
+
+
+def named(name: str, **content: Any) -> JsonObject:
+    return {"metadata": {"name": name, "namespace": "team"}, **content}
+
+
+async def test_the_last_place_of_a_quota_is_given_once(servers: Servers) -> None:
+    one, other = servers.clients
+    await one.resource(QUOTAS).create(named("limit", spec={"hard": {"configmaps": "5"}}))
+    await servers.agree()
+    outcomes = await servers.race(CONFIG_MAPS, *(named(f"map-{number}") for number in range(16)))
+    refused = [each for each in outcomes if isinstance(each, Forbidden)]
+    assert len(refused) == 11, Counter(type(each).__name__ for each in outcomes)
+    assert all("exceeded quota: limit" in str(each) for each in refused)
+    assert len((await other.resource(CONFIG_MAPS).list("team")).items) == 5
+    made = next(each for each in outcomes if isinstance(each, dict))
+    await other.resource(CONFIG_MAPS).delete(made["metadata"]["name"], "team")
+    await servers.agree()
+    again = await servers.race(CONFIG_MAPS, named("first"), named("second"))
+    assert sorted(type(each).__name__ for each in again) == ["Forbidden", "dict"]
+
+
+async def test_no_two_services_get_the_same_address_or_port(servers: Servers) -> None:
+    services = [named(f"web-{number}", spec={"type": "NodePort", "ports": PORTS}) for number in range(12)]
+    made = await servers.race(SERVICES, *services)
+    assert not [each for each in made if isinstance(each, Exception)]
+    assert len({each["spec"]["clusterIP"] for each in made}) == 12
+    assert len({each["spec"]["ports"][0]["nodePort"] for each in made}) == 12
+
+
+@pytest.mark.parametrize("spec", [{"clusterIP": "10.96.0.10"}, {"type": "NodePort"}], ids=["address", "port"])
+async def test_what_two_services_ask_for_one_gets(servers: Servers, spec: JsonObject) -> None:
+    ports = [{"port": 80, "nodePort": 30080}] if spec.get("type") else PORTS
+    outcomes = await servers.race(SERVICES, *(named(name, spec={**spec, "ports": ports}) for name in "ab"))
+    assert sorted(type(each).__name__ for each in outcomes) == [Invalid.__name__, "dict"]
+    (refused,) = [each for each in outcomes if isinstance(each, Invalid)]
+    assert "already allocated" in str(refused)
