@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -182,6 +183,25 @@ async def test_elements_and_routes_that_were_removed_come_back(real: RealWorld) 
     real.lab.command(router, "ip neighbour flush dev tunnel nud permanent")
     await real.node(1).apply(one_network(FULL))
     assert _sorted(real.lab.everything(router)) == _sorted(before)
+
+
+async def test_whom_the_rules_are_about_is_taken_up_and_comes_back(real: RealWorld) -> None:
+    alike = [nic(NET, f"{A}/20"), nic(NET, f"{B6}/64")]
+    await two_pods(real, FULL)
+    assert await real.node(1).has_rules_about("uid-a", [alike[0]])
+    assert not await real.node(1).has_rules_about("uid-a", alike), "the other address is another pod's"
+    successor = await real.restart(1)
+    assert await successor.has_rules_about("uid-b", [alike[1]])
+    (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
+    real.lab.command(router, f"nft delete element inet tarmac-pods pods4 {{ {A} }}")
+    real.lab.command(router, "nft add element inet tarmac-pods pods4 { 10.128.0.99 }")
+    assert not await successor.has_rules_about("uid-a", [alike[0]])
+    changed = replace(FULL, pods={A: "uid-a", B6: "uid-c"})
+    await successor.apply(one_network(changed))
+    assert await successor.has_rules_about("uid-a", [alike[0]])
+    assert not await successor.has_rules_about("uid-b", [alike[1]])
+    await successor.apply(one_network(replace(FULL, pods={})), verify=False)
+    assert "elements" not in real.lab.command(router, "nft list table inet tarmac-pods")
 
 
 async def test_applying_what_is_so_already_changes_nothing(real: RealWorld, monkeypatch: pytest.MonkeyPatch) -> None:

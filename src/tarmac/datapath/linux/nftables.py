@@ -48,11 +48,14 @@ class Nftables:
         self._library.nft_ctx_buffer_error(self._context)
         self._written: dict[tuple[str, str], tuple[str, bytes]] = {}
 
-    def ensure(self, tables: Iterable[Table], *, verify: bool = True) -> None:
-        """Make tables as they should be, in one transaction. To verify is to look at those that did not change, too."""
+    def ensure(self, tables: Iterable[Table], *, verify: bool = True, also: str = "") -> None:
+        """Make tables as they should be, in one transaction with other commands.
+
+        To verify is to look at those that did not change, too.
+        """
         wrong = [table for table in tables if not self._is_right(table, verify)]
-        if wrong:
-            self.run("".join(table.replacement() for table in wrong))
+        if wrong or also:
+            self.run("".join(table.replacement() for table in wrong) + also)
         for table in wrong:
             self._written[table.family, table.name] = table.body, self._fingerprint(table.family, table.name)
 

@@ -24,10 +24,9 @@ from tarmac.datapath.linux.nftables import Nftables, Table
 from tarmac.datapath.linux.pod import gateway_of
 from tarmac.datapath.linux.revoking import concerns, is_revoked, may_revoke
 from tarmac.datapath.linux.routing import Route, host_prefix
+from tarmac.datapath.linux.tables import pods
 from tarmac.datapath.linux.tables.antispoof import End, antispoof
 from tarmac.datapath.linux.tables.egress import egress
-from tarmac.datapath.linux.tables.pods import NAME as PODS
-from tarmac.datapath.linux.tables.pods import known_pods, pod_mark, pods
 from tarmac.datapath.linux.tables.policy import policy
 from tarmac.datapath.linux.tables.services import NAME as SERVICES
 from tarmac.datapath.linux.tables.services import Client, client_sets, services
@@ -91,7 +90,9 @@ class Router:
             before = None
         if before is None or (before.ranges, before.remotes) != (state.ranges, state.remotes):
             self._ensure_routes(state)
-        self._nftables.ensure(self._tables(state), verify=verify)
+        known_pods = pods.marks(before.pods) if before else self._marks()
+        about_pods = pods.change(known_pods, pods.marks(state.pods))
+        self._nftables.ensure(self._tables(state), verify=verify, also=about_pods)
         if may_revoke(self._state, state):
             conntrack.forget(self._conntrack, is_revoked(state.rules, self._services(state)))
         self._state, self._made = state, (state, node_address)
@@ -163,8 +164,8 @@ class Router:
 
     def has_rules_about(self, pod: str, addresses: Iterable[str]) -> bool:
         """Whether the rules that the kernel has are about this pod at all these addresses."""
-        known = known_pods(self._nftables.listing("inet", PODS))
-        return all(known.get(str(ip_interface(each).ip)) == pod_mark(pod) for each in addresses)
+        own = pods.marks({str(ip_interface(each).ip): pod for each in addresses})
+        return own.items() <= self._marks().items()
 
     def close(self) -> None:
         """Close what is open; the namespace stays."""
@@ -194,11 +195,13 @@ class Router:
     def _pod_links(self) -> list[links.Link]:
         return [link for link in links.links(self._netlink) if link.name.startswith(END_PREFIX)]
 
+    def _marks(self) -> dict[str, str]:
+        return pods.found(self._nftables.listing("inet", pods.NAME))
+
     def _tables(self, state: NetworkState) -> list[Table]:
         ports = self._services(state)
         return [
             policy(state.rules),
-            pods(state.pods),
             services(ports, self._remembered(ports)),
             egress(UPLINK, state.internet),
             *self._antispoof(),

@@ -1,7 +1,8 @@
 """Whom the rules are about: the pod at every local address, those without any restriction included.
 
-It says nothing to packets. It is written in one transaction with the rules, so that a process which knows nothing yet
-can tell a pod that may do everything from one that nobody has thought about.
+It says nothing to packets. It changes in one transaction with the rules, so that a process which knows nothing yet can
+tell a pod that may do everything from one that nobody has thought about. Every pod that comes changes it, so it is
+changed by elements, where other tables are replaced.
 """
 
 from __future__ import annotations
@@ -9,28 +10,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tarmac.datapath.linux.nftables import Table
-from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, declaration, digest, in_order, version
+from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, digest, version
 
 NAME: Final = "tarmac-pods"
 
 
-def pods(by_address: Mapping[str, str]) -> Table:
-    """The table for these pods by address."""
-    body = ""
-    for family in FAMILIES:
-        own = in_order(address for address in by_address if version(address) == family)
-        marked = [f'{address} comment "{pod_mark(by_address[address])}"' for address in own]
-        body += declaration("set", f"pods{family}", TYPES[family], marked)
-    return Table("inet", NAME, body)
+def marks(pods: Mapping[str, str]) -> dict[str, str]:
+    """What stands for the pods at these addresses: nothing that anybody wrote becomes part of nft's language."""
+    return {address: digest(uid) for address, uid in pods.items()}
 
 
-def known_pods(listing: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The marks of pods by address, in a listing of the table."""
+def change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """The commands that replace marks by address; none when there is nothing to change."""
+    gone = [address for address, mark in before.items() if after.get(address) != mark]
+    new = [address for address, mark in after.items() if before.get(address) != mark]
+    if not gone and not new:
+        return ""
+    lines = [f"add table inet {NAME}"]
+    lines += [f"add set inet {NAME} pods{family} {{ type {TYPES[family]}; }}" for family in FAMILIES]
+    lines += [f"delete element {_set(address)} {{ {address} }}" for address in gone]
+    lines += [f'add element {_set(address)} {{ {address} comment "{after[address]}" }}' for address in new]
+    return "\n".join(lines) + "\n"
+
+
+def found(listing: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The marks by address in a listing of the table."""
     elements = [each for part in listing for each in part.get("set", {}).get("elem", ())]
-    return {each["elem"]["val"]: each["elem"].get("comment", "") for each in elements if "elem" in each}
+    parts = [{"val": each} if isinstance(each, str) else each["elem"] for each in elements]
+    return {each["val"]: each.get("comment", "") for each in parts}
 
 
-def pod_mark(uid: str) -> str:
-    """What stands for a pod there: nothing that anybody wrote becomes part of nft's language."""
-    return digest(uid)
+def _set(address: str) -> str:
+    return f"inet {NAME} pods{version(address)}"
