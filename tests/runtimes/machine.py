@@ -43,8 +43,9 @@ class Machine:
         return self.behaves(name, Program(code_on_term=7, exec=_echo, output=("hello",)), _WAITS)
 
     def deaf(self) -> ContainerConfig:
-        """Does not listen to TERM."""
-        return self.behaves("deaf", Program(code_on_term=None), "trap '' TERM; while :; do sleep 1; done")
+        """Does not listen to TERM, once it has said so."""
+        program = Program(code_on_term=None, output=("deaf",))
+        return self.behaves("deaf", program, "trap '' TERM; echo deaf; while :; do sleep 1; done")
 
     def exits(self, code: int) -> ContainerConfig:
         """At once."""

@@ -66,6 +66,7 @@ async def test_a_container_that_ends_by_itself_keeps_its_code(machine: Machine, 
 
 async def test_one_that_does_not_listen_is_killed_when_its_grace_is_over(machine: Machine) -> None:
     running = await machine.run(machine.deaf())
+    await running.log("deaf")
     began = time.monotonic()
     await machine.runtime.stop_container(running.id, 1)
     assert 0.9 < time.monotonic() - began < 10
