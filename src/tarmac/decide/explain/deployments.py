@@ -11,15 +11,18 @@ from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, WorkloadDeployment
 from tarmac.decide import reasons, rollout
+from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.autoscaling import autoscaling_lines
+from tarmac.decide.explain.fitting import either, room_to_make, size_that_fits
 from tarmac.decide.explain.instances import instance_lines
 from tarmac.decide.explain.networks import unusable_networks
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.wanting import limits_to_raise
-from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCES, WORKLOADS, World
+from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, PODS, WORKLOADS, World
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, location_for
+from tarmac.decide.scheduling.amounts import whole
 from tarmac.decide.verdict import Refusal
 
 
@@ -96,11 +99,34 @@ def _unready(
         instance = INSTANCES.get(sight.world, f"{namespace}/{found[0].name}")
         if instance is None:
             continue
-        change = quota_change if found[0].reason == reasons.QUOTA_EXHAUSTED else ""
         lines = [line for line in instance_lines(sight, instance) if line.answer != "Yes"]
         for index, line in enumerate(lines):
             message = line.message if index else f"{len(found)} of {desired} instances: {line.message}"
-            yield msgspec.structs.replace(line, message=message, city=city, change=change or line.change)
+            change = _change(sight, deployment, desired, line, quota_change)
+            yield msgspec.structs.replace(line, message=message, city=city, change=change)
+
+
+def _change(sight: Sight, deployment: WorkloadDeployment, desired: int, line: Line, quota_change: str) -> str:
+    """A change that is enough for all instances of the deployment, where what one needs is not."""
+    if line.reason == reasons.QUOTA_EXHAUSTED:
+        return quota_change or line.change
+    if (line.rule, line.reason) != ("nodes", reasons.INSUFFICIENT_CAPACITY):
+        return line.change
+    return _room_change(sight, deployment, desired) or line.change
+
+
+def _room_change(sight: Sight, deployment: WorkloadDeployment, desired: int) -> str:
+    own, runtime = deployment.metadata, deployment.spec.template.spec.runtime
+    location = deployment.status.location.name if deployment.status and deployment.status.location else ""
+    amounts = instance_amounts(runtime, lambda name: INSTANCE_TYPES.get(sight.world, name))
+    views = sight.fleet(own.namespace, own.uid)
+    pods = (PODS.get(sight.world, f"{own.namespace}/{view.name}") for view in views if not view.deleting)
+    placed = sum(pod is not None and bool(pod["spec"].get("nodeName")) for pod in pods)
+    size = {name: whole(name, amount) for name, amount in amounts.items()} if amounts else {}
+    if not size:
+        return ""
+    cluster, waiting = sight.stage(location).cluster, desired - placed
+    return either(size_that_fits(cluster, location, size, waiting), room_to_make(cluster, location, size, waiting))
 
 
 def _with_those_behind(waiting: Refusal, missing: int) -> Refusal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tarmac.api.compute.instance import Instance
@@ -13,10 +13,12 @@ from tarmac.decide.children.instances import instance_document
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import Amounts, instance_amounts
 from tarmac.decide.explain.changes import usual_change
+from tarmac.decide.explain.fitting import either, room_to_make, size_that_fits
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import CLAIMS, INSTANCE_TYPES, PODS, World
 from tarmac.decide.plans.difference import Difference
 from tarmac.decide.scheduling import Pod
+from tarmac.decide.scheduling.amounts import whole
 from tarmac.decide.verdict import Refusal, Verdict
 
 
@@ -51,14 +53,34 @@ def make_room(world: World, stage: Stage, found: Difference) -> None:
 def take_room(world: World, stage: Stage, found: Difference, amounts: Amounts, ordinals: Iterable[int]) -> None:
     """Put what would be made onto nodes; what fits nowhere is refused."""
     refusals: list[Refusal] = []
+    placed: list[tuple[Pod, str]] = []
     for turn, read in enumerate(_pods(world, stage, found, amounts, ordinals)):
         choice = stage.scheduler.choose(read.value, turn) if read.value is not None else None
         if read.value is not None and choice is not None and choice.value is not None:
             stage.cluster.add_pod(read.value, choice.value)
+            placed.append((read.value, choice.value))
         else:
             refusals.append((choice or read).refusals[0])
     if refusals:
-        found.refuse(refusals[0], len(refusals))
+        change = _change(stage, found, amounts, placed, refusals)
+        found.refuse(replace(refusals[0], change=change), len(refusals))
+
+
+def _change(
+    stage: Stage, found: Difference, amounts: Amounts, placed: Sequence[tuple[Pod, str]], refusals: Sequence[Refusal]
+) -> str:
+    """A change that gives all of them room, where it is room that they lack."""
+    if refusals[0].reason != reasons.INSUFFICIENT_CAPACITY:
+        return refusals[0].change
+    cluster, location = stage.cluster, found.location
+    size = {name: whole(name, amount) for name, amount in amounts.items()}
+    room = room_to_make(cluster, location, size, len(refusals))
+    for pod, _ in placed:  # they are not there yet, and would be as small
+        cluster.remove_pod(pod.uid)
+    smaller = size_that_fits(cluster, location, size, len(refusals) + len(placed))
+    for pod, node in placed:
+        cluster.add_pod(pod, node)
+    return either(smaller, room)
 
 
 def _pods(

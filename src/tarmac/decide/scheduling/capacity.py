@@ -16,7 +16,7 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo
 def free_at(cluster: Cluster, location: str) -> Amounts:
     """What the nodes of a Location have left, added up."""
     total: Amounts = {}
-    for info in _open(cluster, location):
+    for info in open_nodes(cluster, location):
         for resource, amount in info.free.items():
             total[resource] = total.get(resource, 0) + max(0, amount)
     return total
@@ -27,11 +27,12 @@ def room_at(cluster: Cluster, location: str, requests: Mapping[str, int]) -> int
     wanted = [(resource, amount) for resource, amount in {**requests, PODS: 1}.items() if amount]
     return sum(
         max(0, min(info.free.get(resource, 0) // amount for resource, amount in wanted))
-        for info in _open(cluster, location)
+        for info in open_nodes(cluster, location)
     )
 
 
-def _open(cluster: Cluster, location: str) -> Iterator[NodeInfo]:
+def open_nodes(cluster: Cluster, location: str) -> Iterator[NodeInfo]:
+    """The nodes of a Location that take ordinary pods."""
     for pool in cluster.pools.values():
         node = pool.example.node
         if node.location == location and not node.unschedulable and all(t.effect not in KEEPS_OFF for t in node.taints):

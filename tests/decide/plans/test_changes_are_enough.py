@@ -1,0 +1,59 @@
+"""The change that an answer names is enough, for all instances at once, and no larger than it has to be."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tarmac.base.quantity import Quantity
+from tarmac.decide.explain import EXPLAINERS
+from tarmac.decide.explain.world import DEPLOYMENTS
+from tests.decide.explain.world import Scene, workload
+from tests.decide.plans.test_what_a_manifest_would_do import plan
+
+cpus = st.integers(1, 32)
+
+
+def _city(nodes: list[int]) -> Scene:
+    scene = Scene()
+    scene.place("LHR", nodes=0)
+    for index, cpu in enumerate(nodes):
+        scene.node(f"lhr-{index}", "lhr", str(cpu))
+        scene.pod(f"other-{index}", cpu="500m", node=f"lhr-{index}")
+    return scene
+
+
+@settings(max_examples=60, deadline=None)
+@given(nodes=st.lists(cpus, min_size=1, max_size=4), cpu=cpus, replicas=st.integers(1, 9))
+def test_the_size_to_ask_for_fits_and_nothing_larger_does(nodes: list[int], cpu: int, replicas: int) -> None:
+    scene = _city(nodes)
+    refused = plan(scene, workload("LHR", cpu=str(cpu), replicas=replicas))["LHR"].refused
+    if not refused:
+        return
+    asked = re.match(r"Ask for at most (\S+) cpu, or ", refused[0].change)
+    if asked is None:
+        assert plan(scene, workload("LHR", cpu="1m", replicas=replicas))["LHR"].refused, "no size fits"
+        return
+    assert not plan(scene, workload("LHR", cpu=asked[1], replicas=replicas))["LHR"].refused
+    larger = f"{Quantity.parse(asked[1]).milli() + 1}m"
+    assert plan(scene, workload("LHR", cpu=larger, replicas=replicas))["LHR"].refused
+
+
+def test_those_that_run_keep_what_they_have_until_those_that_wait_are_ready() -> None:
+    """Three of 20 processors run on nodes of 32; a rollout to 16 would wait for ever, one to 12 does not."""
+    scene = _city([33, 33, 33])
+    deployment = scene.deploy(workload("LHR", cpu="20", replicas=5, policy="OrderedReady"))["LHR"]
+    for ordinal in range(3):
+        scene.instance(deployment, ordinal, f"lhr-{ordinal}")
+    scene.instance(deployment, 3, reason="InsufficientCapacity", ready=False)
+    found = EXPLAINERS[DEPLOYMENTS.resource](scene.world, f"default/{deployment.metadata.name}")
+    assert found is not None
+    assert found.change == "Ask for at most 12500m cpu, or make room for 2 more of 20 cpu and 1Gi memory at lhr."
+
+
+def test_one_that_is_left_over_is_told_what_the_nearest_node_lacks() -> None:
+    scene = _city([33, 30])
+    refused = plan(scene, workload("LHR", cpu="20", replicas=3))["LHR"].refused
+    assert refused[0].change == "Ask for at most 16250m cpu, or free 7500m cpu on lhr-0."
