@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import time
 from copy import deepcopy
+from typing import Any
 
 import pytest
 
+from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, UnsupportedMediaType
 from tarmac.server.patch import engine
-from tests.patch.kinds import CONFIG_MAP, WIDGET
+from tests.patch.kinds import CONFIG_MAP, SERVICE, WIDGET
 
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": {"l": "1"}}, "data": {"a": "1"}}
 
@@ -106,3 +110,33 @@ def test_configurations_that_say_something_twice(body: bytes) -> None:
 def test_configurations_that_are_none(body: bytes) -> None:
     with pytest.raises(BadRequest, match=r"^error decoding YAML: "):
         engine.read_configuration(CONFIG_MAP, body)
+
+
+_MANY = 20_000
+_PORTS = [{"port": number, "protocol": "TCP"} for number in range(_MANY)]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"spec": {"ports": [{"port": number, "name": "x"} for number in reversed(range(_MANY))]}},
+        {"spec": {"ports": [{"port": number, "$patch": "delete"} for number in range(_MANY)]}},
+        {"spec": {"$setElementOrder/ports": [{"port": number} for number in reversed(range(_MANY))]}},
+        {"spec": {"$deleteFromPrimitiveList/externalIPs": [str(-number) for number in range(_MANY)]}},
+        {"spec": {"selector": {"$retainKeys": [str(-number) for number in range(_MANY)]}}},
+    ],
+    ids=["merged", "deleted", "ordered", "taken out", "retained"],
+)
+def test_long_lists_do_not_keep_others_waiting(patch: JsonObject) -> None:
+    spec: dict[str, Any] = {"ports": _PORTS, "externalIPs": [str(number) for number in range(_MANY)]}
+    spec["selector"] = {str(number): "x" for number in range(_MANY)}
+    began = time.process_time()
+    engine.apply_patch(SERVICE, engine.STRATEGIC_PATCH, {"spec": spec}, json.dumps(patch).encode())
+    assert time.process_time() - began < 2  # in proportion to the product of the lengths it would be a minute
+
+
+def test_a_merge_key_can_be_anything() -> None:
+    current = {"spec": {"ports": [{"port": {"a": 1}}]}}
+    patch = {"spec": {"ports": [{"port": {"a": 1}, "name": "x"}, {"port": [2]}]}}
+    patched = engine.apply_patch(SERVICE, engine.STRATEGIC_PATCH, current, json.dumps(patch).encode()).obj
+    assert patched["spec"]["ports"] == [{"port": {"a": 1}, "name": "x"}, {"port": [2]}]

@@ -103,6 +103,14 @@ def test_elements_from_the_future_are_dropped() -> None:
     assert fieldset.parse({"f:a": {"q:new": {}}, "z:new": {"f:b": {}}}) == {"f:a": {}}
 
 
+def test_a_set_deeper_than_any_object_is_refused() -> None:
+    fields: fieldset.FieldSet = {}
+    for _ in range(900):
+        fields = {"f:a": fields}
+    with pytest.raises(elements.BadElement, match="deeper than any object"):
+        fieldset.parse(fields)
+
+
 @pytest.mark.parametrize("element", ["x", "fa", 'k:{"a"', "k:[1]", "v:", "i:one"])
 def test_nonsense_is_refused(element: str) -> None:
     with pytest.raises(elements.BadElement):

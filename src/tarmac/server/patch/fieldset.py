@@ -23,6 +23,7 @@ FieldSet = dict[str, Any]
 LEAF: FieldSet = {}
 """The set below a path that is itself a member and has no members below it. Shared; never changed."""
 
+_MAX_DEPTH = 200
 SELF = "."
 
 
@@ -156,17 +157,19 @@ def canonical(fields: FieldSet) -> FieldSet:
 
 def parse(fields: Any) -> FieldSet:
     """Read a FieldsV1 that somebody sent. Raises `elements.BadElement`."""
-    return _below(_parse_node(fields))
+    return _below(_parse_node(fields, 0))
 
 
-def _parse_node(fields: Any) -> FieldSet:
+def _parse_node(fields: Any, depth: int) -> FieldSet:
     if not isinstance(fields, dict):
         raise elements.BadElement("a field set must be an object")
+    if depth > _MAX_DEPTH:
+        raise elements.BadElement("a field set goes deeper than any object")
     node: FieldSet = {}
     for text, below in fields.items():
         element = SELF if text == SELF else elements.canonical(text)
         if element is not None:
             # Two spellings of one element are rare, so only they pay for a union.
-            child = LEAF if element == SELF else _parse_node(below)
+            child = LEAF if element == SELF else _parse_node(below, depth + 1)
             node[element] = union({element: node[element]}, {element: child})[element] if element in node else child
     return LEAF if len(node) == 1 and SELF in node else node

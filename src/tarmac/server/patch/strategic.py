@@ -97,11 +97,14 @@ def _merge_list(schema: Schema, current: list[Any], patch: list[Any]) -> list[An
 def _merge_items(schema: Schema, current: list[Any], patch: list[Any], key: str) -> list[Any]:
     merged = list(current)
     items = schema.items or _FREE
+    places: dict[Any, int] = {}
+    for place, item in enumerate(current):
+        places.setdefault(_hashable(item.get(key)), place)
     for item in patch:
         if key not in item:
             raise _no_merge_key(item, key)
-        place = _find(merged, key, item[key])
-        if place is None:
+        place = places.setdefault(_hashable(item[key]), len(merged))
+        if place == len(merged):
             merged.append(item)
         else:
             merged[place] = _merge_object(items, merged[place], item)
@@ -111,7 +114,7 @@ def _merge_items(schema: Schema, current: list[Any], patch: list[Any], key: str)
 def _carry_out_item_directives(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Items that carry `$patch` act on the list; the others are what there is to merge."""
     plain = [item for item in patch if _PATCH not in item]
-    replace = False
+    replace, deleted = False, set[Any]()
     for item in patch:
         match item.get(_PATCH):
             case None if _PATCH not in item:
@@ -119,14 +122,16 @@ def _carry_out_item_directives(current: list[Any], patch: list[Any], key: str) -
             case "delete":
                 if key not in item:
                     raise _no_merge_key(item, key)
-                current = [other for other in current if other.get(key) != item[key]]
+                deleted.add(_hashable(item[key]))
             case "replace":
                 replace = True
             case "merge":
                 raise unclassified("merging lists cannot yet be specified in the patch")
             case other:
                 raise unclassified(f"unknown patch type: {go_text(other)} in map: {go_text(item)}")
-    return (plain, []) if replace else (current, plain)
+    if replace:
+        return plain, []
+    return [item for item in current if _hashable(item.get(key)) not in deleted] if deleted else current, plain
 
 
 def _merge_ordered_lists(schema: Schema, merged: JsonObject, patch: JsonObject) -> set[str]:
@@ -178,7 +183,8 @@ def _check_order(patch: list[Any], order: list[Any], key: str | None) -> None:
 def _delete_scalars(merged: JsonObject, field: str, values: Any) -> None:
     current = merged.get(field)
     if isinstance(current, list) and isinstance(values, list):
-        merged[field] = [item for item in current if item not in values]
+        deleted = {_hashable(value) for value in values}
+        merged[field] = [item for item in current if _hashable(item) not in deleted]
 
 
 def _retained(document: JsonObject, patch: JsonObject) -> JsonObject:
@@ -187,6 +193,7 @@ def _retained(document: JsonObject, patch: JsonObject) -> JsonObject:
     names = patch[_RETAIN]
     if not isinstance(names, list):
         raise BadRequest("invalid patch format of retainKeys")
+    names = {_hashable(name) for name in names}
     for key, value in patch.items():
         if value is not None and key not in names and not key.startswith((_DELETE, _ORDER, _RETAIN)):
             raise BadRequest("invalid patch format of retainKeys")
@@ -223,8 +230,9 @@ def _holds_objects(current: list[Any], patch: list[Any]) -> bool:
     return kinds == {dict}
 
 
-def _find(items: list[Any], key: str, value: Any) -> int | None:
-    return next((place for place, item in enumerate(items) if item.get(key) == value), None)
+def _hashable(value: Any) -> Any:
+    """A value that stands for itself in a set: lists are long where somebody means harm."""
+    return go_text(value) if isinstance(value, dict | list) else value
 
 
 def _by_key(key: str) -> Identify:
@@ -233,7 +241,7 @@ def _by_key(key: str) -> Identify:
             raise _wrong_type("map[string]interface {}", item)
         if key not in item:
             raise _no_merge_key(item, key)
-        return item[key]
+        return _hashable(item[key])
 
     return identify
 
