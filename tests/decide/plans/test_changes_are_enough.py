@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,3 +58,29 @@ def test_one_that_is_left_over_is_told_what_the_nearest_node_lacks() -> None:
     scene = _city([33, 30])
     refused = plan(scene, workload("LHR", cpu="20", replicas=3))["LHR"].refused
     assert refused[0].change == "Ask for at most 16250m cpu, or free 7500m cpu on lhr-0."
+
+
+def test_a_rollout_that_would_wait_for_itself_is_refused_although_its_end_has_room() -> None:
+    """Two of 20 run on nodes of 32, a third waits: three of 16 would fit, but none that is ready may go for them."""
+    scene = _city([33, 33])
+    deployment = scene.deploy(workload("LHR", cpu="20", replicas=3, policy="OrderedReady"))["LHR"]
+    for ordinal in (0, 1):
+        scene.instance(deployment, ordinal, f"lhr-{ordinal}")
+    scene.instance(deployment, 2, reason="InsufficientCapacity", ready=False)
+    smaller = plan(scene, workload("LHR", cpu="16", replicas=3, policy="OrderedReady"))["LHR"]
+    assert [each.reason for each in smaller.refused] == ["InsufficientCapacity"]
+    assert smaller.refused[0].change == "Ask for at most 12500m cpu, or free 3500m cpu on lhr-0."
+    assert not plan(scene, workload("LHR", cpu="12", replicas=3, policy="OrderedReady"))["LHR"].refused
+    generous = workload("LHR", cpu="16", replicas=3, rollout={"maxUnavailable": 2})
+    assert not plan(scene, generous)["LHR"].refused, "with leave to take one that is ready"
+
+
+def test_a_surge_needs_room_beside_those_that_run() -> None:
+    scene = _city([3, 3])
+    deployment = scene.deploy(workload("LHR", cpu="2", replicas=2))["LHR"]
+    for ordinal in (0, 1):
+        scene.instance(deployment, ordinal, f"lhr-{ordinal}")
+    newer: dict[str, Any] = {"cpu": "2", "replicas": 2, "image": "example.com/app:2"}
+    assert not plan(scene, workload("LHR", **newer))["LHR"].refused
+    surging = workload("LHR", **newer, rollout={"maxSurge": 1, "maxUnavailable": 0})
+    assert [each.instances for each in plan(scene, surging)["LHR"].refused] == [1]

@@ -2,7 +2,8 @@
 
 The functions that controllers decide with are run on a snapshot plus the change: which deployments follow, which
 Instances those would make, replace and delete, whether quotas and nodes have room for them. What a plan shows is where
-things end, not the steps on the way there: a rollout that takes an hour is as many replacements.
+things end, not the steps on the way there: a rollout that takes an hour is as many replacements. Of the way, only its
+beginning is looked at: whether what has to be made first has room beside what may not go yet.
 """
 
 from __future__ import annotations

@@ -16,10 +16,14 @@ from tarmac.decide.explain.changes import usual_change
 from tarmac.decide.explain.fitting import either, room_to_make, size_that_fits
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import CLAIMS, INSTANCE_TYPES, PODS, World
+from tarmac.decide.instances import InstanceView
 from tarmac.decide.plans.difference import Difference
 from tarmac.decide.scheduling import Pod
 from tarmac.decide.scheduling.amounts import whole
 from tarmac.decide.verdict import Refusal, Verdict
+
+Placed = tuple[Pod, str]
+"""A Pod, and its node."""
 
 
 def amounts_of(world: World, found: Difference) -> Amounts | None:
@@ -41,19 +45,19 @@ def unplaced(world: World, found: Difference) -> list[int]:
     return [ordinal for ordinal, pod in pods if pod is None or not pod["spec"].get("nodeName")]
 
 
-def make_room(world: World, stage: Stage, found: Difference) -> None:
-    """Take away what would go."""
+def remove(world: World, stage: Stage, found: Difference, views: Iterable[InstanceView]) -> None:
+    """Take Instances away from their nodes."""
     namespace = found.deployment.metadata.namespace
-    for view in found.going:
+    for view in views:
         pod = PODS.get(world, f"{namespace}/{view.name}")
         if pod is not None:
             stage.cluster.remove_pod(pod["metadata"]["uid"])
 
 
-def take_room(world: World, stage: Stage, found: Difference, amounts: Amounts, ordinals: Iterable[int]) -> None:
-    """Put what would be made onto nodes; what fits nowhere is refused."""
+def take_room(world: World, stage: Stage, found: Difference, amounts: Amounts, ordinals: Iterable[int]) -> list[Placed]:
+    """Put what would be made onto nodes, and say where; what fits nowhere is refused."""
     refusals: list[Refusal] = []
-    placed: list[tuple[Pod, str]] = []
+    placed: list[Placed] = []
     for turn, read in enumerate(_pods(world, stage, found, amounts, ordinals)):
         choice = stage.scheduler.choose(read.value, turn) if read.value is not None else None
         if read.value is not None and choice is not None and choice.value is not None:
@@ -64,10 +68,11 @@ def take_room(world: World, stage: Stage, found: Difference, amounts: Amounts, o
     if refusals:
         change = _change(stage, found, amounts, placed, refusals)
         found.refuse(replace(refusals[0], change=change), len(refusals))
+    return placed
 
 
 def _change(
-    stage: Stage, found: Difference, amounts: Amounts, placed: Sequence[tuple[Pod, str]], refusals: Sequence[Refusal]
+    stage: Stage, found: Difference, amounts: Amounts, placed: Sequence[Placed], refusals: Sequence[Refusal]
 ) -> str:
     """A change that gives all of them room, where it is room that they lack."""
     if refusals[0].reason != reasons.INSUFFICIENT_CAPACITY:

@@ -22,8 +22,9 @@ from tarmac.decide.explain.world import World
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, location_for
 from tarmac.decide.plans.difference import Difference, difference
+from tarmac.decide.plans.order import begin
 from tarmac.decide.plans.quota import grant
-from tarmac.decide.plans.room import amounts_of, make_room, take_room, unplaced
+from tarmac.decide.plans.room import amounts_of, remove, take_room, unplaced
 from tarmac.decide.verdict import Refusal
 
 _LONG_AGO = 1e9  # a city that is taken away in a plan was lost so long ago that everything has moved
@@ -133,8 +134,11 @@ def _refuse_what_is_blocked(world: World, workload: Workload, found: Sequence[Di
 def _make(world: World, stage: Stage, namespace: str, found: Sequence[Difference]) -> None:
     """Check that what would be made has room, in quotas and on nodes."""
     wishes = [(each, amounts) for each in found if (amounts := amounts_of(world, each)) is not None]
+    for each, amounts in wishes:
+        begin(world, stage, each, amounts)
+    wishes = [(each, amounts) for each, amounts in wishes if not each.refused]
     for each, _ in wishes:
-        make_room(world, stage, each)
+        remove(world, stage, each, each.going)
     for each, amounts, ordinals in grant(world, namespace, wishes):
         take_room(world, stage, each, amounts, ordinals)
 
