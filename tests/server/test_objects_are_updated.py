@@ -156,3 +156,13 @@ async def test_a_deleted_object_is_not_brought_back_by_somebody_who_knew_it(api:
     refused = await api.put(f"{leases}/a", held)
     assert refused.status == 409
     assert "Precondition failed: UID in precondition:" in refused.message
+
+
+async def test_an_object_grows_no_larger_than_every_store_takes(api: Client) -> None:
+    finalizers = [f"example.com/{number:055}" for number in range(16_000)]
+    assert (await api.post(CONFIGMAPS, {"metadata": {"name": "a", "finalizers": finalizers[:1000]}})).status == 201
+    grown = await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"finalizers": finalizers}})
+    assert (grown.status, grown.json["reason"]) == (413, "RequestEntityTooLarge")
+    assert grown.message.endswith("bytes, limit is 1500000")
+    assert (await api.post(CONFIGMAPS, {"metadata": {"name": "b", "finalizers": finalizers}})).status == 413
+    assert (await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"finalizers": finalizers[:10]}})).status == 200

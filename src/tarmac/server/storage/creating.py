@@ -112,9 +112,9 @@ async def _store(call: Call, obj: JsonObject, generated: bool, guards: Sequence[
         key = served.key(call.info.namespace, name)
         try:
             if not call.options.dry_run:
-                return await served.store.create(served.bucket, key, served.encode(obj), guards=guards)
+                return await served.store.create(served.bucket, key, served.encode_checked(obj), guards=guards)
             if served.head(key) is None:
-                return Entry(key, 0, 0, served.encode(obj))
+                return Entry(key, 0, 0, served.encode_checked(obj))
         except Exists:
             if generated and guards:  # what admission looked at is not the newest any more
                 raise Overtaken(f"{key} exists") from None

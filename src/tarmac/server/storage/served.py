@@ -13,7 +13,7 @@ from typing import Any
 from tarmac.api.catalog import Catalog
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import ApiError, conflict, invalid, not_found
+from tarmac.api.status import ApiError, TooLarge, conflict, invalid, not_found
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.randomness import Randomness
@@ -33,6 +33,7 @@ from tarmac.server.storage.views import View
 from tarmac.store.interface import Entry, Store
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+MOST_STORED = 1_500_000  # bytes: what an etcd takes that nobody has configured
 _NOT_SPEC = frozenset({"metadata", "status", "kind", "apiVersion"})
 
 
@@ -86,6 +87,13 @@ class Served:
     def encode(self, obj: JsonObject) -> bytes:
         """The value to store for an object in the shown form."""
         return encode_object(obj if self.view is None else self.view.stored(obj), self._kept)
+
+    def encode_checked(self, obj: JsonObject, before: int = 0) -> bytes:
+        """The same, if it is one that every store takes, or takes no more than the `before` bytes of now."""
+        value = self.encode(obj)
+        if len(value) > MOST_STORED and len(value) > before:
+            raise TooLarge(f"Request entity too large: the object takes {len(value)} bytes, limit is {MOST_STORED}")
+        return value
 
     def select(self, labels: str, fields: str) -> Selection:
         """The selectors of a request. Raises BadRequest."""

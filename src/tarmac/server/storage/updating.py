@@ -191,7 +191,7 @@ async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject, gua
     if not gone and _unchanged(new, old):
         await until_visible(store, served.bucket, entry)
         return entry
-    value = served.encode(new)
+    value = served.encode_checked(new, len(entry.raw))
     if call.options.dry_run:
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
     if gone:  # watchers see the last stored state go, the client what it made of it, at the version it changed
