@@ -104,7 +104,18 @@ def test_a_refused_manifest_lists_every_cause() -> None:
 def test_a_rollout_is_a_table_on_a_terminal_and_lines_elsewhere() -> None:
     city = CityProgress("DFW", 2, 3, 5, "Progressing", "NewRevision")
     assert progress_line(city) == "DFW: 2 of 5 ready, 3 up to date, Progressing (NewRevision)\n"
-    assert progress_table([city]) == shown("""
+    assert progress_table([city], 24) == shown("""
         CITY  READY  UP-TO-DATE  DESIRED  STATUS       REASON
         DFW   2      3           5        Progressing  NewRevision
         """)
+
+
+def test_more_cities_than_the_terminal_has_lines_show_those_that_are_not_complete() -> None:
+    """What is painted over must fit, and what is done is of no interest."""
+    done = [CityProgress(f"A{index:02}", 2, 2, 2, "Available", "") for index in range(30)]
+    slow = CityProgress("ZRH", 1, 1, 2, "Progressing", "Scaling")
+    lines = progress_table([*done, slow], 10).splitlines()
+    assert len(lines) == 9
+    assert lines[1].startswith("ZRH ")
+    assert lines[-1] == "… and 24 more, 24 of them complete"
+    assert len(progress_table(done[:8], 10).splitlines()) == 9, "all of them, without a rest"

@@ -26,6 +26,11 @@ class CityProgress:
     status: str
     reason: str
 
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do there."""
+        return self.ready == self.updated == self.desired
+
 
 def progress_of(deployment: WorkloadDeployment) -> CityProgress:
     """How far a deployment has come, as its status says."""
@@ -41,12 +46,22 @@ def progress_of(deployment: WorkloadDeployment) -> CityProgress:
     )
 
 
-def progress_table(cities: Iterable[CityProgress]) -> str:
-    """All cities at once, for a terminal."""
+def progress_table(cities: Iterable[CityProgress], lines: int) -> str:
+    """All cities at once, for a terminal of so many lines: where there are more, those that are complete give way."""
+    found = list(cities)
+    if not found:
+        return "No city has begun yet.\n"
+    room = max(lines - 3, 1)  # for the headers, the rest in a line, and the cursor
+    shown = found if len(found) <= room + 1 else sorted(found, key=lambda each: each.complete)[:room]
     rows = [
-        (each.city, str(each.ready), str(each.updated), str(each.desired), each.status, each.reason) for each in cities
+        (each.city, str(each.ready), str(each.updated), str(each.desired), each.status, each.reason) for each in shown
     ]
-    return table(_HEADERS, rows) + "\n" if rows else "No city has begun yet.\n"
+    return table(_HEADERS, rows) + "\n" + _rest([each for each in found if each not in shown])
+
+
+def _rest(cities: Sequence[CityProgress]) -> str:
+    complete = sum(each.complete for each in cities)
+    return f"… and {len(cities)} more, {complete} of them complete\n" if cities else ""
 
 
 def progress_line(each: CityProgress) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -19,6 +20,11 @@ class Console:
     def live(self) -> bool:
         """Whether what was printed can be painted over."""
         return self.out.isatty()
+
+    @property
+    def lines(self) -> int:
+        """How many lines somebody sees at once."""
+        return shutil.get_terminal_size().lines
 
     def say(self, text: str) -> None:
         """Print an answer that ends with a newline."""

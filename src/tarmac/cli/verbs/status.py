@@ -27,7 +27,7 @@ class Screen:
     def show(self, cities: dict[str, CityProgress]) -> None:
         """Show what is new since last time."""
         if self._console.live:
-            self._paint(progress_table(cities.values()))
+            self._paint(progress_table(cities.values(), self._console.lines))
         else:
             for name, each in cities.items():
                 if self._shown.get(name) != each:
