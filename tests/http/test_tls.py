@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,15 @@ async def test_a_client_that_never_shakes_hands_is_dropped(tls_server: Server) -
     reader, writer = await asyncio.open_connection("127.0.0.1", tls_server.port)
     assert await asyncio.wait_for(reader.read(), 3) == b""
     writer.close()
+
+
+async def test_who_speaks_no_tls_fills_no_logs(tls_server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    await tls_server.start(lambda _: Response(200))
+    for nonsense in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x00\x01", b""):
+        reader, writer = await asyncio.open_connection("127.0.0.1", tls_server.port)
+        writer.write(nonsense)
+        writer.write_eof()
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+    assert [record.name for record in caplog.records] == []

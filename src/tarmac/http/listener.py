@@ -19,12 +19,14 @@ from importlib import import_module
 from typing import Any, Literal
 
 from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import log
 from tarmac.http.connection import Connection
 from tarmac.http.heads import Heads
 from tarmac.http.limits import Limits, Unfinished
 from tarmac.http.messages import Answer, Handler
 from tarmac.http.sockets import notice_dead_peer
 
+_log = log("http")
 Accelerate = Literal["auto", "on", "off"]
 
 
@@ -61,6 +63,7 @@ class Listener:
         tls_options: dict[str, Any] = {}
         if context is not None:
             tls_options = {"ssl_handshake_timeout": self.limits.handshake_time, "ssl_shutdown_timeout": 5.0}
+            self.loop.set_exception_handler(_report)
         self.port = port
         for host in hosts:
             for bound in _bind(host, self.port):
@@ -130,6 +133,14 @@ async def serve(
     listener = Listener(handler, limits or Limits(), common_headers)
     await listener.start([host] if isinstance(host, str) else host, port, context, accelerate)
     return listener
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody was there to catch. That somebody does not speak TLS is no error of ours."""
+    if context["message"].startswith("SSL handshake failed"):
+        _log.debug("TLS handshake failed", error=repr(context.get("exception")))
+    else:
+        loop.default_exception_handler(context)
 
 
 def _server_factory(loop: asyncio.AbstractEventLoop, wanted: bool, required: bool) -> Callable[..., Any]:

@@ -36,6 +36,7 @@ from tarmac.store.interface import Unavailable
 
 _log = log("server")
 _READS = frozenset({"get", "list", "watch"})
+_FRAMES = 30  # the innermost ones of a failure: those of an endless recursion fill no log
 
 
 class Authenticator(Protocol):
@@ -212,7 +213,7 @@ def failure(request: Request, error: Exception) -> Response:
     if isinstance(error, Unavailable):
         error = ServiceUnavailable(f"the store is not available: {error}")
     elif not isinstance(error, ApiError):
-        text = "".join(traceback.format_exception(error))
+        text = "".join(traceback.format_exception(error, limit=-_FRAMES))
         _log.error("request failed", method=request.method, path=request.path, traceback=text)
         error = InternalError(f"Internal error occurred: {type(error).__name__}", details=_internal(error))
     try:
