@@ -285,6 +285,20 @@ def test_a_workload_shows_every_city_and_the_worst_of_them_in_the_sentence() -> 
     ]
 
 
+def test_what_ails_several_cities_is_to_be_changed_in_each() -> None:
+    """And what is one change for all of them is named once."""
+    scene = Scene()
+    for city in ("DFW", "LHR"):
+        scene.place(city, nodes=1, cpu="1")
+    for deployment in scene.deploy(workload("DFW", "LHR", replicas=1, cpu="2")).values():
+        scene.instance(deployment, 0, reason="Unschedulable", ready=False)
+    assert why(scene, WORKLOADS.resource, "web").change == (
+        "Ask for at most 1 cpu, or free 1 cpu on dfw-0. Ask for at most 1 cpu, or free 1 cpu on lhr-0."
+    )
+    scene.deploy(workload("DFW", "LHR", paused=True, name="held"))
+    assert why(scene, WORKLOADS.resource, "held").change == "Set paused to false."
+
+
 def test_a_workload_whose_network_does_not_exist_says_so_first() -> None:
     scene = Scene()
     scene.place("DFW")

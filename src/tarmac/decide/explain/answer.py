@@ -14,6 +14,7 @@ from tarmac.decide.verdict import Refusal
 
 _ANSWERS: Final[dict[Actor, Answer]] = {Actor.NOBODY: "Yes", Actor.TRANSIENT: "Wait"}
 _WEIGHT: Final = {"Yes": 0, "Wait": 1, "No": 2}
+_FEW: Final = 5
 
 
 def told(refusal: Refusal, city: str = "", node: str = "") -> Line:
@@ -42,7 +43,15 @@ def explanation(subject: Subject, state: str, lines: Sequence[Line]) -> Explanat
     if top is None or top.answer == "Yes":
         return Explanation(subject, f"{subject} {state}.", list(lines))
     where = f"; in {top.city}" if top.city and subject.kind == "Workload" else ""
-    return Explanation(subject, f"{subject} {state}{where}: {top.message}", list(lines), top.change)
+    return Explanation(subject, f"{subject} {state}{where}: {top.message}", list(lines), _changes(lines, top))
+
+
+def _changes(lines: Iterable[Line], top: Line) -> str:
+    """What to do about the line that matters most, and about the same in other cities; each thing once."""
+    alike = [line for line in lines if (line.answer, line.reason, line.rule) == (top.answer, top.reason, top.rule)]
+    changes = list(dict.fromkeys(line.change for line in alike if line.change))
+    more = len(changes) - _FEW
+    return " ".join(changes[:_FEW]) + (f" And so on, {more} more." if more > 0 else "")
 
 
 def most_telling(lines: Iterable[Line]) -> Line | None:
