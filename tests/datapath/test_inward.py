@@ -180,10 +180,18 @@ class TestWithPackets:
             async with asyncio.timeout(5):
                 assert await asyncio.get_running_loop().sock_recv(client, 100) == b"b"
 
-    async def test_nothing_reaches_the_addresses_that_stand_for_nodes(self, real: RealWorld) -> None:
+    async def test_addresses_that_stand_for_nodes_are_not_looked_for_outside(self, real: RealWorld) -> None:
         await two_pods(real)
-        for mark in node_marks(NODE):
-            assert await real.reaches("a", mark, hope=False) is None
+        nodes(real)
+        mark, outside = node_marks(NODE)[0], real.lab.machine(9)
+        real.lab.command(outside, f"ip address add {mark}/32 dev eth0")
+        with real.lab.socket(outside, socket.AF_INET, socket.SOCK_STREAM) as listener:
+            listener.bind((mark, 80))
+            listener.listen()
+            client = real.lab.socket(real.namespace("a"), socket.AF_INET, socket.SOCK_STREAM)
+            with client, pytest.raises(ConnectionRefusedError):
+                async with asyncio.timeout(5):
+                    await asyncio.get_running_loop().sock_connect(client, (mark, 80))
 
     async def test_routes_that_were_meddled_with_come_back(self, real: RealWorld) -> None:
         await two_pods(real, with_service(B))
