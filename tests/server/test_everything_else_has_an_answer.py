@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -181,7 +182,7 @@ async def test_a_surprise_is_an_internal_error_and_not_the_end(
 async def test_a_store_that_is_away_is_a_service_unavailable(
     api: Client, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(bucket: str, name: str, value: bytes) -> None:
+    def away(bucket: str, name: str, value: bytes, *, guards: Sequence[str]) -> None:
         raise Unavailable("disk on fire")
 
     monkeypatch.setattr(store, "create", away)

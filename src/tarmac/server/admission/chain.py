@@ -31,6 +31,7 @@ class Attributes:
         "resource",
         "subresource",
         "user",
+        "verb",
         "warnings",
     )
 
@@ -55,6 +56,7 @@ class Attributes:
         self.old = old
         self.user = user
         self.dry_run = dry_run
+        self.verb = operation.lower()  # of the request: a create may come as a patch
         self.warnings: list[str] = []
 
 

@@ -12,6 +12,7 @@ from tarmac.server.admission.certificates import (
     CertificateSubjectRestriction,
 )
 from tarmac.server.admission.chain import Chain, Plugin
+from tarmac.server.admission.creationrights import CreationRights
 from tarmac.server.admission.instances import InstanceCreation
 from tarmac.server.admission.interfaces import InterfaceHolding
 from tarmac.server.admission.limitranges import LimitRanger
@@ -44,6 +45,7 @@ def default_plugins(
     quotas = catalog.find("", "v1", "resourcequotas")
     assert quotas is not None, "resourcequotas are always served"
     return [
+        CreationRights(authorizer),
         NamespaceLifecycle(reader),
         LimitRanger(reader),
         ServiceAccounts(reader, randomness),

@@ -84,7 +84,9 @@ def admission_attributes(call: Call, obj: JsonObject) -> Attributes:
     info = call.info
     name = obj["metadata"].get("name", "")
     resource, user, dry_run = call.served.resource, call.user, call.options.dry_run
-    return Attributes("CREATE", resource, info.subresource, info.namespace, name, obj, None, user, dry_run)
+    made = Attributes("CREATE", resource, info.subresource, info.namespace, name, obj, None, user, dry_run)
+    made.verb = info.verb
+    return made
 
 
 def _prepare(served: Served, obj: JsonObject) -> None:

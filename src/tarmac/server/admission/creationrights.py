@@ -1,0 +1,32 @@
+"""CreationRights: whoever makes an object by applying or replacing what is not there needs the right to create it, too.
+
+The request was let in as a patch or an update; only now is it known to be more.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.resource import Resource
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.authorize import Authorizer, refusal
+
+
+class CreationRights(Plugin):
+    """Asks the authorizer about the create."""
+
+    name = "CreationRights"
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return operation == "CREATE" and subresource == ""
+
+    def validate(self, attributes: Attributes) -> None:
+        if attributes.verb == "create":
+            return
+        resource, place = attributes.resource, (attributes.namespace, attributes.name)
+        info = RequestInfo("create", "", True, resource.group, resource.version, resource.plural, "", *place)
+        why = self._authorizer.refuses(attributes.user, info)
+        if why is not None:
+            raise refusal(attributes.user, info, why)
