@@ -219,3 +219,21 @@ def test_the_node_gives_up_a_pod_whose_object_is_replaced() -> None:
         assert container_status(await machine.status())["restartCount"] == 0
 
     play(story)
+
+
+def test_what_an_earlier_agent_left_of_a_refused_pod_goes_too() -> None:
+    async def story(machine: Machine) -> None:
+        machine.runtime.trouble("run_sandbox", None, delay=5)
+        await machine.create(container={"resources": {"requests": {"cpu": "1"}}})
+        await machine.wait(1)
+        await machine.kill()
+        assert machine.volumes.mounted
+        machine.node["status"]["allocatable"]["cpu"] = "500m"
+        await machine.start()
+        assert (await machine.phase("Failed"))["reason"] == "OutOfcpu"
+        await machine.pods.delete("web", "default")
+        await machine.gone()
+        await machine.wait(1)
+        assert not machine.volumes.mounted
+
+    play(story)

@@ -53,7 +53,7 @@ class V1:
 
     def exists(self, path: str) -> bool:
         """Whether any tree has it."""
-        return any(folder.is_dir() for folder in self._folders(path))
+        return any(os.path.isdir(f"{mount}/{path.lstrip('/')}") for mount in self._all)
 
     def children(self, path: str) -> Sequence[str]:
         """Names of the groups right below, in any tree."""

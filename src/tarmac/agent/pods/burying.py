@@ -32,10 +32,10 @@ class Undertaker:
         """Uids of pods that are being buried."""
         return self._tasks.keys()
 
-    def bury(self, uid: str) -> None:
-        """Leave nothing of this pod."""
+    def bury(self, uid: str, *, released: bool = False) -> None:
+        """Leave nothing of this pod. `released`: its worker has given back its volumes and its cgroup."""
         if uid not in self._tasks:
-            task = self._tasks[uid] = asyncio.create_task(self._persist(uid), name=f"burying {uid}")
+            task = self._tasks[uid] = asyncio.create_task(self._persist(uid, released), name=f"burying {uid}")
             task.add_done_callback(lambda _: self._tasks.pop(uid, None))
 
     async def close(self) -> None:
@@ -45,11 +45,11 @@ class Undertaker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _persist(self, uid: str) -> None:
+    async def _persist(self, uid: str, released: bool) -> None:
         backoff = Backoff(self._tools.randomness, FIRST_RETRY, LONGEST_RETRY)
         while True:
             try:
-                await self._once(uid)
+                await self._once(uid, released)
             except Exception as error:
                 _log.info("pod not buried yet", uid=uid, error=str(error))
                 await self._tools.clock.sleep(backoff.next())
@@ -57,15 +57,16 @@ class Undertaker:
                 self._buried(uid)
                 return
 
-    async def _once(self, uid: str) -> None:
+    async def _once(self, uid: str, released: bool) -> None:
         runtime = self._tools.runtime
         sandboxes = await runtime.sandboxes(uid)
         running = [each for each in await runtime.containers(uid) if each.state in ("running", "unknown")]
         await asyncio.gather(*(runtime.stop_container(each.id, _grace(each)) for each in running))
         for sandbox in sandboxes:
             await runtime.stop_sandbox(sandbox.id)
-        await self._tools.volumes.unmount(uid)
-        await self._tools.cgroups.remove(uid)
+        if not released:
+            await self._tools.volumes.unmount(uid)
+            await self._tools.cgroups.remove(uid)
         for sandbox in sandboxes:
             await runtime.remove_sandbox(sandbox.id)
         self._clear(uid)

@@ -385,7 +385,7 @@ class PodManager:
         self._tasks.pop(uid).cancel()
         self._vanished.discard(uid)
         self._in_runtime.discard(uid)
-        self._undertaker.bury(uid)
+        self._undertaker.bury(uid, released=worker.released)
         if worker.pod.static:
             self._mirrors.drop(worker.pod)
             self._follow_manifests()

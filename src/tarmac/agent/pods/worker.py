@@ -78,6 +78,8 @@ class PodWorker:
         self.status: JsonObject = refused or pod.status
         self.over = refused is not None
         """Nothing of it runs, nothing will, and what it had is given back."""
+        self.released = False
+        """It was this worker that gave it back. Of a pod that was refused, an earlier agent may have left something."""
         self.allocation = Allocation(pod, promised)
         self._tools = tools
         self._report = report
@@ -305,6 +307,7 @@ class PodWorker:
         self._prober.stop()
         self._tell(over=True)
         await self._hands.release(self.pod.uid)
+        self.released = True
         self._tools.images.forget(self.pod.uid)
         self.over = True
         self._tell(over=True)
