@@ -143,6 +143,18 @@ async def test_metrics_count_requests_by_verb_resource_and_code(api: Client) -> 
     assert "process_resident_memory_bytes " in text
 
 
+async def test_what_is_not_there_makes_no_endless_series(api: Client) -> None:
+    before = (await api.get("/metrics")).raw.count(b"\n")
+    for number in range(20):
+        await api.get(f"/apis/group-{number}.example/v1/things")
+        await api.get(f"/api/v1/namespaces/default/pods/p/unheard-{number}")
+        await api.get(f"/nowhere-{number}")
+    text = (await api.get("/metrics")).raw.decode()
+    assert 'apiserver_request_total{code="404",component="apiserver"' in text
+    assert not [line for line in text.splitlines() if "example" in line or "nowhere" in line or "unheard" in line]
+    assert text.count("\n") - before < 60
+
+
 async def test_watches_are_counted_while_they_last(api: Client) -> None:
     watching = await api.watch(f"{CONFIGMAPS}?watch=1")
     line = 'scope="namespace",subresource="",verb="WATCH",version="v1"}'

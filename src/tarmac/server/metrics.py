@@ -1,7 +1,8 @@
 """Metrics under the names operators know, counted as plain integers and written out when somebody scrapes.
 
 The request path does one dictionary look-up and a few additions; labels, cumulative buckets and text are made at scrape
-time.
+time. What is asked for gets a series of its own once it was answered with more than a refusal: anybody can ask for
+endlessly many things that are not there, and all of those share one series.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ _SECONDS = (
 )  # fmt: skip
 _STORE_SECONDS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 _VERBS = {"create": "POST", "update": "PUT"}
+_NOTHING = RequestInfo("other", "")
 
 Labels = Iterable[tuple[str, str]]
 Sample = tuple[str, Labels, float]
@@ -66,7 +68,8 @@ class Metrics:
     """All counters of one server. `gauges` are read at scrape time."""
 
     def __init__(self) -> None:
-        self._series: dict[tuple[object, ...], _Series] = {}
+        self._refused = _Series(_labels(_NOTHING))
+        self._series: dict[tuple[object, ...], _Series] = {("other",): self._refused}
         self._running: dict[tuple[object, ...], tuple[list[tuple[str, str]], list[int]]] = {}
         self._store: dict[str, Histogram] = {}
         self.reading = 0  # requests in flight
@@ -89,7 +92,9 @@ class Metrics:
             key = (info.verb, _family(info.path))
         series = self._series.get(key)
         if series is None:
-            series = self._series[key] = _Series(_labels(info))
+            series = self._refused if _is_refusal(code) else _Series(_labels(info))
+            if series is not self._refused:
+                self._series[key] = series
         series.codes[code] = series.codes.get(code, 0) + 1
         series.durations.observe(seconds)
 
@@ -158,6 +163,10 @@ class Metrics:
     def _stores(self, name: str) -> Iterator[Sample]:
         for operation, histogram in self._store.items():
             yield from histogram.samples(name, [("operation", operation)])
+
+
+def _is_refusal(code: int) -> bool:
+    return 400 <= code < 500 and code not in (409, 422)
 
 
 def _family(path: str) -> str:

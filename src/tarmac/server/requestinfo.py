@@ -17,6 +17,7 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _CONNECTIONS = frozenset({"exec", "attach", "portforward"})
 _NODE_CONNECTIONS = frozenset({"exec", "attach", "portForward", "run", "tarmac"})  # behind nodes/NAME/proxy
 _REMEMBERED = 4096
+_LONGEST_REMEMBERED = 512  # characters: anybody can ask for long paths
 
 
 class RequestInfo(NamedTuple):
@@ -45,7 +46,8 @@ def request_info(request: Request) -> RequestInfo:
         info = _parse(request.method, request.path)
         if len(_seen) >= _REMEMBERED:
             _seen.clear()
-        _seen[key] = info
+        if len(request.path) <= _LONGEST_REMEMBERED:
+            _seen[key] = info
     query = request.query
     if query and info.is_resource and ("watch" in query or "fieldSelector" in query):
         return _refine(info, request)
