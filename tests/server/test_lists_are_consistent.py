@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tarmac.base.clock import ManualClock
+from tarmac.http.messages import Response
+from tarmac.server.storage.listcache import CachedAnswer, ListCache
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client, Reply
 
@@ -204,3 +206,14 @@ async def test_a_large_list_is_compressed_once(api: Client) -> None:
     await api.configmap("d")
     changed: Any = await api.get(CONFIGMAPS, accept_encoding="gzip")
     assert b'"name":"d"' in gzip.decompress(changed.raw)
+
+
+async def test_long_selectors_of_empty_lists_fill_no_memory(store: MemoryStore, clock: ManualClock) -> None:
+    cache = ListCache(store, clock, max_bytes=10_000)
+    answer = CachedAnswer(Response(200, b"{}"), store.revision, 30.0)
+    keys = [("v1", "core/pods", f"{'x' * 1000}-{number}") for number in range(100)]
+    for key in keys:
+        cache.put("core/pods", key, answer)
+    kept = [key for key in keys if cache.get("core/pods", key)]
+    assert 0 < len(kept) < 10
+    assert kept[-1] is keys[-1]

@@ -59,7 +59,7 @@ class ListCache:
 
     def put(self, bucket: str, key: Key, answer: CachedAnswer) -> None:
         """Keep an answer. One made aside may be stale by now and is not kept."""
-        size = size_of(answer.response.body)
+        size = size_of(answer.response.body) + len(repr(key))  # the key holds the client's selectors
         if size > self._max_bytes // 4 or self._changed(bucket, answer.revision):
             return
         self._drop(bucket, key)
