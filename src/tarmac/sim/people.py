@@ -17,10 +17,13 @@ from tarmac.api.status import ApiError, Conflict, NotFound
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
+from tarmac.client.resources import Propagation
 from tarmac.client.targets import PODS, dynamic
 from tarmac.sim.nodes.settings import CRASH_AFTER
 
 WORKLOADS = dynamic(COMPUTE, "workloads", "Workload")
+DEPLOYMENTS = dynamic(COMPUTE, "workloaddeployments", "WorkloadDeployment")
+INSTANCES = dynamic(COMPUTE, "instances", "Instance")
 QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
 NAMESPACE = "default"
 PER_INSTANCE = 10.0  # requests per second that one instance should have
@@ -31,6 +34,7 @@ _REQUESTS: JsonObject = {
         "target": {"type": "AverageValue", "averageValue": str(int(PER_INSTANCE))},
     }
 }
+_WAYS: tuple[Propagation, ...] = ("Background", "Background", "Foreground", "Orphan")
 _LIMITED = ("pods", "count/instances.compute.datumapis.com", "requests.cpu")
 
 
@@ -120,7 +124,7 @@ class Somebody:
         self.refused: list[str] = []  # what the platform should have accepted
         self._workloads = client.resource(WORKLOADS)
         self._quotas = client.resource(QUOTAS)
-        self._pods = client.resource(PODS)
+        self._children = [client.resource(target) for target in (PODS, INSTANCES, DEPLOYMENTS)]
         self._clock = clock
         self._dice = dice
         self._cities = cities
@@ -130,7 +134,7 @@ class Somebody:
         self._made = 0
         self._acts: list[Callable[[], Coroutine[Any, Any, str]]] = [
             self._create, self._create, self._scale, self._scale, self._release, self._release, self._release,
-            self._delete, self._limit, self._limit, self._pause, self._change_cities, self._delete_pod, self._visit,
+            self._delete, self._limit, self._limit, self._pause, self._change_cities, self._delete_child, self._visit,
             self._visit,
         ]  # fmt: skip
 
@@ -217,8 +221,9 @@ class Somebody:
         if wish is None or self._dice.uniform(0, 1) < 0.5:
             return ""
         del self.wishes[wish.name]
-        await self._workloads.delete(wish.name, NAMESPACE)
-        return f"deletes {wish.name}"
+        way = self._dice.choice(_WAYS)
+        await self._workloads.delete(wish.name, NAMESPACE, propagation=way)
+        return f"deletes {wish.name} ({way})"
 
     async def _limit(self) -> str:
         if self._dice.uniform(0, 1) < 0.4:
@@ -257,10 +262,12 @@ class Somebody:
         self._load[city.lower()] = PER_INSTANCE * self._number(0, 6)
         return f"sends {self._load[city.lower()]:g} requests per second to {city}"
 
-    async def _delete_pod(self) -> str:
-        pods = (await self._pods.list(NAMESPACE)).items
-        if not pods:
+    async def _delete_child(self) -> str:
+        """What a Workload made, by hand, in any of the ways there are."""
+        resource, way = self._dice.choice(self._children), self._dice.choice(_WAYS)
+        found = (await resource.list(NAMESPACE)).items
+        if not found:
             return ""
-        name = self._dice.choice(pods)["metadata"]["name"]
-        await self._pods.delete(name, NAMESPACE)
-        return f"deletes pod {name}"
+        name = self._dice.choice(found)["metadata"]["name"]
+        await resource.delete(name, NAMESPACE, propagation=way)
+        return f"deletes {resource.target.kind} {name} ({way})"
