@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tarmac.agent.callers import link_of_connection
 from tarmac.datapath.interface import Allowance, HostPort, NetworkState, NodeNetworks, Remote, Rules, ServicePort
 from tarmac.datapath.marks import NODES, node_marks
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, RANGES, A, B, two_pods
@@ -192,6 +193,22 @@ class TestWithPackets:
             with client, pytest.raises(ConnectionRefusedError):
                 async with asyncio.timeout(5):
                     await asyncio.get_running_loop().sock_connect(client, (mark, 80))
+
+    @pytest.mark.parametrize("address", ["169.254.20.10", "fd00:96:20::a"])
+    async def test_the_node_reaches_what_the_platform_offers_and_is_known_there(
+        self, real: RealWorld, address: str
+    ) -> None:
+        await two_pods(real, replace(PLAIN, from_node=(address,)))
+        loop = asyncio.get_running_loop()
+        listener = await real.node(1).bind(NET, address, 53, "tcp")
+        client = real.lab.socket(real.lab.machine(1), listener.family, socket.SOCK_STREAM)
+        with listener, client:
+            async with asyncio.timeout(5):
+                await loop.sock_connect(client, (address, 53))
+                accepted, caller = await loop.sock_accept(listener)
+            with accepted:
+                assert caller[0] in node_marks(NODE)
+                assert real.node(1).sandbox_of(NET, link_of_connection(accepted)) == ""
 
     async def test_routes_that_were_meddled_with_come_back(self, real: RealWorld) -> None:
         await two_pods(real, with_service(B))

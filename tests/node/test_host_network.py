@@ -61,7 +61,7 @@ def edge(planet: Planet) -> Iterator[Edge]:
     planet.apply(
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": SPACE}, "spec": service},
         in_city("LHR", pod("web", busybox(script=SERVE, ports=ports), runtimeClassName="gvisor")),
-        in_city("DFW", pod("client", busybox(), hostNetwork=True)),
+        in_city("DFW", pod("client", busybox(), hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")),
     )
     made = Edge(planet)
     for name in ("web", "client"):
@@ -76,6 +76,11 @@ def test_a_part_of_the_node_reaches_services_of_its_namespace_in_another_city(ed
     four, six = sorted(spec["clusterIPs"], key=len)
     places = (four, f"[{six}]")
     eventually(lambda: edge.asked_by_the_node(*places) == ["served", "served"], 30, "an answer over both families")
+
+
+def test_a_part_of_the_node_finds_services_by_name(edge: Edge) -> None:
+    for name in ("web", f"web.{SPACE}.svc.cluster.local"):
+        eventually(lambda name=name: edge.asked_by_the_node(name) == ["served"], 30, f"an answer at {name}")
 
 
 def test_a_port_of_the_node_is_there_for_other_machines(edge: Edge) -> None:

@@ -92,7 +92,7 @@ class NetworkState:
     internet: bool = True  # what leaves the network is masqueraded behind the node
     pods: Mapping[str, str] = field(default_factory=dict[str, str])  # whom `rules` are about: uid by local address
     host_ports: tuple[HostPort, ...] = ()
-    from_node: tuple[str, ...] = ()  # cluster addresses that the node itself looks for in this network
+    from_node: tuple[str, ...] = ()  # addresses of services that the node itself looks for in this network
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,10 @@ class Datapath(Protocol):
         ...
 
     def sandbox_of(self, network: str, interface_index: int) -> str | None:
-        """The sandbox behind a link of a router namespace: how the metadata service knows its caller."""
+        """The sandbox behind a link of a router namespace: how platform services know their callers.
+
+        Empty when the node itself is behind it, None when nobody is known to be.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -12,7 +12,7 @@ from tarmac.agent.network.compiling.facts import Policy, decode_service, decode_
 from tarmac.agent.network.compiling.members import Member, member_of
 from tarmac.api.declare import decode
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
-from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK, RESOLVERS
 from tarmac.api.networking.network import Network
 from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.api.schema import JsonObject
@@ -311,7 +311,8 @@ class TestServices:
 class TestTheNodeItself:
     def reached(self, members: list[Member], services: list[Any], slices: list[Any]) -> dict[str, tuple[str, ...]]:
         found = compiled(members=members, services=services, slices=slices, networks={NET: network()})
-        return {name: each.from_node for name, each in found.items()}
+        assert set(RESOLVERS) <= set(found[NET].from_node), "names are asked for in the first"
+        return {name: tuple(each for each in own.from_node if each not in RESOLVERS) for name, own in found.items()}
 
     def test_reaches_services_of_the_networks_that_are_there(self) -> None:
         both = service(clusterIPs=["10.96.0.9", "fd00:96::9"])
@@ -328,10 +329,10 @@ class TestTheNodeItself:
         assert self.reached(members, [service()], [there]) == {NET: (), "shop/other": ("10.96.0.9",)}
         assert self.reached(members, [service()], []) == {NET: ("10.96.0.9",), "shop/other": ()}, "to be refused"
 
-    def test_has_the_network_of_a_pod_that_is_part_of_it_once_there_are_services(self) -> None:
+    def test_has_the_network_of_a_pod_that_is_part_of_it_if_there_is_such_a_network(self) -> None:
         members = [node_pod("agent"), member("b", "10.128.0.7", "there", host="198.18.0.2")]
-        assert self.reached(members, [service()], []) == {}
         assert self.reached(members, [service()], [endpoints("10.128.0.7")]) == {NET: ("10.96.0.9",)}
+        assert compiled(members=members) == {}
 
     def test_is_known_to_the_nodes_that_have_the_backends(self) -> None:
         members = [member("a", "10.128.0.5"), node_pod("agent", "there", host="198.18.0.2")]

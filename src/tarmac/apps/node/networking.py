@@ -66,7 +66,7 @@ class Networking:
             "cni": CniServer(path, self._datapath, pods.find, keeper.covered).run,
             "links": Sweeper(self._datapath, live, self._clock).run,
             "underlay": Underlay(self._client, self._config.node_name, addresses).run,
-            **self._doors(keeper, _Behind(self._datapath, pods), identify),
+            **self._doors(keeper, _Behind(self._datapath, pods, keeper), identify),
         }
 
     def _doors(self, keeper: NetworkKeeper, behind: _Behind, identify: Identify) -> Runs:
@@ -101,15 +101,16 @@ class Networking:
 class _Behind:
     """Which pod is behind a link. A sandbox is never given to another pod, so what is found is remembered."""
 
-    def __init__(self, datapath: LinuxDatapath, pods: PodManager) -> None:
+    def __init__(self, datapath: LinuxDatapath, pods: PodManager, keeper: NetworkKeeper) -> None:
         self._datapath = datapath
         self._pods = pods
+        self._keeper = keeper
         self._known: dict[str, tuple[str, str, str]] = {}
 
     def pod(self, network: str, link: int) -> JsonObject | None:
         """The pod, if anybody knows it."""
         sandbox = self._datapath.sandbox_of(network, link)
-        if sandbox is None:
+        if not sandbox:
             return None
         if sandbox not in self._known:
             self._known = {
@@ -120,6 +121,8 @@ class _Behind:
         return self._pods.find(*self._known[sandbox]) if sandbox in self._known else None
 
     def networks(self, network: str, link: int) -> Collection[str]:
-        """Its networks; at least the one it asks on."""
+        """Its networks; at least the one it asks on. The node itself, whichever it asks on, has all that are there."""
+        if self._datapath.sandbox_of(network, link) == "":
+            return self._keeper.networks
         pod = self.pod(network, link)
         return {network, *(each.network for each in interfaces_of(pod))} if pod is not None else {network}

@@ -94,8 +94,10 @@ class LinuxDatapath:
         return {_identity(each) for router in list(self._routers.values()) for each in router.ends}
 
     def sandbox_of(self, network: str, interface_index: int) -> str | None:
-        """The sandbox behind a link of a router namespace: how the metadata service knows its caller."""
+        """The sandbox behind a link of a router namespace; empty for the node itself."""
         router = self._routers.get(router_name(network))
+        if router is not None and router.uplink is not None and router.uplink.inside == interface_index:
+            return ""
         ends = router.ends if router else ()
         return next((each.sandbox_id for each in ends if each.index == interface_index), None)
 

@@ -113,7 +113,7 @@ class Host:
         links.settle(inside, UPLINK)
         # So that what the node sends from its loopback's address to one of its ports can leave it, masked.
         namespaces.set_controls({f"ipv4/conf/{name}/route_localnet": "1"})
-        return Uplink(end.index, four, six)
+        return Uplink(end.index, other.index, four, six)
 
     def disconnect(self, router: str) -> None:
         """Remove the uplink of a router namespace."""

@@ -24,9 +24,10 @@ _NOBODYS: Final = ("169.254.0.0/16", UPLINKS[1], *NODES)
 
 @dataclass(frozen=True, slots=True)
 class Uplink:
-    """The node's link to a router namespace, and the addresses of the other end."""
+    """The node's link to a router namespace, and the index and addresses of the other end."""
 
     index: int
+    inside: int
     four: str
     six: str
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from tarmac.agent.network.compiling.facts import Policy, Service, Slice
 from tarmac.agent.network.compiling.members import Member
 from tarmac.agent.network.compiling.policies import PolicyBook
-from tarmac.agent.network.compiling.services import by_service, networks_served, service_ports
+from tarmac.agent.network.compiling.services import by_service, service_ports
+from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.networking.network import Network
 from tarmac.datapath.interface import HostPort, NetworkState, NodeNetworks, Remote, Rules, ServicePort
 
@@ -48,19 +49,22 @@ def _on(node: str, found: Mapping[str, Sequence[Member]]) -> set[str]:
 
 
 def _by_network(snapshot: Snapshot) -> dict[str, list[Member]]:
-    """Members by the networks of their interfaces; those of nodes themselves where they find services."""
-    served = networks_served(snapshot.slices) & snapshot.networks.keys()
+    """Members by the networks of their interfaces; those that are part of their node, where it finds services."""
     found: dict[str, list[Member]] = {}
     for member in snapshot.members:
-        as_node = {member.as_node} & served
+        as_node = {member.as_node} & snapshot.networks.keys()
         for network in {interface.network for interface in member.interfaces} | as_node:
             found.setdefault(network, []).append(member)
     return found
 
 
 def _reached_from_node(networks: Sequence[NetworkState], outside: Sequence[ServicePort]) -> Iterator[NetworkState]:
-    """Each cluster address leads the node into one network: the first where somebody answers, else the first."""
+    """Each cluster address leads the node into one network: the first where somebody answers, else the first.
+
+    Whoever answers for names does so in every network.
+    """
     chosen: dict[str, tuple[bool, str]] = {port.address: (False, "") for port in outside}
+    chosen |= {address: (False, network.name) for network in networks[:1] for address in RESOLVERS}
     for network in networks:
         for port in network.services:
             place = not port.backends, network.name

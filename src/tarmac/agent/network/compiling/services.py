@@ -28,11 +28,6 @@ def by_service(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
     return found
 
 
-def networks_served(slices: Sequence[Slice]) -> set[str]:
-    """The networks that some endpoint is on."""
-    return {_network(each) for each in slices if each.endpoints} - {""}
-
-
 def service_ports(
     network: str, node: str, services: Sequence[Service], slices: Mapping[str, Sequence[Slice]]
 ) -> tuple[ServicePort, ...]:
