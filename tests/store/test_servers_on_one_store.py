@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tarmac.api.catalog import build_catalog
+from tarmac.api.identities import NAMESPACE, PROCESS
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden, Invalid
-from tarmac.apps.control_plane import STARTING, local_transport
+from tarmac.apps.control_plane import STARTING, Address, Chosen, control_plane, local_transport
+from tarmac.apps.layout import Layout
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
-from tarmac.client.targets import CONFIG_MAPS, NAMESPACES, dynamic
+from tarmac.client.targets import CONFIG_MAPS, LEASES, NAMESPACES, dynamic
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import Gates
 from tarmac.server.assembly import Parts, assemble
@@ -24,9 +29,10 @@ from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.fairness import Fairness
 from tarmac.store.interface import Store
 from tests.server.conftest import OpenGates
-from tests.store.conftest import Place
+from tests.store.conftest import EtcdPlace, Place
 
 QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
+NETWORKS = dynamic("networking.datumapis.com/v1alpha", "networks", "Network")
 SERVICES = dynamic("v1", "services", "Service")
 PORTS = [{"port": 80}]
 
@@ -81,6 +87,47 @@ async def servers(place: Place) -> Servers:
 
 def named(name: str, **content: Any) -> JsonObject:
     return {"metadata": {"name": name, "namespace": "team"}, **content}
+
+
+async def test_the_controllers_of_one_server_work_until_it_stops(etcd_place: EtcdPlace, tmp_path: Path) -> None:
+    url = f"etcd://{','.join(etcd_place.settings.endpoints)}?prefix={etcd_place.settings.prefix}"
+    shared = (tmp_path / "pki", tmp_path / "secrets.key", url)
+    one, two = (
+        control_plane(Layout(tmp_path / name, *shared), Address("127.0.0.1", 0), Chosen("network"))
+        for name in ("one", "two")
+    )
+    async with AsyncExitStack() as first:
+        await _has_network(Client(local_transport((await first.enter_async_context(one)).server, STARTING)), "default")
+        async with two as running:
+            user = Client(local_transport(running.server, STARTING))
+            leader = await _leader(user)
+            await user.resource(NAMESPACES).create({"metadata": {"name": "team"}})
+            await _has_network(user, "team")
+            assert await _leader(user) == leader
+            await first.aclose()
+            await user.resource(NAMESPACES).create({"metadata": {"name": "later"}})
+            await _has_network(user, "later")
+            assert await _leader(user) != leader
+    made = {name: _networks_made(tmp_path / name / "audit.log") for name in ("one", "two")}
+    assert "team" in made["one"]
+    assert made["two"] == {"later"}
+
+
+def _networks_made(log: Path) -> set[str]:
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    made = [each["objectRef"] for each in lines if each["verb"] == "create" and each["responseStatus"]["code"] == 201]
+    return {each["namespace"] for each in made if each["resource"] == "networks"}
+
+
+async def _leader(user: Client) -> str:
+    return (await user.resource(LEASES).get(PROCESS, NAMESPACE))["spec"]["holderIdentity"]
+
+
+async def _has_network(user: Client, namespace: str) -> None:
+    """The controllers give one to every namespace."""
+    async with asyncio.timeout(40):
+        while not (await user.resource(NETWORKS).list(namespace)).items:
+            await asyncio.sleep(0.05)
 
 
 async def test_the_last_place_of_a_quota_is_given_once(servers: Servers) -> None:

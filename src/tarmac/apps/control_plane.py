@@ -17,6 +17,7 @@ from tarmac.api.catalog import build_catalog
 from tarmac.api.identities import NAMESPACE, PROCESS, user_name
 from tarmac.apps.announcing import announced, reached_at
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, ensure_own_service
+from tarmac.apps.electing import elector
 from tarmac.apps.layout import Layout
 from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import SystemClock
@@ -178,16 +179,18 @@ def _join_nodes(parts: Parts, reader: Reader, pki: Pki, metering: Metering, stac
 async def _controllers(
     chosen: Chosen, server: ApiServer, store: Store, pki: Pki, metrics: Metrics
 ) -> AsyncGenerator[None]:
-    """The controllers beside the server."""
+    """The controllers beside the server. Where other servers share the store, those of one of them work."""
+    client = Client(local_transport(server, CONTROLLING), SystemClock(), Randomness())
 
     def sign(request: str, usages: list[str], expiration: int | None) -> str:
         return pki.sign_request(request.encode(), usages, expiration or _YEAR).decode()
 
     manager = Manager(
-        Client(local_transport(server, CONTROLLING), SystemClock(), Randomness()),
+        client,
         chosen.names,
         root_ca=pki.ca_file.read_text(),
         sign=sign,
+        elector=elector(client) if store.shared else None,
         settings=chosen.settings,
     )
     metrics.gauges.append(manager.metrics.families)

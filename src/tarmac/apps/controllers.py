@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-import socket
 import sys
 
 import uvloop
 
-from tarmac.api.identities import BOOTSTRAP, NAMESPACE, PROCESS, controller_user
+from tarmac.api.identities import BOOTSTRAP, controller_user
 from tarmac.api.status import ApiError
 from tarmac.apps.bootstrap import ensure_initial_objects
+from tarmac.apps.electing import elector
 from tarmac.apps.settings import settings_of
 from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import SystemClock
@@ -28,7 +28,7 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import Connection, load
-from tarmac.client.leader import Elector, Timing
+from tarmac.client.leader import Timing
 from tarmac.controllers.manager import Manager, choose
 
 _log = log("tarmac")
@@ -56,12 +56,11 @@ async def run(options: argparse.Namespace, connection: Connection, timing: Timin
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     clock, randomness = SystemClock(), Randomness()
     client = Client(HttpTransport(connection.http), clock, randomness)
-    elector = _elector(client, timing) if options.leader_elect else None
     manager = Manager(
         client,
         options.controllers,
         root_ca=connection.http.ca or "",
-        elector=elector,
+        elector=elector(client, timing) if options.leader_elect else None,
         settings=settings_of(options),
     )
 
@@ -79,8 +78,3 @@ async def run(options: argparse.Namespace, connection: Connection, timing: Timin
             _log.info("stopping")
     finally:
         await client.close()
-
-
-def _elector(client: Client, timing: Timing) -> Elector:
-    identity = f"{socket.gethostname()}_{client.randomness.uuid()}"
-    return Elector(client, PROCESS, NAMESPACE, identity, timing)
