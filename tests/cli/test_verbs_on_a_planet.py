@@ -253,6 +253,19 @@ def test_a_rollout_is_followed_line_by_line_to_its_end() -> None:
     play(story)
 
 
+def test_a_city_that_several_placements_mean_is_told_apart() -> None:
+    async def story(planet: Planet) -> None:
+        desk = await settled(planet)
+        placements = workload(replicas=1)["spec"]["placements"]
+        await planet.apply(placements=[{**placements[0], "name": "a"}, {**placements[0], "name": "b"}])
+        assert await desk.rollout("status", "web") == 0
+        lines = desk.out.getvalue().splitlines()
+        for city in ("DFW/a", "DFW/b"):
+            assert f"{city}: 1 of 1 ready, 1 up to date, Available" in lines
+
+    play(story)
+
+
 def test_on_a_terminal_the_table_is_painted_over() -> None:
     async def story(planet: Planet) -> None:
         desk = Desk(planet, live=True)

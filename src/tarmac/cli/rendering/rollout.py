@@ -32,12 +32,17 @@ class CityProgress:
         return self.ready == self.updated == self.desired
 
 
-def progress_of(deployment: WorkloadDeployment) -> CityProgress:
-    """How far a deployment has come, as its status says."""
-    status = deployment.status
+def progress_of(deployments: Sequence[WorkloadDeployment]) -> dict[str, CityProgress]:
+    """How far deployments have come, as their status says, by name; with several placements, a city once for each."""
+    several = len({each.spec.placement_name for each in deployments}) > 1
+    return {each.metadata.name: _progress_of(each, several=several) for each in deployments}
+
+
+def _progress_of(deployment: WorkloadDeployment, *, several: bool) -> CityProgress:
+    status, spec = deployment.status, deployment.spec
     counted, summary = status or Counters(), status.summary if status else None
     return CityProgress(
-        deployment.spec.city_code,
+        f"{spec.city_code}/{spec.placement_name}" if several else spec.city_code,
         counted.ready_replicas,
         counted.updated_replicas,
         counted.desired_replicas,

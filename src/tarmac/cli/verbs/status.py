@@ -63,7 +63,7 @@ async def follow(client: Client, workload: Workload, console: Console, *, watch:
                 found = sorted(
                     (item.object for item in deployments.cache.items()), key=lambda each: each.spec.city_code
                 )
-                screen.show({each.metadata.name: progress_of(each) for each in found})
+                screen.show(progress_of(found))
                 if is_complete(current) or not watch:
                     console.say(_last_word(current))
                     return is_complete(current)
