@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 
 import pytest
@@ -122,3 +123,13 @@ def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
     except ValueError:
         return
     assert Quantity.parse(printed) == Quantity.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["0" * 1_000_000 + "x", "9" * 1_000_000 + "x", "1." + "0" * 1_000_000 + "x", "9" * 5000]
+)
+def test_a_long_text_costs_no_more_than_its_length(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ValueError, match=r"^unable to parse|^quantities must match"):
+        Quantity.parse(text)
+    assert time.process_time() - began < 1

@@ -18,14 +18,16 @@ _MAX_INT64 = 2**63 - 1
 # Exponents beyond this are refused, so that no twelve bytes of input can make us compute a number of gigabytes.
 _MAX_EXPONENT = 1000
 _FAST_DIGITS = 18
+_MOST_DIGITS = 1000
 
 _SPLIT = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _FORMAT_ERROR = f"quantities must match the regular expression '{_SPLIT}'"
 _NUMERIC_ERROR = "unable to parse numeric part of quantity"
 _SUFFIX_ERROR = "unable to parse quantity's suffix"
 
-# The scanner is laxer than the documented expression: the number may be empty ("m" is zero).
-_SCAN = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+# The scanner is laxer than the documented expression: the number may be empty ("m" is zero). No part gives back what it
+# took, so a text that does not match costs no more than its length.
+_SCAN = re.compile(r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 
 
@@ -128,6 +130,8 @@ def _parse(text: str) -> Quantity:
     sign, zeros, whole, fraction, suffix = match.groups()
     factor, exponent, family = _interpret(suffix)
     whole, fraction = whole or "0", fraction or ""
+    if len(whole) + len(fraction) > _MOST_DIGITS:
+        raise ValueError(_NUMERIC_ERROR)
     kept = _reusable(text, whole, fraction, factor, exponent, family)
     if kept is None and not (zeros or match[3] or fraction):
         raise ValueError(_NUMERIC_ERROR)
