@@ -56,7 +56,7 @@ def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[Told]:
         message = f"Scaled from {old.desired_replicas} to {new.desired_replicas} replicas"
         yield Told("Normal", reasons.SCALED, message)
     if old.revision and old.revision != new.revision:
-        yield Told("Normal", reasons.ROLLOUT_STARTED, f"Revision {new.revision} begins to replace {old.revision}")
+        yield Told("Normal", reasons.ROLLOUT_STARTED, f"Revision {new.revision} is to replace {old.revision}")
     if new.revisions and _is_replacing(new.revisions[-1]) and new.revisions[-1].number not in _completed(old):
         yield Told("Normal", reasons.ROLLOUT_COMPLETE, f"Every instance is of revision {new.revision}")
     exhausted = _exhausted(new)
