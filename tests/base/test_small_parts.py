@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tarmac.base import log as logs
 from tarmac.base.cpuset import CPUSet
+from tarmac.base.memory import remembered
 from tarmac.base.randomness import SUFFIX_ALPHABET, Randomness
 
 
@@ -68,3 +69,16 @@ def test_plain_lines(stream: io.StringIO) -> None:
     logs.configure(level="debug", stream=stream)
     logs.log("store").debug("Compacted", note="two words", revision=7)
     assert stream.getvalue().endswith('DEBUG   store: Compacted note="two words" revision=7\n')
+
+
+def test_results_are_remembered_but_not_those_of_long_texts() -> None:
+    asked: list[str] = []
+
+    @remembered(2)
+    def length(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    long = "x" * 1000
+    assert [length("a"), length("a"), length(long), length(long)] == [1, 1, 1000, 1000]
+    assert asked == ["a", long, long]

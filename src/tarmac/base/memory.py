@@ -1,18 +1,33 @@
-"""Keeps a process that lives long as small as what it holds.
+"""Remembering what a function made of a text, where the same few texts come over and over.
 
-glibc gives every thread a heap of its own. That is right for programs that allocate in many threads at once; in one
-that mostly waits it is memory nobody uses.
+Long texts are worked out anew each time: real ones are short, and a cache that is bounded in entries alone could be
+filled with megabytes of nonsense by whoever may send a request.
 """
 
 from __future__ import annotations
 
-import ctypes
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import TypeVar
 
-_ARENA_MAX = -8  # of malloc.h
+_LONGEST = 256
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
-def share_one_heap() -> None:
-    """To be called before there are threads. Other C libraries than glibc have nothing to set."""
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is not None:
-        set_option(_ARENA_MAX, 1)
+def remembered(count: int) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
+    """Keep the last `count` results of a function of one hashable value."""
+
+    def decorate(function: Callable[[T], R]) -> Callable[[T], R]:
+        cached = lru_cache(count)(function)
+
+        @wraps(function)
+        def look_up(value: T) -> R:
+            if isinstance(value, str) and len(value) > _LONGEST:
+                return function(value)
+            return cached(value)
+
+        return look_up
+
+    return decorate

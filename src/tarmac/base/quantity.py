@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 from typing import Final
+
+from tarmac.base.memory import remembered
 
 NANO: Final = 10**9
 _MAX_INT64 = 2**63 - 1
@@ -120,7 +122,7 @@ def _divide_up(number: int, divisor: int) -> int:
     return -(-number // divisor) if number >= 0 else number // divisor
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _parse(text: str) -> Quantity:
     if not text:
         raise ValueError(_FORMAT_ERROR)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from datetime import datetime
-from functools import lru_cache
 
 from tarmac.base.clock import parse_rfc3339, rfc3339
+from tarmac.base.memory import remembered
 from tarmac.base.quantity import Quantity
 
 _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -66,7 +66,7 @@ def _time_error(text: str, layout: list[tuple[str, str]]) -> str:
     return f'{head}: extra text: "{rest}"' if rest else f"{head}: day out of range"
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def quantity(value: str | int | float) -> str:
     """The canonical form: `1000m` becomes `1`."""
     return str(Quantity.parse(value))

@@ -6,11 +6,11 @@ The same name rules serve containers, limit ranges, quotas and nodes; they diffe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 
 from tarmac.api.kubernetes.checks import NOT_NEGATIVE, report
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.base.memory import remembered
 from tarmac.base.quantity import Quantity
 
 HUGE_PAGES = "hugepages-"
@@ -46,7 +46,7 @@ _QUOTA = (
 _STANDARD = _QUOTA | {"storage"}
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def quantity(text: str | int | float) -> Quantity:
     """Parse a quantity that decoding has already accepted; texts repeat a lot, so results are remembered."""
     return Quantity.parse(text)

@@ -14,10 +14,11 @@ strings. `order` is the total order in which elements are written: fields, keys,
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
 import msgspec
+
+from tarmac.base.memory import remembered
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
@@ -85,7 +86,7 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value
 
 
-@lru_cache(4096)  # conditions, containers and their like have the same few names everywhere
+@remembered(4096)  # conditions, containers and their like have the same few names everywhere
 def order(element: str) -> tuple[Any, ...]:
     """Sort key of an element. The "." that marks a set's own membership comes first."""
     if element == ".":

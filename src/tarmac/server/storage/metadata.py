@@ -8,7 +8,6 @@ Kubernetes does, since people and tools read them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from tarmac.api.resource import Resource
@@ -16,6 +15,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.base.memory import remembered
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -27,9 +27,9 @@ _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerD
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 GENERATED_NAME_BASE = 63 - 5
 
-_label_key = lru_cache(4096)(names.qualified_name)
-_label_value = lru_cache(4096)(names.label_value)
-_namespace_name = lru_cache(1024)(names.dns1123_label)
+_label_key = remembered(4096)(names.qualified_name)
+_label_value = remembered(4096)(names.label_value)
+_namespace_name = remembered(1024)(names.dns1123_label)
 
 
 def place(resource: Resource, metadata: JsonObject, namespace: str) -> None:

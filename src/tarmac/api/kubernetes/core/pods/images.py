@@ -7,7 +7,8 @@ including references that cannot be parsed, is pulled when it is not there.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from tarmac.base.memory import remembered
 
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])"
@@ -19,7 +20,7 @@ _REFERENCE = re.compile(
 )
 
 
-@lru_cache(maxsize=2048)
+@remembered(2048)
 def pull_policy(image: str) -> str:
     """`Always` or `IfNotPresent`."""
     match = _REFERENCE.fullmatch(image)
