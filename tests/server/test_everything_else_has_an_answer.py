@@ -23,6 +23,8 @@ EVENTS = "/api/v1/namespaces/default/events"
         ("GET", f"{CONFIGMAPS}/a/status", 404),
         ("GET", "/api/v1/namespaces/default/pods/p/status/more", 404),
         ("GET", "/api/v1/namespaces/default/pods/p/log/more", 404),
+        ("HEAD", "/api/v1/watch/namespaces/default/configmaps", 404),
+        ("DELETE", "/api/v1/watch/namespaces/default/configmaps", 404),
         ("PUT", "/api/v1/namespaces/default/pods/p/exec", 405),
         ("DELETE", "/api/v1/namespaces/default/pods/p/attach", 405),
         ("GET", "/api/v1/configmaps/a", 404),

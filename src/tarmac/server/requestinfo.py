@@ -64,7 +64,7 @@ def _parse(method: str, path: str) -> RequestInfo:
     else:
         return other
     verb = _VERBS.get(method, other.verb)
-    if rest[0] == "watch" and len(rest) > 1:
+    if rest[0] == "watch" and len(rest) > 1 and method == "GET":
         verb, rest = "watch", rest[1:]
     namespace, resource, name, behind = _place(rest)
     is_proxy = behind[:1] == ["proxy"]  # what comes behind is somebody else's path
