@@ -22,8 +22,8 @@ from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, read
 from tarmac.agent.config.settings import AgentConfig, Flags, settle
 from tarmac.apps.node.composing import Node
+from tarmac.base.heap import share_one_heap
 from tarmac.base.log import configure, log
-from tarmac.base.memory import share_one_heap
 from tarmac.client.errors import BadKubeconfig
 
 _FAREWELL = 8.0
