@@ -11,7 +11,7 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,10 +102,12 @@ class Chaos:
         if ids and name not in self.first_seen:
             self.first_seen[name] = ids
 
-    def settled(self) -> bool:
-        """Whether exactly what is wanted runs."""
+    def amiss(self) -> list[str]:
+        """Where what is wanted and what runs differ."""
         found = {item.object["metadata"]["name"]: item.object for item in self.pods.cache.items()}
-        return found.keys() == self.wanted and all(_runs(each) for each in found.values())
+        missing = [f"{name} is missing" for name in sorted(self.wanted - found.keys())]
+        wrong = [name for name, each in found.items() if name not in self.wanted or not _runs(each)]
+        return missing + [f"{name}: {found[name]['metadata']} {found[name].get('status')}" for name in wrong]
 
     async def _insist(self, ask: Any) -> None:
         while True:
@@ -158,7 +160,7 @@ async def test_nothing_restarts_and_nothing_leaks(planet: TarmacProcess, capfd: 
         await _warm_up(chaos)
         before = await asyncio.to_thread(traces, planet.data_dir, underlay, cities)
         await _storm(chaos)
-        await _eventually(chaos.settled, f"what is wanted runs (seed {SEED})")
+        await _eventually(chaos.amiss, "what is wanted runs")
         _nothing_restarted(chaos)
         await _clear(chaos)
         await _nothing_left(chaos, before)
@@ -174,24 +176,16 @@ async def test_nothing_restarts_and_nothing_leaks(planet: TarmacProcess, capfd: 
 
 async def _nothing_left(chaos: Chaos, before: set[str]) -> None:
     """Wait until the kernel holds nothing that it did not hold before. Networks go after a while; they may be gone."""
-    left: set[str] = set()
-
-    def clean() -> bool:
-        left.clear()
-        left.update(traces(chaos.process.data_dir, chaos.underlay, chaos.cities) - before)
-        return not left
-
-    try:
-        await _eventually(clean, "no traces are left")
-    except AssertionError as error:
-        raise AssertionError(f"seed {SEED} left behind: {sorted(left)}") from error
+    await _eventually(
+        lambda: sorted(traces(chaos.process.data_dir, chaos.underlay, chaos.cities) - before), "nothing is left behind"
+    )
 
 
 async def _warm_up(chaos: Chaos) -> None:
     """A pod of each kind in each city comes and goes, so that what is made once for all is there before the storm."""
     for _ in range(4):
         await chaos.create()
-    await _eventually(chaos.settled, "the first pods run")
+    await _eventually(chaos.amiss, "the first pods run")
     await _clear(chaos)
 
 
@@ -210,7 +204,7 @@ async def _storm(chaos: Chaos) -> None:
 async def _clear(chaos: Chaos) -> None:
     while chaos.wanted:
         await chaos.delete()
-    await _eventually(chaos.settled, "all pods are gone")
+    await _eventually(chaos.amiss, "all pods are gone")
 
 
 def _nothing_restarted(chaos: Chaos) -> None:
@@ -221,10 +215,10 @@ def _nothing_restarted(chaos: Chaos) -> None:
         assert _containers(each) == chaos.first_seen[name], f"{name} was replaced"
 
 
-async def _eventually(true: Any, what: str) -> None:
+async def _eventually(amiss: Callable[[], list[str]], what: str) -> None:
     deadline = asyncio.get_running_loop().time() + PATIENCE
-    while not await asyncio.to_thread(true):
-        assert asyncio.get_running_loop().time() < deadline, f"never: {what}"
+    while wrong := await asyncio.to_thread(amiss):
+        assert asyncio.get_running_loop().time() < deadline, f"not so with seed {SEED}: {what}, but {wrong}"
         await asyncio.sleep(0.3)
 
 
