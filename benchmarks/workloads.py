@@ -20,7 +20,6 @@ from benchmarks.scenarios import session
 from benchmarks.subjects import Subject
 from tests.support.tarmac_process import TarmacProcess
 
-MOST = 1000  # replicas that a placement may have in a city
 CITIES = ("DFW", "SEA", "LHR", "FRA", "NRT", "SYD", "GRU", "JNB", "YYZ", "SIN")
 PER_NODE = 16  # instances of two CPUs on a simulated node of 32
 COMPUTE = "/apis/compute.datumapis.com/v1alpha/namespaces/default"
@@ -61,8 +60,8 @@ def growth_kb(small: Landing, large: Landing) -> float:
 
 
 def workload(replicas: int) -> dict[str, Any]:
-    """`replicas` in every city, all at once, in as many placements as that takes."""
-    sizes = [min(MOST, replicas - begun) for begun in range(0, replicas, MOST)]
+    """`replicas` in every city, all at once."""
+    scale = {"minReplicas": replicas, "instanceManagementPolicy": "Parallel"}
     container = {"name": "web", "image": "docker.io/library/nginx:1.27"}
     spec = {
         "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": [container]}},
@@ -74,14 +73,7 @@ def workload(replicas: int) -> dict[str, Any]:
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {
             "template": {"spec": spec},
-            "placements": [
-                {
-                    "name": f"all-{number}",
-                    "cityCodes": list(CITIES),
-                    "scaleSettings": {"minReplicas": size, "instanceManagementPolicy": "Parallel"},
-                }
-                for number, size in enumerate(sizes)
-            ],
+            "placements": [{"name": "all", "cityCodes": list(CITIES), "scaleSettings": scale}],
         },
     }
 
