@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
+from math import prod
 from pathlib import Path
 
 from benchmarks.bindings import Bound, bind
@@ -12,8 +13,8 @@ from benchmarks.workloads import Landing, growth_kb, land
 
 NODES = (100, 1000, 5000)
 PODS = 10_000
-SIZES = (100, 1000)  # replicas in each of ten cities
-LARGE = 5000
+SIZES = ((100, 10), (1000, 10))  # replicas in each of so many cities
+LARGE = (1000, 50)
 Say = Callable[[str], None]
 
 
@@ -25,9 +26,9 @@ def workload_rows(directory: Path, repeat: int, large: bool, say: Say) -> Iterat
         runs[nodes] = [bind(nodes, PODS) for _ in range(repeat)]
     yield from _binding_rows(runs)
     landings: list[Landing] = []
-    for replicas in (*SIZES, *((LARGE,) if large else ())):
-        say(f"landing {replicas * 10:,} instances in ten cities")
-        landings.append(land(directory, replicas))
+    for replicas, cities in (*SIZES, *((LARGE,) if large else ())):
+        say(f"landing {replicas * cities:,} instances in {cities} cities")
+        landings.append(land(directory, replicas, cities))
     yield from _landing_rows(landings)
 
 
@@ -44,7 +45,7 @@ def _binding_rows(runs: dict[int, list[Bound]]) -> Iterator[Row]:
 def _landing_rows(landings: list[Landing]) -> Iterator[Row]:
     for landing in landings:
         size = f"{landing.instances:,} instances"
-        promised = landing.instances == SIZES[-1] * 10
+        promised = landing.instances == prod(SIZES[-1])
         yield Row(
             f"apply to all Ready, {size}", "instances/s", [landing.rate], 400 if promised else None, at_least=True
         )

@@ -8,6 +8,7 @@ every Instance and Pod is counted.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +21,13 @@ from benchmarks.scenarios import session
 from benchmarks.subjects import Subject
 from tests.support.tarmac_process import TarmacProcess
 
-CITIES = ("DFW", "SEA", "LHR", "FRA", "NRT", "SYD", "GRU", "JNB", "YYZ", "SIN")
+CITIES = (
+    *("DFW", "SEA", "LHR", "FRA", "NRT", "SYD", "GRU", "JNB", "YYZ", "SIN"),
+    *("AMS", "ATL", "BOM", "BOS", "CDG", "CPH", "DEN", "DUB", "DXB", "EWR"),
+    *("FCO", "GVA", "HEL", "HKG", "IAD", "ICN", "IST", "JFK", "KIX", "LAX"),
+    *("LIS", "MAD", "MEL", "MEX", "MIA", "MUC", "MXP", "ORD", "OSL", "PHX"),
+    *("PRG", "SCL", "SFO", "SJC", "SLC", "SOF", "TLV", "VIE", "WAW", "ZRH"),
+)
 PER_NODE = 16  # instances of two CPUs on a simulated node of 32
 COMPUTE = "/apis/compute.datumapis.com/v1alpha/namespaces/default"
 WORKLOADS, DEPLOYMENTS, INSTANCES = (f"{COMPUTE}/{kind}" for kind in ("workloads", "workloaddeployments", "instances"))
@@ -59,7 +66,7 @@ def growth_kb(small: Landing, large: Landing) -> float:
     return more * 1e3 / (large.instances - small.instances)
 
 
-def workload(replicas: int) -> dict[str, Any]:
+def workload(replicas: int, cities: Sequence[str]) -> dict[str, Any]:
     """`replicas` in every city, all at once."""
     scale = {"minReplicas": replicas, "instanceManagementPolicy": "Parallel"}
     container = {"name": "web", "image": "docker.io/library/nginx:1.27"}
@@ -73,33 +80,33 @@ def workload(replicas: int) -> dict[str, Any]:
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {
             "template": {"spec": spec},
-            "placements": [{"name": "all", "cityCodes": list(CITIES), "scaleSettings": scale}],
+            "placements": [{"name": "all", "cityCodes": list(cities), "scaleSettings": scale}],
         },
     }
 
 
-def land(directory: Path, replicas: int) -> Landing:
-    """Start a planet, land a Workload of `replicas` in each of ten cities, and stop it again."""
+def land(directory: Path, replicas: int, cities: int) -> Landing:
+    """Start a planet, land a Workload of `replicas` in each of so many cities, and stop it again."""
+    chosen = CITIES[:cities]
     nodes = replicas // PER_NODE + replicas // 50 + 2
-    flags = ("--runtime", "sim", "--cities", ",".join(CITIES), "--sim-nodes", str(nodes))
-    with TarmacProcess(directory / f"planet-{replicas}", *flags, command="up") as process:
+    flags = ("--runtime", "sim", "--cities", ",".join(chosen), "--sim-nodes", str(nodes))
+    with TarmacProcess(directory / f"planet-{replicas}-{cities}", *flags, command="up") as process:
         subject = Subject("tarmac up", process.url, process.client_context(), (process.pid,))
-        return asyncio.run(_measure(subject, replicas))
+        return asyncio.run(_measure(subject, workload(replicas, chosen), replicas * cities))
 
 
-async def _measure(subject: Subject, replicas: int) -> Landing:
-    wanted = replicas * len(CITIES)
+async def _measure(subject: Subject, body: dict[str, Any], wanted: int) -> Landing:
     async with session(subject) as http:
         await _settle(subject)
         resident, used, begin = resident_bytes(subject.pids), cpu_seconds(subject.pids), perf_counter()
-        await _apply(http, subject, workload(replicas))
+        await _apply(http, subject, body)
         await _until_ready(http, subject, wanted)
         seconds = perf_counter() - begin
         used = cpu_seconds(subject.pids) - used
         after = resident_bytes(subject.pids)
         await _check(http, subject, wanted)
         await _settle(subject)
-        idle = await _idle_writes(http, subject, replicas)
+        idle = await _idle_writes(http, subject, body)
     return Landing(wanted, seconds, used, resident / 1e6, after / 1e6, idle)
 
 
@@ -153,12 +160,12 @@ async def _settle(subject: Subject) -> None:
                 return
 
 
-async def _idle_writes(http: aiohttp.ClientSession, subject: Subject, replicas: int) -> int:
+async def _idle_writes(http: aiohttp.ClientSession, subject: Subject, body: dict[str, Any]) -> int:
     """Changes of the Workload and of everything below it after an apply that changes nothing."""
     async with asyncio.TaskGroup() as group:
         counts = [group.create_task(_changes(http, subject.url + path)) for path in WATCHED]
         await asyncio.sleep(QUIET_SECONDS / 2)
-        await _apply(http, subject, workload(replicas))
+        await _apply(http, subject, body)
     return sum(count.result() for count in counts)
 
 
