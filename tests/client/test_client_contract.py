@@ -91,6 +91,22 @@ async def test_four_kinds_of_patch(maps: ResourceClient[Json], namespace: str) -
 
 
 @whole_servers
+async def test_a_patch_for_one_object_does_not_touch_another_of_its_name(
+    maps: ResourceClient[Json], namespace: str
+) -> None:
+    first = await maps.create(config_map(namespace, "a", v="1"))
+    uid = first["metadata"]["uid"]
+    assert (await maps.patch("a", {"data": {"v": "2"}}, namespace, uid=uid))["data"] == {"v": "2"}
+    await maps.delete("a", namespace)
+    await maps.create(config_map(namespace, "a", v="1"))
+    with pytest.raises(Conflict, match=r"metadata\.uid"):
+        await maps.patch("a", {"data": {"v": "3"}}, namespace, uid=uid)
+    with pytest.raises(Invalid):  # what else is wrong stays what it is
+        await maps.patch("a", {"metadata": {"labels": {"-": "x"}}}, namespace, uid="")
+    assert (await maps.get("a", namespace))["data"] == {"v": "1"}
+
+
+@whole_servers
 async def test_apply_creates_owns_and_takes_over_only_by_force(maps: ResourceClient[Json], namespace: str) -> None:
     wanted = config_map(namespace, "a", v="1")
     assert (await maps.apply(wanted, manager="one"))["data"] == {"v": "1"}

@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from tarmac.api.schema import Json, JsonObject
+from tarmac.api.status import Conflict, Invalid
 from tarmac.client.client import JSON_BODY, JSON_ONLY, Client, Query
 from tarmac.client.envelope import Metadata, decode_list, metadata_of
 from tarmac.client.errors import GarbledReply
@@ -144,12 +145,22 @@ class ResourceClient(Generic[T]):
         manager: str = "",
         force: bool | None = None,
         dry_run: bool = False,
+        uid: str = "",
     ) -> T:
-        """Change an object without reading it first. A merge patch with a resourceVersion is conditional on it."""
+        """Change an object without reading it first. A merge patch with a resourceVersion is conditional on it.
+
+        With a `uid`, a patch that merges is only for the object that has it; another one of that name is a Conflict.
+        """
         query: Query = {**_write(manager, dry_run), "force": force}
         headers = {**JSON_BODY, "content-type": PATCH_TYPES[type]}
         path = self.target.path(namespace, name, subresource)
-        return self._decode((await self.client.call("PATCH", path, query, encode(patch), headers)).body)
+        body = encode(patch if not uid else {**patch, "metadata": {**patch.get("metadata", {}), "uid": uid}})
+        try:
+            return self._decode((await self.client.call("PATCH", path, query, body, headers)).body)
+        except Invalid as error:
+            if uid and _is_about_uid(error):
+                raise Conflict(error.message, details=error.details) from error
+            raise
 
     async def apply(
         self, obj: T | JsonObject, *, manager: str, force: bool = True, subresource: str = "", dry_run: bool = False
@@ -229,6 +240,12 @@ def delete_options(
     if preconditions := {name: value for name, value in preconditions.items() if value}:
         options["preconditions"] = preconditions
     return options
+
+
+def _is_about_uid(error: Invalid) -> bool:
+    """Kubernetes refuses to change a uid as it refuses any change of what is fixed."""
+    causes = (error.details or {}).get("causes") or ()
+    return any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
 def _write(manager: str, dry_run: bool) -> dict[str, str | int | bool | None]:

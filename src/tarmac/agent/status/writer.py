@@ -135,9 +135,10 @@ class StatusWriter:
     async def _patch(self, report: _Report, wanted: JsonObject) -> None:
         patch = difference(report.base, wanted)
         if patch:
-            body = {"metadata": {"uid": report.pod.uid}, "status": patch}
             pod = report.pod
-            answer = await self._pods.patch(pod.name, body, pod.namespace, type="strategic", subresource="status")
+            answer = await self._pods.patch(
+                pod.name, {"status": patch}, pod.namespace, type="strategic", subresource="status", uid=pod.uid
+            )
             self.writes += 1
             report.base = answer.get("status") or {}
             report.version = answer["metadata"]["resourceVersion"]

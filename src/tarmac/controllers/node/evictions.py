@@ -84,8 +84,7 @@ class Evictions:
         for pod in list(self._residents.of(name)):
             if pod.ready and not pod.ended:
                 condition["lastTransitionTime"] = rfc3339(self._clock.now())
-                patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
-                await self._patch_status(pod, patch)
+                await self._patch_status(pod, {"status": {"conditions": [condition]}})
 
     def _note(self, name: str, facts: NodeFacts | None) -> _Seen:
         """The NoExecute taints of a node, each with the moment it was first seen."""
@@ -123,9 +122,11 @@ class Evictions:
     async def _patch_status(self, pod: Resident, patch: Any) -> None:
         metadata = pod.metadata
         try:
-            await self._resource.patch(metadata.name, patch, metadata.namespace, type="strategic", subresource="status")
+            await self._resource.patch(
+                metadata.name, patch, metadata.namespace, type="strategic", subresource="status", uid=metadata.uid
+            )
         except (NotFound, Conflict):
-            return
+            return  # gone, or another pod of the same name
 
     # Nodes that are gone.
 

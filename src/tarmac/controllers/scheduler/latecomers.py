@@ -61,8 +61,8 @@ class Latecomers:
             later = verdict.refusals[0].reason == reasons.PROVISIONING_NETWORK
             return RetryAfter(AGAIN_SECONDS if later else 10 * AGAIN_SECONDS)
         if verdict.value:
-            metadata = {"uid": item.metadata.uid, "annotations": {ANNOTATION_INTERFACES: verdict.value}}
-            await self._pods.patch(item.metadata.name, {"metadata": metadata}, item.metadata.namespace, manager=MANAGER)
+            patch, metadata = {"metadata": {"annotations": {ANNOTATION_INTERFACES: verdict.value}}}, item.metadata
+            await self._pods.patch(metadata.name, patch, metadata.namespace, manager=MANAGER, uid=metadata.uid)
         return None
 
 
