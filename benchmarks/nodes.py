@@ -41,7 +41,7 @@ SLEEP = ("sleep", "1000000")
 ROUNDS, EACH = 3, 10
 FULL = 20
 IDLE_SECONDS = 120.0
-_AFTERWARDS = 0.3  # what a start still costs once the watcher has seen it
+_AFTERWARDS = 0.3  # seconds in which a start, or a removal, is over for the agent too
 _BRIDGE = "tmbench0"
 
 
@@ -140,6 +140,7 @@ async def starts(bench: Bench, handler: str) -> Starts:
             found.cpu.append(cpu_seconds(bench.agent) - before + call)
             found.agent.append(bench.waited(name))
             await bench.remove_pod(name)
+            await asyncio.sleep(_AFTERWARDS)
         async with _debians_bridge(bench.city):
             with _held(bench.agent):
                 raw = await raw_starts(bench.runtime, handler, bench.raw_pod, EACH)

@@ -6,6 +6,7 @@ work out for every other; and on each node, others for its ways into networks.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
 from typing import Final
@@ -19,9 +20,14 @@ UPLINKS: Final = ("169.254.64.0/18", "fd74:6172:6d63:ffff::/64")
 _RESERVED: Final = tuple(ip_network(each) for each in (*NODES, *UPLINKS))
 
 
+@lru_cache(maxsize=1 << 16)
 def is_reserved(address: str) -> bool:
-    """Whether an address is of these ranges: what people say must lead nobody there."""
-    return any(ip_address(address) in each for each in _RESERVED)
+    """Whether an address is of these ranges: what people say must lead nobody there.
+
+    Remembered, since every endpoint is asked about each time that anything changes.
+    """
+    parsed = ip_address(address)
+    return any(parsed in each for each in _RESERVED)
 
 
 def node_marks(node_address: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ versions (a hybrid) has its controllers on v1; then v1 is what counts.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -128,9 +129,10 @@ def processes(folders: Sequence[Path]) -> set[int]:
 
 
 def below(folder: Path) -> list[Path]:
-    """Groups below this one, outermost first."""
+    """Groups below this one, outermost first. Of the dozens of files in a group none is looked at."""
     try:
-        inner = [entry for entry in folder.iterdir() if entry.is_dir()]
+        with os.scandir(folder) as entries:
+            inner = [Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
     return [group for entry in inner for group in (entry, *below(entry))]
