@@ -23,6 +23,7 @@ from tarmac.wire.http2.frames import (
     frame,
     literals,
 )
+from tarmac.wire.http2.headers import HeaderReader
 from tarmac.wire.http2.session import CANCEL
 from tarmac.wire.violations import Violation
 
@@ -193,3 +194,25 @@ def test_any_bytes_are_events_or_a_violation(tail: bytes, frames: list[tuple[int
     except Violation:
         return
     session.take()
+
+
+WORDS = st.sampled_from(["a", "b", "c", "content-type", "grpc-status", "0", "application/grpc"])
+BLOCKS = st.lists(st.lists(st.tuples(WORDS, WORDS, st.booleans()), max_size=4), max_size=40)
+
+
+@given(BLOCKS)
+def test_headers_read_as_they_were_meant_however_often_they_come(blocks: list[list[tuple[str, str, bool]]]) -> None:
+    encoder, reader = hpack.Encoder(), HeaderReader()
+    for block in blocks:
+        sent_block = encoder.encode([(name, value, sensitive) for name, value, sensitive in block])
+        assert reader.read(sent_block) == {name: value for name, value, _ in block}
+
+
+def test_what_only_points_into_the_table_is_read_again_once_the_table_has_changed() -> None:
+    encoder, reader = hpack.Encoder(), HeaderReader()
+    encoder.encode([("x", "1")])
+    first = encoder.encode([("x", "1")])  # the newest entry, by its number
+    reader.read(hpack.Encoder().encode([("x", "1")]))
+    assert reader.read(first) == reader.read(first) == {"x": "1"}
+    reader.read(hpack.Encoder().encode([("x", "2")]))
+    assert reader.read(first) == {"x": "2"}

@@ -91,6 +91,19 @@ async def _account(admin: Client) -> None:
                 await asyncio.sleep(0.02)
 
 
+def counted_compilations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each, from now on."""
+    compiled: list[int] = []
+    compile_networks = keeping.compile_networks
+
+    def counted(*arguments: Any) -> NodeNetworks:
+        compiled.append(1)
+        return compile_networks(*arguments)
+
+    monkeypatch.setattr(keeping, "compile_networks", counted)
+    return compiled
+
+
 async def test_a_node_may_see_what_it_needs_and_makes_the_network_of_its_pod(world: World) -> None:
     await world.pod()
     await world.until(world.network)
@@ -141,18 +154,26 @@ async def test_a_pod_that_the_rules_do_not_name_is_not_covered(world: World, mon
     await world.keeper.covered("without-interfaces", [])
 
 
+async def test_what_a_pod_here_says_of_its_node_makes_no_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.pod()
+    await world.until(world.network)
+    await asyncio.sleep(0.2)
+    compiled = counted_compilations(monkeypatch)
+    members = world.keeper._watching.members.by_key
+    pods = world.admin.resource(PODS)
+    await pods.patch("web", {"status": {"hostIP": "198.18.0.1"}}, "default", subresource="status")
+    await world.until(lambda: members["default/web"].hosts == ("198.18.0.1",))
+    assert not world.keeper._wake.is_set()
+    assert not compiled
+    await pods.patch("web", {"metadata": {"labels": {"tier": "front"}}}, "default")
+    await world.until(lambda: compiled)
+
+
 async def test_pods_of_other_nodes_and_networks_make_no_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.pod()
     await world.until(world.network)
-    compiled: list[int] = []
-    compile_networks = keeping.compile_networks
-
-    def counted(*arguments: Any) -> NodeNetworks:
-        compiled.append(1)
-        return compile_networks(*arguments)
-
     await asyncio.sleep(0.2)
-    monkeypatch.setattr(keeping, "compile_networks", counted)
+    compiled = counted_compilations(monkeypatch)
     await world.pod("stranger", AttachedInterface("eth0", "bank/default", addresses=["10.128.0.9/20"]), node="there")
     await world.pod("peer", AttachedInterface("eth0", "default/default", addresses=["10.128.0.6/20"]), node="there")
     await world.until(lambda: compiled)

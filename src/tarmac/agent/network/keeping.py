@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence, Set
 
+from msgspec.structs import replace
+
 from tarmac.agent.network.cni.server import Uncovered
 from tarmac.agent.network.compiling import compile_networks, networks_on
 from tarmac.agent.network.compiling.members import Member
@@ -120,8 +122,13 @@ class NetworkKeeper:
         kept = {name for name in self._last_used if name in snapshot.networks}
         return compile_networks(snapshot, self._node, self._node_addresses(), kept)
 
-    def _concerns(self, member: Member) -> bool:
-        """Whether a pod is here, or on a network that is."""
+    def _concerns(self, before: Member | None, after: Member | None) -> bool:
+        """Whether a pod that changed is here, or on a network that is. Where this node is, its pods need not tell."""
+        if before and after and before.node == after.node == self._node:
+            return replace(before, hosts=()) != replace(after, hosts=())
+        return any(self._is_near(version) for version in (before, after) if version)
+
+    def _is_near(self, member: Member) -> bool:
         networks = {each.network for each in member.interfaces} | {member.as_node}
         return member.node == self._node or not networks.isdisjoint(self._last_used)
 

@@ -30,12 +30,17 @@ _SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 class Watching:
     """Everything that networks are made of. `changed` is called whenever some of it is different.
 
-    Pods come and go all over the cluster: only those that `concerns` says matter here count as a change.
+    Pods come and go all over the cluster: only what `concerns` says matters here, of a pod before and after, counts.
     """
 
-    def __init__(self, informers: Informers, changed: Callable[[], None], concerns: Callable[[Member], bool]) -> None:
-        def moved(_: str, *versions: Member | None) -> None:
-            if any(version is not None and concerns(version) for version in versions):
+    def __init__(
+        self,
+        informers: Informers,
+        changed: Callable[[], None],
+        concerns: Callable[[Member | None, Member | None], bool],
+    ) -> None:
+        def moved(_: str, before: Member | None, after: Member | None) -> None:
+            if concerns(before, after):
                 changed()
 
         def kept(

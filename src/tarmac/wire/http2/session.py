@@ -32,6 +32,7 @@ from tarmac.wire.http2.frames import (
     literals,
     without_padding,
 )
+from tarmac.wire.http2.headers import HeaderReader
 from tarmac.wire.violations import Violation
 
 CANCEL = 8
@@ -88,7 +89,7 @@ class Session:
         self.closing = False
         """The peer, or the numbers of streams, allow no more requests."""
         self._frames = FrameReader()
-        self._decoder = hpack.Decoder()
+        self._headers = HeaderReader()
         self._streams: dict[int, _Stream] = {}
         self._next = 1
         self._window = self._stream_window = _FIRST_WINDOW
@@ -186,11 +187,10 @@ class Session:
             self._block = begun, block
             return
         self._block = None
-        decoded = self._decoder.decode(bytes(block), raw=True)  # wanted or not: later ones refer to it
+        headers = self._headers.read(bytes(block))
         state = self._streams.get(begun.stream)
         if state is None:
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in decoded}
         events.append(Answered(begun.stream, headers))
         if begun.flags & END_STREAM:
             self._end(begun.stream, state, events)
