@@ -35,6 +35,7 @@ from tarmac.store.interface import Event, Store
 
 _BEAT = 0.25
 _BOOKMARKS = 60.0
+_TOGETHER = 5.0  # bookmarks go out at multiples of this, so that hundreds of watchers are not looked at all the time
 _BEFORE_THE_END = 2.0
 _LARGE = 256 << 10  # an initial state beyond this is waited for
 _BACKLOG = 16 << 20
@@ -322,6 +323,8 @@ def _changes_for(group: Group, events: Sequence[Event], made: dict[str, list[Cha
 
 
 def _next_bookmark(watcher: Watcher, now: float) -> float:
-    """Every minute, and once more shortly before the end."""
+    """Every minute, with others that are due about then, and once more shortly before the end."""
     last = watcher.deadline - _BEFORE_THE_END
-    return min(now + _BOOKMARKS, last) if now < last else now + watcher.lifetime
+    if now >= last:
+        return now + watcher.lifetime
+    return min((now + _BOOKMARKS) // _TOGETHER * _TOGETHER, last)
