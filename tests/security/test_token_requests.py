@@ -67,7 +67,9 @@ async def test_a_token_for_a_pod_tells_its_node(account: World) -> None:
         ({"spec": {"expirationSeconds": 599}}, Invalid, "may not specify a duration less than 10 minutes"),
         ({"spec": {"expirationSeconds": 1 << 33}}, Invalid, "may not specify a duration larger than 2^32 seconds"),
         ({"metadata": {"name": "other"}}, Invalid, "must match the service account name if specified"),
-        ({"metadata": {"namespace": "other"}}, Invalid, "must match the service account namespace if specified"),
+        ({"metadata": {"namespace": "other"}}, BadRequest, "does not match the namespace sent on the request"),
+        ({"spec": {"boundObjectRef": {}}}, BadRequest, "cannot bind token to object of type /, Kind="),
+        ({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod"}}}, BadRequest, "Name parameter required"),
         ({"metadata": {"uid": "other"}}, Conflict, "does not match the UID of the service account (sa-uid)"),
         ({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}}, BadRequest, "ConfigMap"),
         (

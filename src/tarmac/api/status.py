@@ -197,6 +197,11 @@ def already_exists(group: str, plural: str, name: str) -> AlreadyExists:
     return AlreadyExists(f'{qualified(plural, group)} "{name}" already exists', details=_details(name, group, plural))
 
 
+def misplaced() -> BadRequest:
+    """The object says it belongs elsewhere than where the URL would put it."""
+    return BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
 def conflict(group: str, plural: str, name: str, why: str) -> Conflict:
     """A write that lost a race."""
     message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import BadRequest, conflict, invalid, not_found
+from tarmac.api.status import BadRequest, conflict, invalid, misplaced, not_found
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.randomness import Randomness
@@ -67,12 +67,14 @@ class TokenIssuer:
         }
 
     def _bound(self, reference: JsonObject | None, namespace: str, account: str) -> Bound:
-        if not reference:
+        if reference is None:
             return {}
         kind, name = reference.get("kind", ""), reference.get("name", "")
         if reference.get("apiVersion") != "v1" or kind not in _BUCKETS:
             group, _, version = reference.get("apiVersion", "").rpartition("/")
             raise BadRequest(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+        if not name:
+            raise BadRequest("Name parameter required.")
         obj = self._get(_BUCKETS[kind], "" if kind == "Node" else f"{namespace}/", name)
         uid = obj["metadata"]["uid"]
         bound: Bound = {kind.lower(): {"name": name, "uid": uid}}
@@ -102,13 +104,11 @@ class TokenIssuer:
 
 
 def _check_address(metadata: JsonObject, namespace: str, name: str) -> None:
-    errors = FieldErrors()
+    if (metadata.get("namespace") or namespace) != namespace:
+        raise misplaced()
     if (metadata.get("name") or name) != name:
+        errors = FieldErrors()
         errors.invalid("metadata.name", metadata["name"], "must match the service account name if specified")
-    elif (metadata.get("namespace") or namespace) != namespace:
-        text = "must match the service account namespace if specified"
-        errors.invalid("metadata.namespace", metadata["namespace"], text)
-    if errors:
         raise invalid(_GROUP, "TokenRequest", name, errors)
 
 

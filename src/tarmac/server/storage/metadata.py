@@ -12,7 +12,7 @@ from typing import Any
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import BadRequest
+from tarmac.api.status import misplaced
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.memory import remembered
@@ -41,7 +41,7 @@ def place(resource: Resource, metadata: JsonObject, namespace: str) -> None:
     elif not metadata.get("namespace"):
         metadata.pop("namespace", None)
         return
-    raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    raise misplaced()
 
 
 def wipe(metadata: JsonObject) -> None:

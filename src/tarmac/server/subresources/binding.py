@@ -14,7 +14,7 @@ import msgspec
 
 from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import ApiError, BadRequest, conflict
+from tarmac.api.status import ApiError, BadRequest, conflict, misplaced
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes
@@ -78,7 +78,7 @@ def _read(call: Call) -> JsonObject:
     call.warnings += warnings
     metadata = binding.setdefault("metadata", {})
     if metadata.setdefault("namespace", call.info.namespace) != call.info.namespace:
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        raise misplaced()
     return binding
 
 
