@@ -24,6 +24,7 @@ class Measured:
     watch_p50_ms: list[float] = field(default_factory=list[float])
     sync_ms: list[float] = field(default_factory=list[float])  # an fdatasync of this disk, right before
     fan_out_us: list[float] = field(default_factory=list[float])
+    send_us: list[float] = field(default_factory=list[float])  # a plain send on this machine, right before
     resident_mb: list[float] = field(default_factory=list[float])
     growth_kb: list[float] = field(default_factory=list[float])
 
@@ -53,6 +54,7 @@ async def measure(subject: Subject, repeat: int, floor: Subject | None = None, f
         result.create_one.append(await scenarios.create(subject, "bench-create", f"c1-{run}", int(500 * scale), 1))
         result.sync_ms.append(scenarios.fdatasync_ms())
         result.watch_p50_ms.append((await scenarios.watch_latency(subject, "bench-watch", f"w-{run}"))[0])
+        result.send_us.append(scenarios.plain_send_us())
         result.fan_out_us.append((await scenarios.fan_out(subject, "bench-watch", f"f-{run}"))[0])
     result.growth_kb.append(await scenarios.growth_per_object(subject, "bench-grow", 10000) / 1e3)
     return result

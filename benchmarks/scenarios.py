@@ -10,8 +10,8 @@ import ssl
 import statistics
 import tempfile
 from collections.abc import AsyncGenerator, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from time import perf_counter
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from time import perf_counter, thread_time
 from typing import BinaryIO
 
 import aiohttp
@@ -176,6 +176,24 @@ async def fan_out(
         await finished.wait()
         used, seconds = cpu_seconds(subject.pids) - before, perf_counter() - begin
     return used / (watchers * events) * 1e6, watchers * events / seconds
+
+
+def plain_send_us(sockets: int = 300, times: int = 20) -> float:
+    """The kernel's share of a fan-out: CPU-µs for handing an event's bytes to a loopback socket that is open."""
+    taken: list[float] = []
+    with ExitStack() as opened, socket.create_server(("127.0.0.1", 0), backlog=sockets) as server:
+        pairs: list[tuple[socket.socket, socket.socket]] = []
+        for _ in range(sockets):
+            near = opened.enter_context(socket.create_connection(server.getsockname()))
+            pairs.append((near, opened.enter_context(server.accept()[0])))
+        for _ in range(times):
+            begin = thread_time()
+            for near, _far in pairs:
+                near.send(b"x" * 1400)
+            taken.append((thread_time() - begin) / sockets)
+            for _near, far in pairs:
+                far.recv(4096)
+    return statistics.median(taken) * 1e6
 
 
 async def growth_per_object(subject: Subject, namespace: str, count: int) -> float:
