@@ -21,6 +21,7 @@ from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, read
 from tarmac.agent.config.settings import AgentConfig, Flags, settle
+from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.node.composing import Node
 from tarmac.base.heap import share_one_heap
 from tarmac.base.log import configure, log
@@ -86,6 +87,7 @@ async def _ended(task: asyncio.Future[None]) -> None:
 
 async def _say_when_registered(node: Node) -> None:
     await node.registered()
+    collect_rarely(10_000)
     print(f"tarmac agent ready {node.name}", flush=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import signal
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 import uvloop
 
 from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
+from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.settings import settings_of
 from tarmac.base.log import configure, log
@@ -79,10 +79,7 @@ async def run(layout: Layout, address: Address, beside: Beside, controllers: Cho
         loop.add_signal_handler(number, stop)
     async with control_plane(layout, address, controllers) as running, beside(running):
         starting = None
-        # What was made up to here stays; keeping it out of collections saves their time and their dirtied pages.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 50)
+        collect_rarely(50_000)
         print(f"tarmac ready {running.url} kubeconfig={layout.kubeconfig}", flush=True)
         await stopping.wait()
         _log.info("stopping")

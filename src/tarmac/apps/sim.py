@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from tarmac.api.catalog import build_catalog
+from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.tasks import ended
 from tarmac.apps.trial import Outcome, trial
 from tarmac.apps.up import NODES
@@ -67,7 +67,7 @@ def play_seeds(seeds: Sequence[int], jobs: int) -> int:
     A fault that never hit proves nothing about itself, so it fails a run that is long enough to have met it.
     """
     hits, failed = Counter[str](), list[int]()
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_collect_rarely) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=collect_rarely, initargs=(20_000,)) as pool:
         for count, outcome in enumerate(pool.map(trial, seeds, chunksize=2), 1):
             hits += outcome.hits
             if count % _TELL == 0 and count < len(seeds):
@@ -80,12 +80,6 @@ def play_seeds(seeds: Sequence[int], jobs: int) -> int:
     if missed:
         print(f"never hit: {', '.join(missed)}")
     return bool(failed or missed)
-
-
-def _collect_rarely() -> None:
-    """Looking for garbage as often as Python does by itself takes a fifth of a trial's time."""
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 def report(outcome: Outcome) -> str:
