@@ -59,6 +59,32 @@ async def test_bytes_that_come_while_the_handler_decides_are_kept(server: Server
     assert await reader.readexactly(5) == b"EARLY"
 
 
+async def test_while_the_handler_decides_no_more_is_taken_than_a_head_may_have(server: Server) -> None:
+    decided, held = asyncio.Event(), 0
+
+    def measured(transport: asyncio.Transport, rest: bytes) -> None:
+        nonlocal held
+        held = len(rest)
+        take_over(transport, rest)
+
+    async def later(request: Request) -> Answer:
+        await decided.wait()
+        return UpgradeResponse(measured, [("Connection", "Upgrade"), ("Upgrade", "shout")])
+
+    await server.start(later)
+    reader, writer = await server.connect()
+    writer.write(ASK)
+    flood = b"x" * (16 << 20)
+    writer.write(flood)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await writer.drain()
+    decided.set()
+    await reader.readuntil(b"\r\n\r\n")
+    assert await reader.readexactly(len(flood)) == flood.upper()
+    assert held < 1 << 20
+
+
 async def test_a_refused_upgrade_is_an_ordinary_last_answer(server: Server) -> None:
     await server.start(handler)
     reader, writer = await server.connect()

@@ -102,12 +102,25 @@ class Connection(asyncio.Protocol):
         reader.feed(data)
         if reader.ready:
             self._advance()
-            if len(reader.ready) > self._shared.limits.pipeline and not self._pausing:
-                self._pausing = True
-                self._transport.pause_reading()
+            if len(reader.ready) > self._shared.limits.pipeline:
+                self._stop_reading()
+        elif reader.rest is not None:
+            if len(reader.rest) > self._shared.limits.head:
+                self._stop_reading()
         elif reader.expects_continue and self._current is None:
             reader.expects_continue = False
             self._transport.write(CONTINUE)
+
+    def _stop_reading(self) -> None:
+        """Until what has come is taken: requests in their turn, what follows an upgrade by whoever upgrades."""
+        if not self._pausing:
+            self._pausing = True
+            self._transport.pause_reading()
+
+    def _read_on(self) -> None:
+        if self._pausing and not self._transport.is_closing():
+            self._pausing = False
+            self._transport.resume_reading()
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -135,9 +148,8 @@ class Connection(asyncio.Protocol):
                 self._answer_with(self._call(item))
             else:
                 self._refuse(cast("ApiError", item))
-        if self._pausing and not ready and not self._transport.is_closing():
-            self._pausing = False
-            self._transport.resume_reading()
+        if not ready and self._reader.rest is None:
+            self._read_on()
 
     def _call(self, request: Request) -> Answer | Awaitable[Answer]:
         try:
@@ -290,6 +302,7 @@ class Connection(asyncio.Protocol):
         rest, reader.rest = reader.rest, None
         self._shared.connections.discard(self)
         self._shared.upgraded.add(transport)
+        self._read_on()
         answer.start(transport, rest)
 
     # Refusals, deadlines, the end.
