@@ -120,6 +120,27 @@ async def test_a_reader_that_is_too_slow_is_cut_off(server: Server) -> None:
     writer.transport.abort()
 
 
+async def test_many_slow_readers_share_what_may_wait_for_them(server: Server) -> None:
+    source = Source()
+    listener = await server.start(source.handler(), Limits(stream_buffers=20 * 600_000))
+    clients = [await server.connect(limit=1024) for _ in range(20)]
+    for reader, writer in clients:
+        writer.write(WATCH)
+        await reader.readuntil(b"\r\n\r\n")
+    chunk, most = Chunk(b"x" * 50_000), 0
+    for _ in range(400):
+        for stream in source.streams:
+            stream.write_chunk(chunk)
+        most = max(most, sum(stream.buffered for stream in source.streams))
+        await asyncio.sleep(0)
+    assert source.ended == 20
+    assert most < 20 * 800_000, "each alone might have had 8 MiB"
+    await eventually(lambda: not listener.connections)
+    assert listener.backlogs.slow == 0
+    for _, writer in clients:
+        writer.transport.abort()
+
+
 async def test_one_large_first_write_does_not_cut_off_a_reader(server: Server) -> None:
     source = Source()
     await server.start(source.handler(), Limits(stream_buffer=100_000))

@@ -17,7 +17,7 @@ from tarmac.api.status import ApiError, InternalError, ServiceUnavailable, Timeo
 from tarmac.base.log import log
 from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.heads import CONTINUE, Heads, UnsendableHeader, encode_headers
-from tarmac.http.limits import Limits, Unfinished
+from tarmac.http.limits import Backlogs, Limits, Unfinished
 from tarmac.http.messages import Answer, Handler, Request, Response, StreamResponse, UpgradeResponse
 from tarmac.http.reading import Phase, RequestReader
 from tarmac.http.streams import ConnectionStream
@@ -34,6 +34,7 @@ class Shared(Protocol):
     handler: Handler
     limits: Limits
     unfinished: Unfinished
+    backlogs: Backlogs
     heads: Heads
     loop: asyncio.AbstractEventLoop
     stopping: bool
@@ -270,9 +271,7 @@ class Connection(asyncio.Protocol):
         head = self._head(answer.status, answer.content_type, answer.headers)
         head += b"\r\n" if reader.http10 else b"Transfer-Encoding: chunked\r\n\r\n"
         self._transport.write(head)
-        stream = ConnectionStream(
-            self._transport, self._shared.limits.stream_buffer, not reader.http10, self._stream_over
-        )
+        stream = ConnectionStream(self._transport, self._shared.backlogs, not reader.http10, self._stream_over)
         stream.pause(self._paused)
         self._stream = stream
         try:

@@ -28,6 +28,9 @@ class Limits:
     sweep_interval: float = 1.0  # how often deadlines are looked at, which is their precision
 
     stream_buffer: int = 8 * 1024 * 1024  # unsent bytes after which a slow stream is cut off
+    # Of all slow streams together: where there are many, each may have its share only, but always the least.
+    stream_buffers: int = 256 * 1024 * 1024
+    stream_buffer_least: int = 512 * 1024  # before that a transport does not tell
     gzip_from: int = 128 * 1024  # bodies below this are never compressed, as in Kubernetes
     gzip_inline: int = 512 * 1024  # larger ones are compressed in a thread
 
@@ -39,3 +42,19 @@ class Unfinished:
 
     def __init__(self) -> None:
         self.held = 0
+
+
+class Backlogs:
+    """What waits for clients that do not read, on the streams of one listener: they share it evenly."""
+
+    __slots__ = ("_limits", "slow")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.slow = 0  # streams that something waits on
+
+    @property
+    def share(self) -> int:
+        """Bytes that may wait on each."""
+        limits = self._limits
+        return min(limits.stream_buffer, max(limits.stream_buffer_least, limits.stream_buffers // max(1, self.slow)))

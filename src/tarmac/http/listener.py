@@ -22,7 +22,7 @@ from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.http.connection import Connection
 from tarmac.http.heads import Heads
-from tarmac.http.limits import Limits, Unfinished
+from tarmac.http.limits import Backlogs, Limits, Unfinished
 from tarmac.http.messages import Answer, Handler
 from tarmac.http.sockets import notice_dead_peer
 
@@ -43,6 +43,7 @@ class Listener:
         self.handler = handler
         self.limits = limits
         self.unfinished = Unfinished()
+        self.backlogs = Backlogs(limits)
         self.heads = Heads(common_headers)
         self.loop = asyncio.get_running_loop()
         self.stopping = False

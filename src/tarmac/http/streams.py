@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 
 from tarmac.base.log import log
 from tarmac.http.heads import LAST_CHUNK
+from tarmac.http.limits import Backlogs
 from tarmac.http.messages import Chunk, Stream, StreamResponse
 
 _log = log("http")
@@ -19,11 +20,13 @@ _log = log("http")
 class ConnectionStream:
     """Implements `messages.Stream`. `pause` is called by the connection when the transport is backed up, and after."""
 
-    __slots__ = ("_chunked", "_limit", "_on_end", "_over", "_paused", "_transport", "_waiting", "on_cancel")
+    __slots__ = ("_backlogs", "_chunked", "_on_end", "_over", "_paused", "_transport", "_waiting", "on_cancel")
 
-    def __init__(self, transport: asyncio.Transport, limit: int, chunked: bool, on_end: Callable[[bool], None]) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, backlogs: Backlogs, chunked: bool, on_end: Callable[[bool], None]
+    ) -> None:
         self._transport = transport
-        self._limit = limit
+        self._backlogs = backlogs
         self._chunked = chunked
         self._on_end = on_end  # tells the connection, with whether the end was orderly
         self._over = False
@@ -46,7 +49,7 @@ class ConnectionStream:
     def _send(self, framed: bytes) -> bool:
         if self._over:
             return False
-        if self._paused and self._transport.get_write_buffer_size() > self._limit:
+        if self._paused and self._transport.get_write_buffer_size() > self._backlogs.share:
             self._finish(orderly=False)
             return False
         self._transport.write(framed)
@@ -66,6 +69,7 @@ class ConnectionStream:
 
     def pause(self, paused: bool) -> None:
         """Whether the transport is backed up."""
+        self._backlogs.slow += paused - self._paused
         self._paused = paused
         if not paused:
             self._wake()
@@ -83,7 +87,7 @@ class ConnectionStream:
 
     def _finish(self, orderly: bool) -> None:
         self._over = True
-        self._wake()
+        self.pause(False)
         cancel, self.on_cancel = self.on_cancel, None
         if cancel is not None:
             cancel()
