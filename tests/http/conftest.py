@@ -44,7 +44,8 @@ class Server:
     async def start(self, handler: Handler, limits: Limits | None = None) -> Listener:
         context = None
         if self.mode != "plain":
-            context = server_context(*self.pki.server_files([]), self.pki.ca_file)
+            with self.pki.server_files([]) as files:
+                context = server_context(*files, self.pki.ca_file)
         accelerate: Accelerate = "on" if self.mode == "tls-accelerated" else "off"
         listener = await serve(handler, context, "127.0.0.1", 0, limits, accelerate=accelerate)
         self.listeners.append(listener)

@@ -27,19 +27,25 @@ def load(path: Path) -> x509.Certificate:
     return x509.load_pem_x509_certificate(path.read_bytes())
 
 
+def serving(pki: Pki, *names: str) -> x509.Certificate:
+    """The certificate of a server with these names, which goes with its key."""
+    with pki.server_files(names) as (certificate, key):
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        return load(certificate)
+
+
 def test_everything_is_private_and_kept(tmp_path: Path) -> None:
     first = Pki(tmp_path / "pki", ManualClock())
-    first.server_files([])
+    serving(first)
     files = {file.name: file.read_bytes() for file in (tmp_path / "pki").iterdir()}
     assert {"ca.crt", "ca.key", "sa.key", "server.crt", "server.key"} <= set(files)
     assert {file.stat().st_mode & 0o777 for file in (tmp_path / "pki").glob("*.key")} == {0o600}
-    Pki(tmp_path / "pki", ManualClock()).server_files([])
+    serving(Pki(tmp_path / "pki", ManualClock()))
     assert {file.name: file.read_bytes() for file in (tmp_path / "pki").iterdir()} == files
 
 
 def test_the_server_answers_to_all_its_names(tmp_path: Path) -> None:
-    certificate, _ = Pki(tmp_path, ManualClock()).server_files(["api.example.com", "192.0.2.1"])
-    names = subject_names(load(certificate))
+    names = subject_names(serving(Pki(tmp_path, ManualClock()), "api.example.com", "192.0.2.1"))
     assert {"api.example.com", "192.0.2.1", "localhost", "127.0.0.1", "::1", "10.96.0.1"} <= names
     assert {"kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"} <= names
 
@@ -48,20 +54,41 @@ def test_the_server_certificate_is_renewed_for_new_names_and_in_time(tmp_path: P
     clock = ManualClock()
     pki = Pki(tmp_path, clock)
     serials: list[int] = []
-    for names, later in ((["a"], 0.0), (["a"], YEAR / 2), (["b"], 0.0), (["b"], YEAR - 20 * 24 * 3600)):
+    for name, later in (("a", 0.0), ("a", YEAR / 2), ("b", 0.0), ("b", YEAR - 20 * 24 * 3600)):
         clock.advance(later)
-        serials.append(load(pki.server_files(names)[0]).serial_number)
+        serials.append(serving(pki, name).serial_number)
     assert serials[0] == serials[1]
     assert len(set(serials)) == 3
+
+
+def test_servers_with_names_of_their_own_agree_on_one_certificate(tmp_path: Path) -> None:
+    clock = ManualClock()
+    one, other = Pki(tmp_path, clock), Pki(tmp_path, clock)
+    serving(one, "one.example.org")
+    both = serving(other, "192.0.2.2")
+    assert {"one.example.org", "192.0.2.2"} <= subject_names(both)
+    assert serving(one, "one.example.org").serial_number == both.serial_number
+    clock.advance(YEAR)
+    assert "192.0.2.2" not in subject_names(serving(one, "one.example.org")), "names that nobody wants go with it"
+
+
+def test_a_server_killed_between_certificate_and_key_starts_again(tmp_path: Path) -> None:
+    pki = Pki(tmp_path, ManualClock())
+    serving(pki, "a")
+    before = (tmp_path / "server.key").read_bytes()
+    serving(pki, "b")
+    (tmp_path / "server.key").write_bytes(before)
+    assert {"a", "b"} <= subject_names(serving(pki, "a", "b"))
 
 
 def test_a_server_certificate_of_another_authority_is_replaced(tmp_path: Path) -> None:
     pki = Pki(tmp_path / "a", ManualClock())
     other = Pki(tmp_path / "b", ManualClock())
-    for source, target in zip(other.server_files([]), pki.server_files([]), strict=True):
-        target.write_bytes(source.read_bytes())
-    certificate = load(pki.server_files([])[0])
-    certificate.verify_directly_issued_by(load(pki.ca_file))
+    serving(pki)
+    serving(other)
+    for file in ("server.crt", "server.key"):
+        (tmp_path / "a" / file).write_bytes((tmp_path / "b" / file).read_bytes())
+    serving(pki).verify_directly_issued_by(load(pki.ca_file))
 
 
 def test_the_authority_suits_strict_clients(tmp_path: Path) -> None:
@@ -78,17 +105,18 @@ def test_the_authority_suits_strict_clients(tmp_path: Path) -> None:
 async def test_a_running_server_gets_its_new_certificate(tmp_path: Path) -> None:
     clock = ManualClock()
     pki = Pki(tmp_path, clock)
-    certificate, _ = pki.server_files(["a"])
+    certificate = tmp_path / "server.crt"
     context, loaded = Mock(), list[bytes]()
     context.load_cert_chain.side_effect = lambda path, _: loaded.append(path.read_bytes())
     task = asyncio.create_task(keep_renewed(pki, ["a"], context, clock))
     await asyncio.sleep(0)
     first = certificate.read_bytes()
+    assert loaded == [first]
     for days in (1, 330, 10):
         clock.advance(days * 24 * 3600)
         await asyncio.sleep(0.001)
     assert certificate.read_bytes() != first
-    assert loaded == [certificate.read_bytes()]
+    assert loaded == [first, certificate.read_bytes()]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

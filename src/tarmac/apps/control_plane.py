@@ -122,7 +122,8 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         hosts = _distinct(address.host, *address.also)
         own = reached_at(hosts)
         names = [address.host, *address.also, *address.names, *own]
-        context = server_context(*pki.server_files(names), pki.ca_file)
+        with pki.server_files(names) as files:
+            context = server_context(*files, pki.ca_file)
         renewing = asyncio.create_task(keep_renewed(pki, names, context, clock))
         stack.callback(renewing.cancel)
         listener = await serve(server.handle, context, hosts, address.port)

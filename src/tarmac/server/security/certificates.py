@@ -69,6 +69,11 @@ def load_certificate(pem: bytes) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pem)
 
 
+def belongs_to(key: bytes, certificate: x509.Certificate) -> bool:
+    """Whether a private key (PEM) is the certificate's."""
+    return serialization.load_pem_private_key(key, None).public_key() == certificate.public_key()
+
+
 def subject_names(certificate: x509.Certificate) -> set[str]:
     """The DNS names and addresses a certificate is for."""
     try:

@@ -1,17 +1,19 @@
 """The directory of keys and certificates a server runs with, made at first start.
 
     ca.crt ca.key          the authority; clients trust it, and it signs client and serving certificates
-    server.crt server.key  the server's own, renewed at start when it is near its end or lacks a name
+    server.crt server.key  the servers' own, renewed when it is near its end or lacks a name
     sa.key                 signs service-account tokens
 
 Several servers may share the directory (or copies of it): whatever is there is used, what is missing is made under a
-lock. The authority and the token key are never replaced, because everything handed out hangs on them.
+lock. The authority and the token key are never replaced, because everything handed out hangs on them. A server that the
+certificate lacks a name for adds it to those that are there, which are others'.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from cryptography import x509
@@ -22,6 +24,7 @@ from tarmac.base.clock import Clock
 from tarmac.server.security.certificates import (
     Authority,
     KeyPair,
+    belongs_to,
     load_certificate,
     new_key,
     private_pem,
@@ -63,15 +66,20 @@ class Pki:
         """The key that signs service-account tokens."""
         return self._directory / "sa.key"
 
-    def server_files(self, names: Iterable[str]) -> tuple[Path, Path]:
-        """Certificate and key to serve with: for `names` and the names every API server has."""
+    @contextmanager
+    def server_files(self, names: Iterable[str]) -> Generator[tuple[Path, Path]]:
+        """Certificate and key to serve with: for `names` and the names every API server has.
+
+        Inside the block nobody replaces them.
+        """
         wanted = dict.fromkeys([*SERVICE_NAMES, *SERVICE_ADDRESSES, *names])
         certificate, key = self._directory / "server.crt", self._directory / "server.key"
         with directory_lock(self._directory):
-            if not self._usable(certificate, key, set(wanted)):
-                pair = self.authority.issue_server("kube-apiserver", wanted, self._clock.now())
-                self._write("server", pair)
-        return certificate, key
+            known = self._served_names(certificate, key)
+            if not wanted.keys() <= known:
+                every = [*wanted, *sorted(known - wanted.keys())]
+                self._write("server", self.authority.issue_server("kube-apiserver", every, self._clock.now()))
+            yield certificate, key
 
     def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
         """A new client certificate."""
@@ -102,12 +110,14 @@ class Pki:
         write_private(self._directory / f"{name}.crt", pair.certificate)
         write_private(self._directory / f"{name}.key", pair.key)
 
-    def _usable(self, path: Path, key: Path, names: set[str]) -> bool:
+    def _served_names(self, path: Path, key: Path) -> set[str]:
+        """The names of a certificate that may go on being used; none otherwise."""
         if not (path.exists() and key.exists()):
-            return False
+            return set()
         certificate = load_certificate(path.read_bytes())
         fresh = certificate.not_valid_after_utc.timestamp() > self._clock.now() + _RENEW_BEFORE
-        return fresh and names <= subject_names(certificate) and self._is_ours(certificate)
+        good = fresh and self._is_ours(certificate) and belongs_to(key.read_bytes(), certificate)
+        return subject_names(certificate) if good else set()
 
     def _is_ours(self, certificate: x509.Certificate) -> bool:
         try:

@@ -1,7 +1,7 @@
 """Keeps a running server's certificate from running out.
 
-Once a day the certificate is looked at and, near its end, replaced; new connections get the new one, and those that are
-open are not disturbed.
+Once a day the certificate is looked at and, near its end, replaced, perhaps by another server that shares it; new
+connections get the new one, and those that are open are not disturbed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ _log = log("pki")
 
 async def keep_renewed(pki: Pki, names: Sequence[str], context: ssl.SSLContext, clock: Clock) -> None:
     """Run beside the listener that uses `context`; ends by cancellation."""
-    certificate, key = pki.server_files(names)
-    current = certificate.read_bytes()
+    current = b""
     while True:
-        await clock.sleep(_DAY)
         try:
-            pki.server_files(names)
-            if certificate.read_bytes() != current:
-                context.load_cert_chain(certificate, key)
-                current = certificate.read_bytes()
-                _log.info("server certificate renewed", path=str(certificate))
+            with pki.server_files(names) as (certificate, key):
+                present = certificate.read_bytes()
+                if present != current:
+                    context.load_cert_chain(certificate, key)
+                    if current:
+                        _log.info("server certificate renewed", path=str(certificate))
+                    current = present
         except (OSError, ValueError) as error:  # tried again tomorrow, long before the old one ends
             _log.error("server certificate could not be renewed", error=str(error))
+        await clock.sleep(_DAY)
