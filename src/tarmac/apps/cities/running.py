@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,6 +22,7 @@ from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
 from tarmac.apps.tasks import ended
 from tarmac.base.log import log
+from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.targets import NODES, dynamic
 from tarmac.runtimes import containerd
@@ -31,7 +33,7 @@ from tarmac.server.security.pki import Pki, write_kubeconfig
 _LOCATIONS = dynamic(API_VERSION, "locations", "Location", namespaced=False)
 _FIELD_MANAGER = "tarmac-up"
 _PATIENCE = 90.0
-_PAUSE = 1.0
+_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 _STRAGGLING = 10.0  # seconds in which what a killed containerd was starting has come up
 _log = log("cities")
 
@@ -53,9 +55,12 @@ async def real(
             await client.resource(_LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
             await stack.enter_async_context(relays(city, city.containerd(parts).certs))
         await agents.end(agents.agents_of(layout.data_dir))
-        await asyncio.gather(*(containerd.start(city.containerd(parts)) for city in cities))
+        begun = {city.name: asyncio.Event() for city in cities}
         for city in cities:
-            await stack.enter_async_context(ended(asyncio.create_task(_keep_containerd(city, parts))))
+            backoff = Backoff(client.randomness, _PAUSE, _LONGEST_PAUSE)
+            keeping = asyncio.create_task(_keep_containerd(city, parts, begun[city.name], backoff))
+            await stack.enter_async_context(ended(keeping))
+        await asyncio.gather(*(each.wait() for each in begun.values()))
         for city in cities:
             labels = ",".join(f"{key}={value}" for key, value in node_labels(city.name, city.code).items())
             arguments = agents.command(city, parts, promised, [f"--node-labels={labels}"])
@@ -64,10 +69,22 @@ async def real(
         yield
 
 
-async def _keep_containerd(city: City, parts: Parts) -> None:
-    """Start it again when it dies: what it ran is still there, and it takes that up."""
+async def _keep_containerd(city: City, parts: Parts, begun: asyncio.Event, backoff: Backoff) -> None:
+    """Have it running, whatever becomes of it: what it ran is still there, and the next one takes that up.
+
+    `begun` tells that it runs, or that it takes longer than others should wait for.
+    """
     settings = city.containerd(parts)
     while True:
+        try:
+            await containerd.start(settings)
+        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+            _log.error("containerd does not start", city=city.name, why=str(error))
+            begun.set()
+            await asyncio.sleep(backoff.next())
+            continue
+        begun.set()
+        backoff.reset()
         for pid in containerd.processes(settings):
             try:
                 await asyncio.wait_for(_end_of(pid), _STRAGGLING)
@@ -75,11 +92,6 @@ async def _keep_containerd(city: City, parts: Parts) -> None:
                 await asyncio.to_thread(end_orphans, settings.run)
                 await _end_of(pid)
         _log.warning("containerd ended and is started again", city=city.name)
-        try:
-            await containerd.start(settings)
-        except RuntimeError as error:
-            _log.error("containerd does not start", city=city.name, why=str(error))
-            await asyncio.sleep(_PAUSE)
 
 
 async def _end_of(pid: int) -> None:

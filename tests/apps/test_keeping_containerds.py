@@ -1,0 +1,46 @@
+"""A city's containerd is had running, whatever becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tarmac.apps.cities import running
+from tarmac.base.randomness import Randomness
+from tarmac.client.backoff import Backoff
+
+
+async def test_one_that_does_not_start_keeps_nobody_waiting_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    failures = [RuntimeError("it does not listen"), OSError("no space left"), subprocess.CalledProcessError(1, "mount")]
+    begun, runs, before = asyncio.Event(), asyncio.Event(), list[bool]()
+
+    async def start(_settings: Any) -> None:
+        before.append(begun.is_set())
+        if len(before) <= len(failures):
+            raise failures[len(before) - 1]
+
+    def processes(_settings: Any) -> list[int]:
+        runs.set()
+        return [os.getpid()]
+
+    monkeypatch.setattr(running.containerd, "start", start)
+    monkeypatch.setattr(running.containerd, "processes", processes)
+    city = cast("Any", SimpleNamespace(name="dfw", containerd=lambda _parts: SimpleNamespace(run=tmp_path)))
+    backoff = Backoff(Randomness(1), 0.001, 0.01)
+    keeping = asyncio.create_task(running._keep_containerd(city, cast("Any", None), begun, backoff))
+    try:
+        await asyncio.wait_for(runs.wait(), 5)
+    finally:
+        keeping.cancel()
+    assert before == [False, True, True, True], "others wait for the first attempt only"
+    assert backoff.failures == 0
+    said = capfd.readouterr().err
+    assert all(str(failure) in said for failure in failures)
