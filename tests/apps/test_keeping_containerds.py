@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,8 +13,15 @@ from typing import Any, cast
 import pytest
 
 from tarmac.apps.cities import running
-from tarmac.base.randomness import Randomness
-from tarmac.client.backoff import Backoff
+from tarmac.apps.tasks import supervise
+from tarmac.base.clock import SystemClock
+
+
+class Hurried(SystemClock):
+    """Pauses take no time."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
 
 
 async def test_one_that_does_not_start_keeps_nobody_waiting_and_is_tried_again(
@@ -34,13 +42,12 @@ async def test_one_that_does_not_start_keeps_nobody_waiting_and_is_tried_again(
     monkeypatch.setattr(running.containerd, "start", start)
     monkeypatch.setattr(running.containerd, "processes", processes)
     city = cast("Any", SimpleNamespace(name="dfw", containerd=lambda _parts: SimpleNamespace(run=tmp_path)))
-    backoff = Backoff(Randomness(1), 0.001, 0.01)
-    keeping = asyncio.create_task(running._keep_containerd(city, cast("Any", None), begun, backoff))
+    keep = partial(running._keep_containerd, city, cast("Any", None), begun)
+    keeping = asyncio.create_task(supervise("containerd of dfw", keep, Hurried()))
     try:
         await asyncio.wait_for(runs.wait(), 5)
     finally:
         keeping.cancel()
     assert before == [False, True, True, True], "others wait for the first attempt only"
-    assert backoff.failures == 0
     said = capfd.readouterr().err
     assert all(str(failure) in said for failure in failures)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.networking.names import API_VERSION
@@ -20,9 +20,8 @@ from tarmac.apps.cities.places import City, oversubscription
 from tarmac.apps.cities.relays import relays
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
-from tarmac.apps.tasks import ended
+from tarmac.apps.tasks import ended, supervise
 from tarmac.base.log import log
-from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.targets import NODES, dynamic
 from tarmac.runtimes import containerd
@@ -33,7 +32,6 @@ from tarmac.server.security.pki import Pki, write_kubeconfig
 _LOCATIONS = dynamic(API_VERSION, "locations", "Location", namespaced=False)
 _FIELD_MANAGER = "tarmac-up"
 _PATIENCE = 90.0
-_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 _STRAGGLING = 10.0  # seconds in which what a killed containerd was starting has come up
 _log = log("cities")
 
@@ -57,8 +55,8 @@ async def real(
         await agents.end(agents.agents_of(layout.data_dir))
         begun = {city.name: asyncio.Event() for city in cities}
         for city in cities:
-            backoff = Backoff(client.randomness, _PAUSE, _LONGEST_PAUSE)
-            keeping = asyncio.create_task(_keep_containerd(city, parts, begun[city.name], backoff))
+            keep = partial(_keep_containerd, city, parts, begun[city.name])
+            keeping = asyncio.create_task(supervise(f"containerd of {city.name}", keep, client.clock))
             await stack.enter_async_context(ended(keeping))
         await asyncio.gather(*(each.wait() for each in begun.values()))
         for city in cities:
@@ -69,22 +67,17 @@ async def real(
         yield
 
 
-async def _keep_containerd(city: City, parts: Parts, begun: asyncio.Event, backoff: Backoff) -> None:
-    """Have it running, whatever becomes of it: what it ran is still there, and the next one takes that up.
+async def _keep_containerd(city: City, parts: Parts, begun: asyncio.Event) -> None:
+    """Have it running again when it dies: what it ran is still there, and it takes that up.
 
-    `begun` tells that it runs, or that it takes longer than others should wait for.
+    `begun` tells that it runs, or that the first attempt failed and nobody should wait for the next.
     """
     settings = city.containerd(parts)
     while True:
         try:
             await containerd.start(settings)
-        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-            _log.error("containerd does not start", city=city.name, why=str(error))
+        finally:
             begun.set()
-            await asyncio.sleep(backoff.next())
-            continue
-        begun.set()
-        backoff.reset()
         for pid in containerd.processes(settings):
             try:
                 await asyncio.wait_for(_end_of(pid), _STRAGGLING)
