@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tarmac.api.compute.names import INSTANCE_FINALIZER, deployment_name
+from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME, deployment_name
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets import CONFIG_MAPS, EVENTS, VOLUME_CLAIMS
 from tarmac.sim.nodes.settings import Behaviour
-from tests.controllers.planet import Planet, conditions, play, workload
+from tests.controllers.planet import NAMES, Planet, conditions, play, workload
 from tests.controllers.test_deployments import with_disks
 
 NAME = deployment_name("web", "all", "DFW") + "-0"
@@ -152,6 +152,31 @@ def test_a_disk_of_somebody_else_is_not_used() -> None:
         assert await ready(planet) == ("False", "NameTaken")
         assert await planet.all(planet.pods) == []
         await claims.delete(f"{NAME}-data", "default")
+        await planet.ready(1)
+
+    play(story)
+
+
+def test_a_disk_that_goes_with_an_earlier_deployment_is_not_used_unless_it_is_left_behind() -> None:
+    async def story(planet: Planet) -> None:
+        claims, deployment = planet.user.resource(VOLUME_CLAIMS), NAME.removesuffix("-0")
+        await planet.stop()
+        planet.start(NAMES.replace("garbage,", ""))  # nobody has marked it as deleted yet
+        metadata = {
+            "name": f"{NAME}-data",
+            "namespace": "default",
+            "labels": {LABEL_DEPLOYMENT_NAME: deployment},
+            "ownerReferences": [
+                {"apiVersion": API_VERSION, "kind": "WorkloadDeployment", "name": deployment, "uid": "earlier"}
+            ],
+        }
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await claims.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+        await planet.apply(replicas=1, **with_disks())
+        await planet.wait(10)
+        assert await ready(planet) == ("False", "NameBeingDeleted")
+        assert await planet.all(planet.pods) == []
+        await claims.patch(f"{NAME}-data", {"metadata": {"ownerReferences": None}}, "default")
         await planet.ready(1)
 
     play(story)

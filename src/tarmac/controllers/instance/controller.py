@@ -150,7 +150,7 @@ class InstanceController:
             change = "Create the InstanceType, or name one that exists."
             return Refusal(reasons.INSTANCE_TYPE_NOT_FOUND, f"InstanceType {written} does not exist.", change=change)
         for claim in claims(instance):
-            refusal = await self._ensure_claim(key, claim)
+            refusal = await self._ensure_claim(key, instance, claim)
             if refusal is not None:
                 return refusal
         try:
@@ -162,25 +162,27 @@ class InstanceController:
             return _refused(error)
         return None
 
-    async def _ensure_claim(self, key: str, claim: JsonObject) -> Refusal | None:
-        """A disk that is there is used when it was made for this ordinal, now or before."""
+    async def _ensure_claim(self, key: str, instance: Instance, claim: JsonObject) -> Refusal | None:
+        """A disk that is there is used when it was made for this ordinal, now or before, and is here to stay."""
         wanted = claim["metadata"]
         claim_key = f"{wanted['namespace']}/{wanted['name']}"
         item = self._known_claims.cache.item(claim_key)
-        if item is None:
+        if item is not None:
+            found = item.metadata
+        else:
             try:
                 await self._claims.create(claim, manager=MANAGER)
-            except AlreadyExists:
-                self._waiting.note(key, _CLAIM, claim_key)
+                return None
+            except AlreadyExists:  # our copy is behind
+                found = metadata_of(await self._claims.get(wanted["name"], wanted["namespace"]))
             except (Forbidden, Invalid) as error:
                 return _refused(error)
-            return None
-        deleting = item.metadata.deletion_timestamp is not None
-        same = (item.metadata.labels or {}).get(LABEL_DEPLOYMENT_NAME) == wanted["labels"].get(LABEL_DEPLOYMENT_NAME)
-        if same and not deleting:
+        going = found.deletion_timestamp is not None or _is_predecessors(found, instance)
+        same = (found.labels or {}).get(LABEL_DEPLOYMENT_NAME) == wanted["labels"].get(LABEL_DEPLOYMENT_NAME)
+        if same and not going:
             return None
         self._waiting.note(key, _CLAIM, claim_key)
-        return _taken(_CLAIM, claim_key, deleting)
+        return _taken(_CLAIM, claim_key, going)
 
     async def _explain(
         self, key: str, instance: Instance, pod: Item[JsonObject] | None, refusal: Refusal | None
@@ -233,6 +235,15 @@ def _is_instances(pod: Metadata) -> bool:
     """Whether it was made for an earlier Instance of the name, which garbage collection sees to."""
     owner = pod.controller
     return owner is not None and owner.kind == "Instance" and owner.api_version == API_VERSION
+
+
+def _is_predecessors(claim: Metadata, instance: Instance) -> bool:
+    """Whether it goes with an earlier deployment of the name, whether or not we have heard that it is going.
+
+    A Pod bound to such a claim would keep it from going, and lose its data with it when the Pod is replaced.
+    """
+    own = next((owner.uid for owner in instance.metadata.owner_references if owner.controller), None)
+    return any(owner.kind == "WorkloadDeployment" and owner.uid != own for owner in claim.owner_references or ())
 
 
 def _taken(kind: str, key: str, going: bool) -> Refusal:
