@@ -118,6 +118,17 @@ async def test_a_namespace_goes_with_its_contents_and_says_what_it_waits_for(ser
     await gone(namespaces, namespace)
 
 
+async def test_a_namespace_without_finalizers_is_emptied_all_the_same(served: Client) -> None:
+    namespaces = served.resource(NAMESPACES)
+    namespace = await new_namespace(served)
+    _, secrets = await family(served, namespace)
+    bare = {**await namespaces.get(namespace), "spec": {"finalizers": []}}
+    await namespaces.update(bare, subresource="finalize")
+    await namespaces.delete(namespace)
+    await gone(namespaces, namespace)
+    assert not await exists(secrets, "child", namespace)
+
+
 async def test_a_namespace_gets_its_account_and_the_ca_back(served: Client) -> None:
     accounts, maps = served.resource(SERVICE_ACCOUNTS), served.resource(CONFIG_MAPS)
     namespace = await new_namespace(served)

@@ -132,6 +132,17 @@ async def test_a_namespace_ends_in_two_steps(api: Client) -> None:
     assert (await api.get("/api/v1/namespaces/n")).status == 404
 
 
+async def test_a_namespace_without_finalizers_terminates_before_it_goes(api: Client) -> None:
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "n"}})
+    await api.post("/api/v1/namespaces/n/configmaps", {"metadata": {"name": "inside"}})
+    body = {"metadata": {"name": "n"}, "spec": {"finalizers": []}}
+    assert (await api.put("/api/v1/namespaces/n/finalize", body)).json["status"]["phase"] == "Active"
+    assert (await api.delete("/api/v1/namespaces/n")).json["status"]["phase"] == "Terminating"
+    assert (await api.get("/api/v1/namespaces/n")).status == 200
+    assert (await api.delete("/api/v1/namespaces/n")).status == 200
+    assert (await api.get("/api/v1/namespaces/n")).status == 404
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [

@@ -42,6 +42,13 @@ CASES = feature(
             f"{_SPACES}/$ns-held/finalize", {"metadata": meta("$ns-held"), "spec": {"finalizers": ["kubernetes"]}}
         ).viewing(_phase),
     ),
+    one_without_finalizers_terminates_first=(
+        _HELD,
+        put(f"{_SPACES}/$ns-held/finalize", {"metadata": meta("$ns-held"), "spec": {"finalizers": []}}).viewing(_phase),
+        delete(f"{_SPACES}/$ns-held").viewing(_phase),
+        delete(f"{_SPACES}/$ns-held").viewing(_phase),
+        get(f"{_SPACES}/$ns-held"),
+    ),
     bad_finalizer=create(_SPACES, {"metadata": meta("$ns-b"), "spec": {"finalizers": ["nonsense"]}}),
     finalizers_change_only_by_finalize=(
         _HELD,

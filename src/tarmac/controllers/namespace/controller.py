@@ -3,7 +3,8 @@
 Everything in the namespace is deleted through discovery, pods first, since other contents (secrets, claims, policies)
 may be what keeps them running safely. What remains, and why, goes into the namespace's conditions. Only when a pass
 over every resource finds nothing is the `kubernetes` finalizer taken out of the spec; the server then removes the
-namespace.
+namespace. One whose finalizers were taken off before its deletion is emptied too and then deleted once more; it gets
+no conditions, since the server removes such a namespace with whatever write comes next.
 """
 
 from __future__ import annotations
@@ -47,14 +48,18 @@ class NamespaceController:
             return None
         namespace = await self._namespaces.get(name)
         finalizers: list[str] = (namespace.get("spec") or {}).get("finalizers") or []
-        if "deletionTimestamp" not in namespace["metadata"] or FINALIZER not in finalizers:
+        if "deletionTimestamp" not in namespace["metadata"] or (finalizers and FINALIZER not in finalizers):
             return None
         findings = await self._empty(name)
-        namespace = await self._explain(namespace, findings)
+        if finalizers:
+            namespace = await self._explain(namespace, findings)
         if not findings.empty:
             return RetryAfter(AGAIN_SECONDS)
-        namespace["spec"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
-        await self._namespaces.update(namespace, subresource="finalize")
+        if finalizers:
+            namespace["spec"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
+            await self._namespaces.update(namespace, subresource="finalize")
+        else:
+            await self._namespaces.delete(name, uid=namespace["metadata"]["uid"])
         return None
 
     async def _empty(self, namespace: str) -> Findings:

@@ -53,7 +53,8 @@ class NamespaceStrategy(NativeStrategy):
             errors.invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {state}")
 
     def is_held(self, obj: JsonObject) -> bool:
-        return bool(obj["spec"].get("finalizers"))
+        # A living one always terminates first, also when its finalizers were taken off early.
+        return bool(obj["spec"].get("finalizers")) or "deletionTimestamp" not in obj["metadata"]
 
     def mark_deleted(self, obj: JsonObject) -> None:
         obj["status"]["phase"] = "Terminating"
