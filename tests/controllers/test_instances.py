@@ -182,6 +182,22 @@ def test_a_disk_that_goes_with_an_earlier_deployment_is_not_used_unless_it_is_le
     play(story)
 
 
+def test_a_disk_that_is_deleted_while_the_pod_waits_for_a_node_is_made_again() -> None:
+    async def story(planet: Planet) -> None:
+        claims = planet.user.resource(VOLUME_CLAIMS)
+        planet.binding = False
+        await planet.apply(replicas=1, **with_disks())
+        await planet.wait(10)
+        before = (await claims.get(f"{NAME}-data", "default"))["metadata"]["uid"]
+        await claims.delete(f"{NAME}-data", "default")
+        await planet.wait(10)
+        assert (await claims.get(f"{NAME}-data", "default"))["metadata"]["uid"] != before
+        planet.binding = True
+        await planet.ready(1)
+
+    play(story)
+
+
 def test_what_the_server_refuses_is_said() -> None:
     async def story(planet: Planet) -> None:
         privileged = {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}

@@ -1,9 +1,9 @@
 """Keeps one Pod for every Instance that no gate holds back, and tells the Instance how its Pod is.
 
-A Pod that is lost is made again for the same Instance. An Instance that is deleted stays until its Pod is gone, so
-whoever waits for the Instance has waited for what ran. What stands in the way of a Pod (a foreign object of its name,
-a disk of somebody else, a type that does not exist) is said in the Instance's conditions and tried again when it
-changes.
+A Pod that is lost is made again for the same Instance, and so is a disk that goes while its Pod has no node. An
+Instance that is deleted stays until its Pod is gone, so whoever waits for the Instance has waited for what ran. What
+stands in the way of a Pod (a foreign object of its name, a disk of somebody else, a type that does not exist) is said
+in the Instance's conditions and tried again when it changes.
 """
 
 from __future__ import annotations
@@ -135,12 +135,13 @@ class InstanceController:
             return None
         if own is None:
             return _taken("Pod", key, pod.metadata.deletion_timestamp is not None or _is_instances(pod.metadata))
-        ended = _read_pod(own.raw).status
+        facts = _read_pod(own.raw)
+        ended = facts.status
         if ended.phase in _ENDED and own.metadata.deletion_timestamp is None:
             message = f"Pod ended: {ended.message or ended.reason or ended.phase}"
             self._recorder.event(reference(instance), "Warning", reasons.FAILED, message)
             await self._delete_pod(own.metadata)
-        return None
+        return None if facts.spec.node_name else await self._ensure_claims(key, instance)
 
     async def _make(self, key: str, instance: Instance) -> Refusal | None:
         amounts = instance_amounts(instance.spec.runtime, self._known_types.get)
@@ -149,10 +150,9 @@ class InstanceController:
             self._waiting.note(key, _TYPE, written.replace("/", "-"))
             change = "Create the InstanceType, or name one that exists."
             return Refusal(reasons.INSTANCE_TYPE_NOT_FOUND, f"InstanceType {written} does not exist.", change=change)
-        for claim in claims(instance):
-            refusal = await self._ensure_claim(key, instance, claim)
-            if refusal is not None:
-                return refusal
+        refusal = await self._ensure_claims(key, instance)
+        if refusal is not None:
+            return refusal
         try:
             namespace = instance.metadata.namespace
             await self._pods.create(pod_of(instance, amounts), namespace=namespace, manager=MANAGER, tracked=False)
@@ -162,10 +162,19 @@ class InstanceController:
             return _refused(error)
         return None
 
+    async def _ensure_claims(self, key: str, instance: Instance) -> Refusal | None:
+        """See that every disk is there: a Pod holds on to its disks only once it has a node."""
+        for claim in claims(instance):
+            refusal = await self._ensure_claim(key, instance, claim)
+            if refusal is not None:
+                return refusal
+        return None
+
     async def _ensure_claim(self, key: str, instance: Instance, claim: JsonObject) -> Refusal | None:
         """A disk that is there is used when it was made for this ordinal, now or before, and is here to stay."""
         wanted = claim["metadata"]
         claim_key = f"{wanted['namespace']}/{wanted['name']}"
+        self._waiting.note(key, _CLAIM, claim_key)
         item = self._known_claims.cache.item(claim_key)
         if item is not None:
             found = item.metadata
@@ -179,10 +188,7 @@ class InstanceController:
                 return _refused(error)
         going = found.deletion_timestamp is not None or _is_predecessors(found, instance)
         same = (found.labels or {}).get(LABEL_DEPLOYMENT_NAME) == wanted["labels"].get(LABEL_DEPLOYMENT_NAME)
-        if same and not going:
-            return None
-        self._waiting.note(key, _CLAIM, claim_key)
-        return _taken(_CLAIM, claim_key, going)
+        return None if same and not going else _taken(_CLAIM, claim_key, going)
 
     async def _explain(
         self, key: str, instance: Instance, pod: Item[JsonObject] | None, refusal: Refusal | None
