@@ -108,7 +108,7 @@ class Real:
 
 
 def is_established(document: Document) -> bool:
-    conditions = {item["type"]: item for item in document.get("status", {}).get("conditions", [])}
+    conditions = {item["type"]: item for item in document.get("status", {}).get("conditions") or []}
     assert conditions.get("NonStructuralSchema", {}).get("status") != "True", conditions["NonStructuralSchema"]
     assert conditions.get("NamesAccepted", {}).get("status", "True") == "True", conditions["NamesAccepted"]
     return conditions.get("Established", {}).get("status") == "True"

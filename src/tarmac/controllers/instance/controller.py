@@ -176,16 +176,13 @@ class InstanceController:
         claim_key = f"{wanted['namespace']}/{wanted['name']}"
         self._waiting.note(key, _CLAIM, claim_key)
         item = self._known_claims.cache.item(claim_key)
-        if item is not None:
-            found = item.metadata
-        else:
+        if item is None:
             try:
-                await self._claims.create(claim, manager=MANAGER)
-                return None
-            except AlreadyExists:  # our copy is behind
-                found = metadata_of(await self._claims.get(wanted["name"], wanted["namespace"]))
+                await self._claims.create(claim, manager=MANAGER)  # if it exists, a lost race: our copy is behind
             except (Forbidden, Invalid) as error:
                 return _refused(error)
+            return None
+        found = item.metadata
         going = found.deletion_timestamp is not None or _is_predecessors(found, instance)
         same = (found.labels or {}).get(LABEL_DEPLOYMENT_NAME) == wanted["labels"].get(LABEL_DEPLOYMENT_NAME)
         return None if same and not going else _taken(_CLAIM, claim_key, going)

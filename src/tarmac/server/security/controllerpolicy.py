@@ -101,7 +101,7 @@ DUTIES: dict[str, Duties] = {
         [
             rule("patch", COMPUTE, "instances instances/status"),
             rule("create delete get", "core", "pods"),
-            rule("create get", "core", "persistentvolumeclaims"),
+            rule("create", "core", "persistentvolumeclaims"),
             _EVENTS,
         ],
     ),
