@@ -65,6 +65,11 @@ ALLOWED: tuple[Allowed, ...] = (
         "(server-side apply|Table): of a resourcequota",
         r"2/body\.(status\.(hard|used)|rows\[0\]\.(cells\[1\]|object\.metadata\.resourceVersion))",
     ),
+    Allowed(
+        "a Pod that names no RuntimeClass gets the sandbox with its own kernel",
+        _ANY,
+        r".*spec\.runtimeClassName",
+    ),
     Allowed("the real server checks this twice and says so twice", "events: the reason cannot change", _TOLD),
     Allowed("Go's words for what is wrong inside a token", "limit and continue: a token nobody gave", _TOLD),
     Allowed(

@@ -11,13 +11,13 @@ from contextlib import suppress
 
 from tarmac.api.compute.instancetype import built_in
 from tarmac.api.compute.names import LOCAL_DISKS, STORAGE_CLASS
+from tarmac.api.kubernetes.runtimeclasses import CLASSES
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.client import Client
 from tarmac.client.targets import dynamic
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_RUNTIME_CLASSES = ("gvisor", "runc", "vm")
 _STORAGE_CLASS: JsonObject = {
     "provisioner": LOCAL_DISKS,
     "reclaimPolicy": "Delete",
@@ -41,7 +41,7 @@ def _initial() -> Iterable[tuple[str, JsonObject]]:
         ("system-node-critical", _SYSTEM_PRIORITY + 1000),
     ):
         yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
-    for name in _RUNTIME_CLASSES:
+    for name in CLASSES:
         yield "runtimeclasses", _named("node.k8s.io/v1", "RuntimeClass", name, handler=name)
     for body in built_in():
         yield "instancetypes", body

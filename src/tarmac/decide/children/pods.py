@@ -13,14 +13,13 @@ from typing import Any
 from tarmac.api.compute.instance import Container, Instance, Port, SecurityContext, VirtualMachine
 from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS, API_VERSION
 from tarmac.api.declare import encode
+from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS, SANDBOX_CLASS
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.decide.children.resources import Amounts, everything, of_container, of_pod
 from tarmac.decide.children.volumes import attachments, pod_volumes
 
 SCHEDULER = "tarmac"
-SANDBOX_CLASS = "gvisor"
-MACHINE_CLASS = "vm"
 MACHINE_CONTAINER = "machine"
 _RAW_SOCKETS = "NET_RAW"
 _DEFAULT_FILTER = {"type": "RuntimeDefault"}

@@ -13,6 +13,7 @@ from tarmac.server.admission.certificates import (
 )
 from tarmac.server.admission.chain import Chain, Plugin
 from tarmac.server.admission.creationrights import CreationRights
+from tarmac.server.admission.hostkernel import HostKernel
 from tarmac.server.admission.instances import InstanceCreation
 from tarmac.server.admission.interfaces import InterfaceHolding
 from tarmac.server.admission.limitranges import LimitRanger
@@ -59,6 +60,7 @@ def default_plugins(
         StorageObjectInUseProtection(),
         PersistentVolumeClaimResize(reader),
         RuntimeClasses(reader),
+        HostKernel(reader, authorizer),
         CertificateRequester(clock),
         CertificateApproval(authorizer),
         CertificateSigning(authorizer),

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.security.users import User
 
 BUCKET = "core/pods"
 MIRROR = "kubernetes.io/config.mirror"
+_HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 
 
 class PodCreation(Plugin):
@@ -28,6 +30,16 @@ def pod_of(attributes: Attributes) -> JsonObject:
 def is_mirror(pod: JsonObject) -> bool:
     """Whether the Pod only shows what a node runs on its own."""
     return MIRROR in (pod["metadata"].get("annotations") or {})
+
+
+def is_of_a_node(user: User) -> bool:
+    """Whether a node writes, which NodeRestriction lets write mirrors of its own static pods only."""
+    return "system:nodes" in user.groups
+
+
+def shared_namespaces(spec: JsonObject) -> list[str]:
+    """The fields by which a Pod becomes part of its node; no sandbox with its own kernel can do that."""
+    return [field for field in _HOST_NAMESPACES if spec.get(field)]
 
 
 def containers_of(pod: JsonObject, *fields: str) -> Iterator[JsonObject]:

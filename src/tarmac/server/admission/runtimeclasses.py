@@ -1,27 +1,43 @@
-"""RuntimeClass: what a class costs and where it runs becomes part of every Pod that uses it."""
+"""RuntimeClass: every Pod has a kernel of its own unless it says otherwise, and what its class costs and needs.
+
+A Pod that names no class gets `gvisor`. Two kinds of Pods stay without: mirrors, which show what a node runs already,
+and those that ask for the node's own network, processes or memory, which a sandbox cannot give (`HostKernel` asks
+whether they may).
+"""
 
 from __future__ import annotations
 
+from tarmac.api.kubernetes.runtimeclasses import BUCKET as CLASSES
+from tarmac.api.kubernetes.runtimeclasses import SANDBOX_CLASS
+from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.server.admission.chain import Attributes
-from tarmac.server.admission.pods import PodCreation, pod_of
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.admission.pods import is_of_a_node, pod_of, shared_namespaces
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 
-_CLASSES = "node.k8s.io/runtimeclasses"
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 
 
-class RuntimeClasses(PodCreation):
-    """Merges overhead, node selector and tolerations of the class into the Pod."""
+class RuntimeClasses(Plugin):
+    """Gives a Pod its class, and merges overhead, node selector and tolerations of the class into it."""
 
     name = "RuntimeClass"
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket == PODS and subresource == "" and operation in ("CREATE", "UPDATE")
+
     def admit(self, attributes: Attributes) -> None:
         spec = pod_of(attributes)["spec"]
+        if attributes.old is not None:
+            _keep_default(spec, attributes.old["spec"])
+            return
+        if not spec.get("runtimeClassName") and not is_of_a_node(attributes.user) and not shared_namespaces(spec):
+            spec["runtimeClassName"] = SANDBOX_CLASS
         found = self._class(attributes, spec)
         if found is None:
             return
@@ -34,6 +50,8 @@ class RuntimeClasses(PodCreation):
             _merge_scheduling(attributes, spec, scheduling)
 
     def validate(self, attributes: Attributes) -> None:
+        if attributes.old is not None:
+            return
         spec = pod_of(attributes)["spec"]
         found = self._class(attributes, spec)
         overhead = ((found or {}).get("overhead") or {}).get("podFixed")
@@ -48,10 +66,16 @@ class RuntimeClasses(PodCreation):
         name = spec.get("runtimeClassName")
         if name is None:
             return None
-        found = self._reader.get(_CLASSES, name)
+        found = self._reader.get(CLASSES, name)
         if found is None:
             raise refuse(attributes, f'pod rejected: RuntimeClass "{name}" not found')
         return found
+
+
+def _keep_default(spec: JsonObject, before: JsonObject) -> None:
+    """A manifest that named no class when the Pod was made still describes it: replacing it changes nothing."""
+    if not spec.get("runtimeClassName") and before.get("runtimeClassName") == SANDBOX_CLASS:
+        spec["runtimeClassName"] = SANDBOX_CLASS
 
 
 def _merge_scheduling(attributes: Attributes, spec: JsonObject, scheduling: JsonObject) -> None:

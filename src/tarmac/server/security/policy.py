@@ -201,6 +201,8 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule(_READ, "discovery.k8s.io", "endpointslices"),
         rule(_READ, _NETWORKING, "networkpolicies networks"),
     ],
+    # Classes on the host's kernel are for whom they were given to: admission asks for this right.
+    "tarmac:runtimeclass-user": [rule("use", "node.k8s.io", "runtimeclasses")],
     # The nodes of `tarmac up --runtime sim`, all under one name.
     "tarmac:simulated-nodes": [
         rule("create list patch watch", "core", "nodes"),
@@ -237,6 +239,7 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
     ),
     "tarmac:node-network": ("tarmac:node-network", ["Group system:nodes"]),
     "tarmac:node-tunnel": ("tarmac:node-tunnel", ["Group system:nodes"]),
+    "tarmac:runtimeclass-user": ("tarmac:runtimeclass-user", ["Group system:serviceaccounts:kube-system"]),
     "tarmac:simulated-nodes": ("tarmac:simulated-nodes", [f"User {SIMULATED_NODES}"]),
     "tarmac:server-to-nodes": ("system:kubelet-api-admin", [f"User {SERVER_TO_NODES}"]),
     "tarmac:node-bootstrapper": ("system:node-bootstrapper", ["Group system:bootstrappers"]),

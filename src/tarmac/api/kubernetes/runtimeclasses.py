@@ -1,0 +1,18 @@
+"""The RuntimeClasses every server has, and which handlers keep a Pod away from the host's kernel.
+
+Only what is known to have a kernel of its own counts as such: a handler that is not listed here may be anything.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BUCKET: Final = "node.k8s.io/runtimeclasses"
+SANDBOX_CLASS: Final = "gvisor"
+"""What a Pod gets that names no class."""
+HOST_CLASS: Final = "runc"
+"""What nodes run a Pod with that has no class at all."""
+MACHINE_CLASS: Final = "vm"
+CLASSES: Final = (SANDBOX_CLASS, HOST_CLASS, MACHINE_CLASS)
+"""Made at start; each is named after its handler."""
+OWN_KERNEL_HANDLERS: Final = frozenset({SANDBOX_CLASS, MACHINE_CLASS})

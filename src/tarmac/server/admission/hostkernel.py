@@ -1,0 +1,97 @@
+"""HostKernel: what runs on the host's kernel needs the right `use` on its RuntimeClass.
+
+Whoever breaks out of such a Pod has the node, with everybody else's Pods on it. So the right is one on the whole
+cluster, never one of a namespace, and every class counts that is not known to have a kernel of its own. It is asked of
+whoever writes a Pod, or an object that Pods are made of: a Workload, a WorkloadDeployment, an Instance. The controllers
+that pass the class on have it all, so the first writer is the one who must be asked. A class that an update does not
+change is not asked about again: taking the right away does not lock owners out of what they run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS
+from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.kubernetes.runtimeclasses import BUCKET as CLASSES
+from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, OWN_KERNEL_HANDLERS, SANDBOX_CLASS
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.admission.pods import is_of_a_node, shared_namespaces
+from tarmac.server.admission.refusal import refuse
+from tarmac.server.reader import Reader
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.users import User
+
+_METADATA_OF_INSTANCES = {
+    "compute.datumapis.com/workloads": ("spec", "template", "metadata"),
+    "compute.datumapis.com/workloaddeployments": ("spec", "template", "metadata"),
+    "compute.datumapis.com/instances": ("metadata",),
+}
+
+
+class _Asked(NamedTuple):
+    """A class, and the field that asks for it."""
+
+    name: str
+    field: str
+
+
+class HostKernel(Plugin):
+    """Looks at Pods when they are made, and at what Pods are made of on every write."""
+
+    name = "HostKernel"
+
+    def __init__(self, reader: Reader, authorizer: Authorizer) -> None:
+        self._reader = reader
+        self._authorizer = authorizer
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        if resource.bucket == PODS:
+            return subresource == "" and operation == "CREATE"  # the class of a Pod is immutable
+        return resource.bucket in _METADATA_OF_INSTANCES and operation in ("CREATE", "UPDATE")
+
+    def validate(self, attributes: Attributes) -> None:
+        asked = _asked(attributes, attributes.obj)
+        if asked is None or asked == _asked(attributes, attributes.old) or self._has_own_kernel(asked.name):
+            return
+        if not self._may_use(attributes.user, asked.name):
+            raise refuse(attributes, _refusal(asked, attributes.user))
+
+    def _has_own_kernel(self, name: str) -> bool:
+        found = self._reader.get(CLASSES, name)
+        return found is not None and found.get("handler") in OWN_KERNEL_HANDLERS
+
+    def _may_use(self, user: User, name: str) -> bool:
+        info = RequestInfo("use", "", True, "node.k8s.io", "v1", "runtimeclasses", "", "", name)
+        return self._authorizer.refuses(user, info) is None
+
+
+def _asked(attributes: Attributes, obj: JsonObject | None) -> _Asked | None:
+    if obj is None:
+        return None
+    bucket = attributes.resource.bucket
+    if bucket == PODS:
+        return _asked_by_pod(obj["spec"], attributes.user)
+    name = mapping(obj, *_METADATA_OF_INSTANCES[bucket], "annotations").get(ANNOTATION_RUNTIME_CLASS)
+    return None if name is None else _Asked(name, f"the annotation {ANNOTATION_RUNTIME_CLASS}")
+
+
+def _asked_by_pod(spec: JsonObject, user: User) -> _Asked | None:
+    if is_of_a_node(user):
+        return None  # a mirror: what it shows runs already
+    if name := spec.get("runtimeClassName"):
+        return _Asked(name, "spec.runtimeClassName")
+    return _Asked(HOST_CLASS, " and ".join(f"spec.{field}" for field in shared_namespaces(spec)))
+
+
+def _refusal(asked: _Asked, user: User) -> str:
+    return (
+        f'{asked.field} asks for the RuntimeClass "{asked.name}", which is not known to have a kernel of its own: '
+        f'user "{user.name}" needs the right "use" on the resource "runtimeclasses" in API group "node.k8s.io", named '
+        f'"{asked.name}", at the cluster scope. Leave {asked.field} out to get "{SANDBOX_CLASS}", or ask an '
+        "administrator for a ClusterRole with this right and a ClusterRoleBinding"
+    )
