@@ -12,7 +12,10 @@ from typing import Any, cast
 
 import pytest
 
+from tarmac.agent.cgroups.v2 import V2
 from tarmac.apps.cities import running
+from tarmac.apps.cities.confining import Confinement
+from tarmac.apps.cities.places import City
 from tarmac.apps.tasks import supervise
 from tarmac.base.clock import SystemClock
 
@@ -41,8 +44,10 @@ async def test_one_that_does_not_start_keeps_nobody_waiting_and_is_tried_again(
 
     monkeypatch.setattr(running.containerd, "start", start)
     monkeypatch.setattr(running.containerd, "processes", processes)
-    city = cast("Any", SimpleNamespace(name="dfw", containerd=lambda _parts: SimpleNamespace(run=tmp_path)))
-    keep = partial(running._keep_containerd, city, cast("Any", None), begun)
+    host = cast("Any", SimpleNamespace(name="dfw", namespace=tmp_path / "netns"))
+    city = City("DFW", host, tmp_path / "data", tmp_path / "run", "/pods/dfw", "/own/dfw")
+    confined = Confinement(V2(tmp_path / "cgroups"))
+    keep = partial(running._keep_containerd, city, cast("Any", None), confined, begun)
     keeping = asyncio.create_task(supervise("containerd of dfw", keep, Hurried()))
     try:
         await asyncio.wait_for(runs.wait(), 5)

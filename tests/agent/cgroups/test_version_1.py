@@ -34,7 +34,7 @@ async def groups() -> AsyncGenerator[KubePods]:
         pytest.skip("NOT RUN: this machine has no version 1 control groups")
     root = f"/tarmac-test-{Randomness().suffix()}"
     made = KubePods(hierarchy, root, SystemClock(), pids=50)
-    made.prepare({"cpu": 2000, "memory": 4 << 30})
+    made.prepare({"cpu": 2000, "memory": 4 << 30}, 1000)
     yield made
     await made.remove_all()
     assert hierarchy.remove(root)
@@ -47,6 +47,7 @@ def value(controller: str, path: str, file: str) -> str:
 async def test_all_pods_together_get_what_is_allocatable(groups: KubePods) -> None:
     assert value("cpu", groups.top, "cpu.shares") == "2048"
     assert value("memory", groups.top, "memory.limit_in_bytes") == str(4 << 30)
+    assert value("pids", groups.top, "pids.max") == "1000"
     assert value("cpu", groups.top + "/besteffort", "cpu.shares") == "2"
 
 

@@ -75,6 +75,12 @@ async def test_only_what_a_group_does_not_have_is_written(fake: Path) -> None:
     assert (found / "cpu.max").read_text() == "max 100000"
 
 
+def test_all_pods_together_have_a_limit_of_processes(fake: Path) -> None:
+    (fake / "kubepods/besteffort").mkdir()
+    KubePods(V2(fake), "/", ManualClock()).prepare({"cpu": 2000, "memory": 4 << 30}, 1000)
+    assert (fake / "kubepods/pids.max").read_text() == "1000"
+
+
 def test_controllers_are_switched_on_all_the_way_down(fake: Path) -> None:
     V2(fake).make("/kubepods/burstable/podx")
     for name in (".", "kubepods", "kubepods/burstable"):

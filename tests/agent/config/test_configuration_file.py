@@ -13,7 +13,9 @@ import pytest
 from tarmac.agent.config.ignored import IGNORED
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, decode, read
+from tarmac.agent.config.settings import of_own_node
 from tarmac.agent.config.showing import in_effect
+from tarmac.apps.node.settings import pod_settings
 from tarmac.base.log import configure
 from tests.agent.node.settings import agent_config
 
@@ -30,6 +32,29 @@ def test_an_empty_file_is_kubernetes_defaults() -> None:
     assert (found.container_log_max_size, found.container_log_max_files) == (10 << 20, 5)
     assert (found.authentication.anonymous.enabled, found.authorization.mode) == (False, "Webhook")
     assert found.report_frequency == 300
+
+
+def test_a_pod_has_a_limit_of_processes_unless_the_file_says_otherwise() -> None:
+    assert config().pod_pids_limit == 4096
+    assert config(podPidsLimit=-1).pod_pids_limit == -1
+
+
+@pytest.mark.parametrize(
+    ("file", "own", "expected"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"seccompDefault": False}, True, False),
+        ({"seccompDefault": True}, False, True),
+    ],
+)
+def test_system_calls_are_filtered_where_the_agent_connects_pods(
+    tmp_path: Path, file: dict[str, bool], own: bool, expected: bool
+) -> None:
+    settled = of_own_node(agent_config(tmp_path, file), own)
+    assert in_effect(settled)["seccompDefault"] is expected
+    assert pod_settings(settled, own).seccomp_default is expected
+    assert pod_settings(settled, own).raw_sockets is not own
 
 
 def test_a_file_in_yaml(tmp_path: Path) -> None:
@@ -56,6 +81,7 @@ def test_a_file_in_yaml(tmp_path: Path) -> None:
         ({"authentication": {"webhook": {"ttl": "1s"}}}, "authentication.webhook.ttl: there is no such field"),
         ({"port": "x"}, "port: Expected `int`, got `str`"),
         ({"port": 0}, "port: 0 is not between 1 and 65535"),
+        ({"podPidsLimit": -2}, "podPidsLimit: -2 makes no sense; write -1 for no limit"),
         ({"nodeStatusUpdateFrequency": "10x"}, 'nodeStatusUpdateFrequency: time: unknown unit "x" in duration "10x"'),
         ({"registerWithTaints": [{"key": "a", "effect": "No"}]}, "registerWithTaints[0].effect: Invalid enum value"),
         ({"containerLogMaxFiles": 1}, "containerLogMaxFiles: 1 is too few; write 2 or more"),

@@ -57,6 +57,26 @@ def test_a_container_s_word_counts_before_its_pod_s() -> None:
     assert (unmasked.masked_paths, unmasked.read_only_paths, unmasked.seccomp) == ((), (), "Unconfined")
 
 
+@pytest.mark.parametrize(
+    ("stated", "drop"),
+    [
+        ({}, ("NET_RAW",)),
+        ({"capabilities": {"drop": ["KILL"]}}, ("KILL", "NET_RAW")),
+        ({"capabilities": {"drop": ["NET_RAW"]}}, ("NET_RAW",)),
+        ({"capabilities": {"drop": ["ALL"]}}, ("ALL",)),
+        ({"capabilities": {"add": ["NET_RAW"]}}, ()),
+        ({"privileged": True}, ()),
+    ],
+)
+def test_raw_sockets_are_for_who_asks(stated: JsonObject, drop: tuple[str, ...]) -> None:
+    container = {"name": "c", "securityContext": stated}
+    for raw, expected in ((False, drop), (True, tuple((stated.get("capabilities") or {}).get("drop") or ()))):
+        told = container_security(
+            pod(container), container, image(), Path("/profiles"), seccomp_default=True, raw_sockets=raw
+        )
+        assert told.drop_capabilities == expected
+
+
 def test_the_image_says_who_runs_if_nobody_else_does() -> None:
     assert secured({"name": "c"}, made_of=image(1000)).user == 1000
     assert secured({"name": "c"}, made_of=image(username="app")).username == "app"

@@ -303,6 +303,16 @@ def test_strict_groups_are_for_nodes_whose_runtime_knows_them() -> None:
     play(story)
 
 
+def test_user_namespaces_are_refused_not_ignored() -> None:
+    async def story(machine: Machine) -> None:
+        await machine.create("apart", hostUsers=False)
+        status = await machine.phase("Failed", "apart")
+        assert status["reason"] == "UserNamespacesNotSupported"
+        assert "Leave hostUsers out" in status["message"]
+
+    play(story)
+
+
 def test_a_runtime_class_chooses_the_handler() -> None:
     async def story(machine: Machine) -> None:
         classes = machine.user.resource(RUNTIME_CLASSES)

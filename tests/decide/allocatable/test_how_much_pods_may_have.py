@@ -9,6 +9,7 @@ from tarmac.decide.allocatable.reservations import (
     enforced,
     objections,
     oversubscription_of,
+    processes_for_pods,
     reserved_amounts,
     schedulable,
 )
@@ -95,3 +96,9 @@ def test_oversubscription_is_exact(text: str | float, milli: int) -> None:
 def test_oversubscription_that_is_none(text: str) -> None:
     with pytest.raises(ValueError):
         oversubscription_of(text)
+
+
+def test_all_pods_together_leave_processes_to_the_machine() -> None:
+    assert processes_for_pods(32_768, Reservations()) == 29_492
+    assert processes_for_pods(32_768, Reservations({"pid": 1000}, {"pid": 500})) == 31_268
+    assert "pid" in objections({"pid": 1000}, Reservations({"pid": 1001}))[0]

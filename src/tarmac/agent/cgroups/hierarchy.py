@@ -29,6 +29,10 @@ class Hierarchy(Protocol):
         """Set limits on a group. Raises CgroupError."""
         ...
 
+    def entrances(self, path: str) -> Sequence[Path]:
+        """The files of a group that move a process into it, with all its threads, when its id is written to them."""
+        ...
+
     def exists(self, path: str) -> bool: ...
 
     def children(self, path: str) -> Sequence[str]:

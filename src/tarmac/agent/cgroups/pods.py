@@ -18,6 +18,7 @@ from typing import Final
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
 from tarmac.agent.cgroups.limits import (
     LEAST_SHARES,
+    NONE,
     UNLIMITED,
     Limits,
     burstable_request,
@@ -59,10 +60,10 @@ class KubePods:
         self._burstable: dict[str, int] = {}
         self._known: dict[str, Limits] = {}  # by path: what the group of a pod is known to have
 
-    def prepare(self, all_pods: Mapping[str, int]) -> None:
-        """Make the upper levels; all pods together may use `all_pods`. Raises CgroupError."""
+    def prepare(self, all_pods: Mapping[str, int], pids: int = NONE) -> None:
+        """Make the upper levels; all pods together may use `all_pods` and have `pids`. Raises CgroupError."""
         self._hierarchy.make(self.top)
-        self._hierarchy.limit(self.top, Limits(shares=shares(all_pods[CPU]), memory=all_pods[MEMORY]))
+        self._hierarchy.limit(self.top, Limits(shares=shares(all_pods[CPU]), memory=all_pods[MEMORY], pids=pids))
         for level in ("/burstable", "/besteffort"):
             self._hierarchy.make(self.top + level)
         self._hierarchy.limit(self.top + "/besteffort", Limits(shares=LEAST_SHARES))

@@ -51,6 +51,10 @@ class V1:
         if limits.pids is not None and "pids" in self._mounts:
             attempt(self._file("pids", path, "pids.max"), "max" if limits.pids == NONE else str(limits.pids))
 
+    def entrances(self, path: str) -> Sequence[Path]:
+        """One in every tree that limits or measures."""
+        return [mount / path.lstrip("/") / "cgroup.procs" for mount in self._made_in]
+
     def exists(self, path: str) -> bool:
         """Whether any tree has it."""
         return any(os.path.isdir(f"{mount}/{path.lstrip('/')}") for mount in self._all)

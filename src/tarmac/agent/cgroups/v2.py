@@ -40,6 +40,10 @@ class V2:
         if limits.pids is not None:
             attempt(folder / "pids.max", _or_max(limits.pids))
 
+    def entrances(self, path: str) -> Sequence[Path]:
+        """The one of a group that has none below it."""
+        return [self._folder(path) / "cgroup.procs"]
+
     def exists(self, path: str) -> bool:
         """Whether it is there."""
         return self._folder(path).is_dir()

@@ -1,8 +1,9 @@
 """The part of `kubelet.config.k8s.io/v1beta1` KubeletConfiguration that has an effect here, with Kubernetes' defaults.
 
-Names, units and meanings are Kubernetes'. One field is Tarmac's own: `cpuOverSubscriptionCapacity`. Three defaults
+Names, units and meanings are Kubernetes'. One field is Tarmac's own: `cpuOverSubscriptionCapacity`. Five defaults
 differ on purpose: serving certificates are asked for (`serverTLSBootstrap`), client certificates are renewed
-(`rotateCertificates`), and images are pulled side by side (`serializeImagePulls` is false).
+(`rotateCertificates`), images are pulled side by side (`serializeImagePulls` is false), a pod has at most 4,096
+processes (`podPidsLimit`), and on a node that connects its pods itself system calls are filtered (`seccompDefault`).
 """
 
 from __future__ import annotations
@@ -112,11 +113,11 @@ class KubeletConfiguration(_Section, frozen=True):
     pod_logs_dir: str = "/var/log/pods"
     max_pods: int = 110
     pods_per_core: int = 0
-    pod_pids_limit: int = -1
+    pod_pids_limit: int = 4096
     cluster_domain: str = "cluster.local"
     cluster_dns: tuple[str, ...] = msgspec.field(name="clusterDNS", default=())
     resolv_conf: str = "/etc/resolv.conf"
-    seccomp_default: bool = False
+    seccomp_default: bool | None = None  # settled when it is known who connects pods
     serialize_image_pulls: bool = False
     max_parallel_image_pulls: int | None = None
     container_runtime_endpoint: str = "unix:///run/containerd/containerd.sock"

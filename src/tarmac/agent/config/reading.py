@@ -98,6 +98,8 @@ def _findings(config: KubeletConfiguration) -> Iterator[str]:
         yield "tlsCertFile: needs tlsPrivateKeyFile, and the other way round"
     if config.streaming_connection_idle_timeout <= 0:
         yield "streamingConnectionIdleTimeout: must be positive"
+    if config.pod_pids_limit < -1:
+        yield f"podPidsLimit: {config.pod_pids_limit} makes no sense; write -1 for no limit"
     if config.max_pods < 0:
         yield f"maxPods: {config.max_pods} must not be negative"
     if config.node_lease_duration_seconds <= 0:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig
@@ -90,6 +92,13 @@ def settle(flags: Flags, kubelet: KubeletConfiguration) -> AgentConfig:
         thresholds=limits,
         reservations=_reservations(flags, kubelet, limits),
     )
+
+
+def of_own_node(config: AgentConfig, own: bool) -> AgentConfig:
+    """The same, with what depends on whether the agent connects pods itself. Elsewhere Kubernetes' defaults hold."""
+    stated = config.kubelet.seccomp_default
+    kubelet = msgspec.structs.replace(config.kubelet, seccomp_default=own if stated is None else stated)
+    return replace(config, kubelet=kubelet)
 
 
 def hard_evictions(kubelet: KubeletConfiguration) -> dict[str, str]:

@@ -54,6 +54,7 @@ class ContainerConfigs:
             wanted.image,
             self._settings.root_dir / "seccomp",
             seccomp_default=self._settings.seccomp_default,
+            raw_sockets=self._settings.raw_sockets,
             target=wanted.target,
         )
         envs = await environment(pod, container, self._sources, wanted.surroundings)

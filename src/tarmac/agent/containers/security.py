@@ -26,6 +26,7 @@ _MASKED = (
     "/sys/devices/virtual/powercap",
 )
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+_RAW_SOCKETS = "NET_RAW"
 _FROM_POD = ("runAsUser", "runAsGroup", "runAsNonRoot")
 
 _Kind = Literal["RuntimeDefault", "Unconfined", "Localhost"]
@@ -53,7 +54,14 @@ def sandbox_security(pod: Pod) -> LinuxSecurity:
 
 
 def container_security(
-    pod: Pod, container: JsonObject, image: Image | None, seccomp_root: Path, *, seccomp_default: bool, target: str = ""
+    pod: Pod,
+    container: JsonObject,
+    image: Image | None,
+    seccomp_root: Path,
+    *,
+    seccomp_default: bool,
+    raw_sockets: bool = True,
+    target: str = "",
 ) -> LinuxSecurity:
     """What one container may. `target` is a container whose processes it sees. Raises SecurityRefused."""
     of_pod = pod.spec.get("securityContext") or {}
@@ -63,7 +71,7 @@ def container_security(
     kind, profile = _seccomp(of_pod, container, seccomp_root, seccomp_default)
     user = stated.get("runAsUser")
     from_image = image if user is None else None
-    capabilities = stated.get("capabilities") or {}
+    add, drop = _capabilities(stated, raw_sockets)
     masked = stated.get("procMount") != "Unmasked"
     return LinuxSecurity(
         user=from_image.user if from_image else user,
@@ -74,8 +82,8 @@ def container_security(
         privileged=bool(stated.get("privileged")),
         read_only_root=bool(stated.get("readOnlyRootFilesystem")),
         no_new_privileges=stated.get("allowPrivilegeEscalation") is False,
-        add_capabilities=tuple(capabilities.get("add") or ()),
-        drop_capabilities=tuple(capabilities.get("drop") or ()),
+        add_capabilities=add,
+        drop_capabilities=drop,
         seccomp=kind,
         seccomp_path=profile,
         masked_paths=masked_paths() if masked else (),
@@ -102,6 +110,15 @@ def masked_paths() -> tuple[str, ...]:
 def _groups(of_pod: JsonObject) -> tuple[int, ...]:
     fs_group = of_pod.get("fsGroup")
     return (*(() if fs_group is None else (fs_group,)), *(of_pod.get("supplementalGroups") or ()))
+
+
+def _capabilities(stated: JsonObject, raw_sockets: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those added and those dropped. Without `raw_sockets`, NET_RAW is for who asks for it, as for any other."""
+    capabilities = stated.get("capabilities") or {}
+    add, drop = tuple(capabilities.get("add") or ()), tuple(capabilities.get("drop") or ())
+    if raw_sockets or stated.get("privileged") or not {_RAW_SOCKETS, "ALL"}.isdisjoint((*add, *drop)):
+        return add, drop
+    return add, (*drop, _RAW_SOCKETS)
 
 
 def _seccomp(of_pod: JsonObject, container: JsonObject, root: Path, by_default: bool) -> tuple[_Kind, str]:

@@ -37,6 +37,10 @@ _SAFE_SYSCTLS: Final = frozenset(
         "net.ipv4.tcp_wmem",
     }
 )
+_NO_USER_NAMESPACES: Final = (
+    "User namespaces are not supported in this node. Leave hostUsers out; under the RuntimeClass gvisor no process of "
+    "the pod, root or not, reaches the host's kernel"
+)
 
 
 def refusal(pod: Pod, node: JsonObject, others: Iterable[Pod], unsafe_sysctls: Iterable[str] = ()) -> Refusal | None:
@@ -94,7 +98,7 @@ def _isolation(pod: Pod, node: JsonObject) -> Refusal | None:
             "SupplementalGroupsPolicy=Strict is not supported in this node",
         )
     if pod.spec.get("hostUsers") is False:
-        return "UserNamespacesNotSupported", "User namespaces are not supported in this node"
+        return "UserNamespacesNotSupported", _NO_USER_NAMESPACES
     profiles = [stated, *(each.get("securityContext") or {} for each in pod.every_container())]
     kinds = {(each.get("appArmorProfile") or {}).get("type", "Unconfined") for each in profiles}
     if "Localhost" in kinds or ("RuntimeDefault" in kinds and not _has_app_armor()):

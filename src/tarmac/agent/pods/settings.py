@@ -28,6 +28,8 @@ class PodSettings:
     volume_refresh: float = 60.0
     manifest_interval: float = 20.0
     seccomp_default: bool = False
+    raw_sockets: bool = True
+    """Whether containers have NET_RAW without asking for it."""
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     enforce_fit: bool = True
     """Refuse pods that do not fit the node's allocatable, its labels or its handlers."""

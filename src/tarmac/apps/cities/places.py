@@ -21,7 +21,8 @@ class City:
     host: CityHost
     data: Path
     run: Path
-    cgroup: str
+    cgroup: str  # above the pods' groups
+    own_cgroup: str  # above those of its own processes
 
     @property
     def name(self) -> str:
@@ -61,11 +62,22 @@ class City:
         )
 
 
+def pods_cgroup(underlay: Underlay) -> str:
+    """Above the pods of all cities."""
+    return f"/tarmac-{underlay.id}"
+
+
+def own_cgroup(underlay: Underlay) -> str:
+    """Above the processes of all cities that are no pods. Beside the pods', so that a limit on pods is one on pods."""
+    return f"/tarmac-{underlay.id}-system"
+
+
 def city_of(code: str, underlay: Underlay, data_dir: Path) -> City:
     """The city of this code, which the underlay has a host for."""
     host = next(host for host in underlay.cities if host.name == code.lower())
     data = data_dir / "cities" / host.name
-    return City(code, host, data, underlay.run / host.name, f"/tarmac-{underlay.id}/{host.name}")
+    cgroups = [f"{above}/{host.name}" for above in (pods_cgroup(underlay), own_cgroup(underlay))]
+    return City(code, host, data, underlay.run / host.name, *cgroups)
 
 
 def oversubscription() -> int:

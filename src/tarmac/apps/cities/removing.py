@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import mounted
 from tarmac.apps.cities.agents import agents_of, end
-from tarmac.apps.cities.places import City, city_of
+from tarmac.apps.cities.places import City, city_of, own_cgroup, pods_cgroup
 from tarmac.datapath import hosts
 from tarmac.datapath.linux.datapath import LinuxDatapath
 from tarmac.runtimes import containerd
@@ -38,7 +38,7 @@ async def remove_cities(data_dir: Path, underlay: hosts.Underlay, parts: Parts) 
     for loop in loops.loops(str(data_dir)):
         loops.clear(loop.device, loop.file)
     hierarchy = mounted()
-    for path in (*(city.cgroup for city in cities), f"/tarmac-{underlay.id}"):
+    for path in (pods_cgroup(underlay), own_cgroup(underlay)):
         if hierarchy.exists(path):
             hierarchy.kill(path)
             hierarchy.remove(path)
@@ -50,8 +50,8 @@ def remains(data_dir: Path, underlay: hosts.Underlay) -> list[str]:
     found = [f"process {pid} (agent)" for pid in agents_of(data_dir)]
     found += [f"mount {each.path}" for root in (data_dir, underlay.run) for each in mounts(str(root))]
     found += [f"loop device {loop.device} of {loop.file}" for loop in loops.loops(str(data_dir))]
-    cgroup = f"/tarmac-{underlay.id}"
-    return found + ([f"cgroup {cgroup}"] if mounted().exists(cgroup) else []) + hosts.remains(underlay)
+    found += [f"cgroup {each}" for each in (pods_cgroup(underlay), own_cgroup(underlay)) if mounted().exists(each)]
+    return found + hosts.remains(underlay)
 
 
 async def _remove_city(city: City, parts: Parts) -> None:

@@ -10,12 +10,14 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.status import NotFound
 from tarmac.apps.cities import agents
+from tarmac.apps.cities.confining import Confinement
 from tarmac.apps.cities.places import City, oversubscription
 from tarmac.apps.cities.relays import relays
 from tarmac.apps.control_plane import STARTING, Running, local_transport
@@ -46,8 +48,10 @@ async def real(
     promised = oversubscription()
     if promised:
         print(f"each city promises {promised} processors more than this machine has", file=sys.stderr)
+    confined = Confinement()
     async with AsyncExitStack() as stack:
         for city in cities:
+            confined.prepare(city)
             city.data.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_kubeconfig(city.kubeconfig, url, pki.ca_file.read_bytes(), pki.node(city.node), city.node)
             await client.resource(_LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
@@ -55,27 +59,28 @@ async def real(
         await agents.end(agents.agents_of(layout.data_dir))
         begun = {city.name: asyncio.Event() for city in cities}
         for city in cities:
-            keep = partial(_keep_containerd, city, parts, begun[city.name])
+            keep = partial(_keep_containerd, city, parts, confined, begun[city.name])
             keeping = asyncio.create_task(supervise(f"containerd of {city.name}", keep, client.clock))
             await stack.enter_async_context(ended(keeping))
         await asyncio.gather(*(each.wait() for each in begun.values()))
         for city in cities:
             labels = ",".join(f"{key}={value}" for key, value in node_labels(city.name, city.code).items())
-            arguments = agents.command(city, parts, promised, [f"--node-labels={labels}"])
+            arguments = [*confined.agent(city), *agents.command(city, parts, promised, [f"--node-labels={labels}"])]
             await stack.enter_async_context(ended(asyncio.create_task(agents.keep_running(city, arguments))))
         await asyncio.gather(*(_reported(client, city) for city in cities))
         yield
 
 
-async def _keep_containerd(city: City, parts: Parts, begun: asyncio.Event) -> None:
+async def _keep_containerd(city: City, parts: Parts, confined: Confinement, begun: asyncio.Event) -> None:
     """Have it running again when it dies: what it ran is still there, and it takes that up.
 
     `begun` tells that it runs, or that the first attempt failed and nobody should wait for the next.
     """
-    settings = city.containerd(parts)
+    settings = replace(city.containerd(parts), wrapper=confined.runtime(city))
     while True:
         try:
             await containerd.start(settings)
+            confined.adopt_runtime(city, containerd.own_processes(settings))
         finally:
             begun.set()
         for pid in containerd.processes(settings):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 
-from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.settings import AgentConfig, of_own_node
 from tarmac.agent.disks.controller import DiskRemoval
 from tarmac.agent.network.dialing import from_the_node
 from tarmac.agent.node.addresses import node_addresses
@@ -77,6 +77,7 @@ class Node:
         stack.push_async_callback(client.close)
         own = await has_own_network(config, client)
         _log.info("pods are connected", by="tarmac" if own else "cni")
+        config = of_own_node(config, own)
         node = Node(config, client, identity, Networking(config, client, stack) if own else None)
         stack.push_async_callback(node._parts.runtime.close)
         return node
@@ -149,7 +150,7 @@ class Node:
             node=self.node,
             handlers=self._health.handlers,
             recorder=self._recorder,
-            settings=pod_settings(config, own_names=self._networking is not None),
+            settings=pod_settings(config, own_network=self._networking is not None),
         )
         self._sources.changed = self._pods.wake
 

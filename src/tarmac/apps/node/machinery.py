@@ -13,7 +13,7 @@ from tarmac.agent.node.machine import Machine, machine
 from tarmac.agent.node.observer import node_capacity
 from tarmac.agent.stats.machine import MachineStats
 from tarmac.base.clock import Clock
-from tarmac.decide.allocatable.reservations import enforced, objections
+from tarmac.decide.allocatable.reservations import PID, enforced, objections, processes_for_pods
 from tarmac.decide.scheduling.amounts import Amounts
 from tarmac.runtimes.cri.driver import CriRuntime
 from tarmac.runtimes.interface import Runtime
@@ -37,10 +37,12 @@ def machinery(config: AgentConfig, clock: Clock) -> Machinery:
     """Look at the machine and make the pods' cgroups. Raises BadConfig, CgroupError."""
     here = machine()
     capacity = node_capacity(config, here)
-    if findings := objections(capacity, config.reservations):
+    hierarchy = mounted()
+    stats = MachineStats(lambda: _whole_machine(hierarchy))
+    most, _ = stats.processes()
+    if findings := objections({**capacity, PID: most}, config.reservations):
         raise BadConfig(f"invalid Node Allocatable configuration. {' '.join(findings)}")
     for_pods = enforced(capacity, config.reservations)
-    hierarchy = mounted()
     cgroups = KubePods(
         hierarchy,
         config.cgroup_root,
@@ -49,13 +51,14 @@ def machinery(config: AgentConfig, clock: Clock) -> Machinery:
         enforce_cpu=config.kubelet.cpu_cfs_quota,
         period=config.kubelet.cpu_cfs_quota_period,
     )
-    cgroups.prepare(for_pods if "pods" in config.kubelet.enforce_node_allocatable else capacity)
+    pids = processes_for_pods(most, config.reservations)
+    cgroups.prepare(for_pods if "pods" in config.kubelet.enforce_node_allocatable else capacity, pids)
     return Machinery(
         machine=here,
         capacity=capacity,
         enforced=for_pods,
         cgroups=cgroups,
-        stats=MachineStats(lambda: _whole_machine(hierarchy)),
+        stats=stats,
         runtime=CriRuntime(f"unix://{config.runtime_socket}", clock),
     )
 

@@ -11,10 +11,10 @@ from tarmac.api.networking.names import RESOLVERS
 _PULLS = 4
 
 
-def pod_settings(config: AgentConfig, own_names: bool) -> PodSettings:
-    """Of the pod loop. `own_names`: the agent itself answers pods' questions for names, unless it is told who does."""
+def pod_settings(config: AgentConfig, own_network: bool) -> PodSettings:
+    """Of the pod loop. `own_network`: the agent connects pods itself, and answers them unless it is told who does."""
     kubelet = config.kubelet
-    dns = kubelet.cluster_dns or (RESOLVERS if own_names else ())
+    dns = kubelet.cluster_dns or (RESOLVERS if own_network else ())
     return PodSettings(
         node_name=config.node_name,
         root_dir=config.root_dir,
@@ -26,6 +26,7 @@ def pod_settings(config: AgentConfig, own_names: bool) -> PodSettings:
         parallel_pulls=1 if kubelet.serialize_image_pulls else kubelet.max_parallel_image_pulls or _PULLS,
         crash_loop_longest=kubelet.crash_loop_back_off.max_container_restart_period,
         manifest_interval=kubelet.file_check_frequency,
-        seccomp_default=kubelet.seccomp_default,
+        seccomp_default=bool(kubelet.seccomp_default),
+        raw_sockets=not own_network,
         allowed_unsafe_sysctls=kubelet.allowed_unsafe_sysctls,
     )

@@ -20,6 +20,7 @@ from tarmac.decide.allocatable.thresholds import MEMORY_AVAILABLE, NODEFS_AVAILA
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, shown
 
 STORAGE: Final = "ephemeral-storage"
+PID: Final = "pid"
 _HUGE_PAGES: Final = "hugepages-"
 _HELD_BY_SIGNAL: Final = {MEMORY_AVAILABLE: MEMORY, NODEFS_AVAILABLE: STORAGE}
 _LARGEST: Final = 2**63 - 1
@@ -60,6 +61,14 @@ def schedulable(capacity: Mapping[str, int], reservations: Reservations) -> Amou
 def enforced(capacity: Mapping[str, int], reservations: Reservations) -> Amounts:
     """What all pods together can get at most."""
     return {resource: max(0, amount - reservations.held(resource)) for resource, amount in capacity.items()}
+
+
+def processes_for_pods(most: int, reservations: Reservations) -> int:
+    """Of `most` processes that a machine can have, how many all pods together may: a tenth is left if nothing is said.
+
+    With the last one gone nobody could log in, and no agent could start what ends a pod.
+    """
+    return most - (reservations.held(PID) or most // 10)
 
 
 def held_for_eviction(capacity: Mapping[str, int], thresholds: tuple[Threshold, ...]) -> Amounts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.runtimes.containerd.config import PAUSE_IMAGE, ContainerdSettings, config_text, runsc_text
-from tarmac.runtimes.containerd.process import answers, import_images, processes, start, stop
+from tarmac.runtimes.containerd.process import answers, import_images, own_processes, processes, start, stop
 
 __all__ = [
     "PAUSE_IMAGE",
@@ -11,6 +11,7 @@ __all__ = [
     "answers",
     "config_text",
     "import_images",
+    "own_processes",
     "processes",
     "runsc_text",
     "start",

@@ -19,7 +19,10 @@ _CRI = 'plugins."io.containerd.grpc.v1.cri"'
 
 @dataclass(frozen=True, slots=True)
 class ContainerdSettings:
-    """Where a containerd lives. Without `network_namespace` (a path) it is in the caller's."""
+    """Where a containerd lives. Without `network_namespace` (a path) it is in the caller's.
+
+    `wrapper` is a command that becomes the one given to it, as `nice` does.
+    """
 
     root: Path
     run: Path
@@ -29,6 +32,7 @@ class ContainerdSettings:
     parts: Parts
     network_namespace: Path | None = None
     blockio_config: Path | None = None
+    wrapper: tuple[str, ...] = ()
 
     @property
     def socket(self) -> Path:

@@ -100,6 +100,12 @@ def processes(settings: ContainerdSettings) -> list[int]:
     return [pid for pid in found if parent(pid) not in found]
 
 
+def own_processes(settings: ContainerdSettings) -> list[int]:
+    """The daemon and its shims, but nothing that runs for pods."""
+    found = {pid: _command_line(pid) for pid in processes_naming(settings.run)}
+    return [pid for pid, words in found.items() if words and Path(words[0]).name.startswith("containerd")]
+
+
 async def answers(settings: ContainerdSettings) -> bool:
     """Whether it takes calls, those of CRI included."""
     if not _listens(settings):
@@ -148,7 +154,7 @@ def _prepare(settings: ContainerdSettings) -> None:
 
 def _spawn(settings: ContainerdSettings) -> None:
     enter = ["nsenter", f"--net={settings.network_namespace}"] if settings.network_namespace else []
-    command = [*enter, str(settings.parts.containerd), "-c", str(settings.run / "config.toml")]
+    command = [*settings.wrapper, *enter, str(settings.parts.containerd), "-c", str(settings.run / "config.toml")]
     with _log_file(settings).open("ab") as output:
         # `setsid --fork` makes it nobody's child: no one has to wait for it.
         subprocess.run(

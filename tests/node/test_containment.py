@@ -1,0 +1,172 @@
+"""What a tenant's processes, and the bytes a tenant sends, can take of a machine: no more than they were given."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.limits import Limits
+from tarmac.apps.cities.agents import agents_of
+from tarmac.apps.cities.places import City, city_of
+from tarmac.apps.cities.removing import underlay_of
+from tarmac.datapath.linux import namespaces
+from tarmac.runtimes import containerd
+from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.parts import find_parts
+from tests.node.planet import Json, Planet, busybox, eventually, pod
+
+pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
+
+FEW = 120  # processes; enough for a gVisor sandbox with a shell in it
+BOMB = "f() { f | f & }; f; sleep 1; echo survived"
+SETTINGS_WITHOUT_END = bytes.fromhex("8003000400ffffffffffffff")
+UPGRADE = "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+PROTOCOL = "X-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def dfw(planet: Planet) -> City:
+    return city_of("DFW", underlay_of(planet.data_dir), planet.data_dir)
+
+
+@pytest.fixture(params=["runc", "gvisor"])
+def cell(planet: Planet, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A pod of either kind, in DFW; its name."""
+    name = f"cell-{request.param}"
+    chosen = {"kubernetes.io/hostname": "dfw-0"}
+    planet.apply(pod(name, busybox(), runtimeClassName=request.param, nodeSelector=chosen))
+    planet.wait(f"pod/{name}", "condition=Ready")
+    yield name
+    planet.remove(name)
+
+
+def group(city: City, made: Json, controller: str) -> Path:
+    """The cgroup of a pod that asks for nothing."""
+    uid = made["metadata"]["uid"]
+    return Path(f"/sys/fs/cgroup/{controller}{city.cgroup}/kubepods/besteffort/pod{uid}")
+
+
+def processes_in(folder: Path) -> int:
+    return int((folder / "pids.current").read_text())
+
+
+def refused_in(folder: Path) -> int:
+    """How often a process was one too many, counted where it would have been."""
+    return sum(int(file.read_text().split()[1]) for file in folder.rglob("pids.events"))
+
+
+def memory_group(pid: int) -> str:
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    return next(line.split(":")[2] for line in lines if line.split(":")[1] == "memory")
+
+
+def starts(planet: Planet, name: str) -> list[str]:
+    """When each container of a pod was started; changes when one is restarted."""
+    return [each["state"]["running"]["startedAt"] for each in planet.get("pod", name)["status"]["containerStatuses"]]
+
+
+def test_every_pod_and_all_of_them_together_have_few_enough_processes(planet: Planet, dfw: City, cell: str) -> None:
+    assert (group(dfw, planet.get("pod", cell), "pids") / "pids.max").read_text() == "4096\n"
+    machine = min(int(Path(f"/proc/sys/kernel/{name}").read_text()) for name in ("pid_max", "threads-max"))
+    for above in (f"{dfw.cgroup}/kubepods", dfw.cgroup.rpartition("/")[0]):
+        assert int(Path(f"/sys/fs/cgroup/pids{above}/pids.max").read_text()) == machine - machine // 10
+
+
+def test_a_fork_bomb_is_bounded_and_its_neighbours_go_on(planet: Planet, dfw: City, cell: str) -> None:
+    planet.apply(pod("neighbour", busybox(), nodeSelector={"kubernetes.io/hostname": "dfw-0"}))
+    planet.wait("pod/neighbour", "condition=Ready")
+    folder = group(dfw, planet.get("pod", cell), "pids")
+    (folder / "pids.max").write_text(str(FEW))
+    try:
+        bomb = planet.kubectl.start("exec", cell, "--", "sh", "-c", BOMB)
+        eventually(lambda: refused_in(folder) > 0, 30, "a process too many")
+        assert processes_in(folder) <= FEW
+        assert planet.exec("neighbour", "echo", "fine") == "fine\n"
+        bomb.kill()
+        bomb.communicate()
+        planet.kubectl("delete", "pod", cell, "--grace-period=1", "--wait")
+        assert not folder.exists(), "the bomb is gone with its pod"
+    finally:
+        planet.remove("neighbour")
+
+
+def test_the_hosts_kernel_is_behind_a_filter_and_without_raw_sockets(planet: Planet) -> None:
+    planet.apply(pod("plain", busybox(), runtimeClassName="runc"))
+    planet.wait("pod/plain", "condition=Ready")
+    try:
+        status = dict(line.split(":\t", 1) for line in planet.exec("plain", "cat", "/proc/1/status").splitlines())
+        assert status["Seccomp"].strip() == "2", "a filter"
+        assert not int(status["CapBnd"], 16) >> 13 & 1, "NET_RAW"
+    finally:
+        planet.remove("plain")
+
+
+def test_a_pod_that_names_no_class_does_not_see_the_hosts_kernel(planet: Planet) -> None:
+    planet.apply(pod("classless", busybox()))
+    planet.wait("pod/classless", "condition=Ready")
+    try:
+        assert planet.exec("classless", "uname", "-r").strip().endswith("-gvisor")
+    finally:
+        planet.remove("classless")
+
+
+def test_containerd_its_shims_and_agents_have_groups_with_limits(planet: Planet, dfw: City, cell: str) -> None:
+    own = containerd.own_processes(dfw.containerd(find_parts()))
+    assert len(own) >= 2, "containerd and the shim of the cell"
+    assert {memory_group(pid) for pid in own} == {f"{dfw.own_cgroup}/runtime"}
+    [agent] = [pid for pid in agents_of(planet.data_dir) if "dfw-0" in Path(f"/proc/{pid}/cmdline").read_text()]
+    assert memory_group(agent) == f"{dfw.own_cgroup}/agent"
+    for name, limit in (("runtime", 2 << 30), ("agent", 1 << 30)):
+        file = Path(f"/sys/fs/cgroup/memory{dfw.own_cgroup}/{name}/memory.limit_in_bytes")
+        assert int(file.read_text()) <= limit
+
+
+def test_bytes_that_make_containerd_swallow_memory_end_it_alone(planet: Planet, dfw: City, cell: str) -> None:
+    """Past every translation: straight to the port where containerd serves streams, as an agent with a hole would."""
+    settings, hierarchy = dfw.containerd(find_parts()), mounted()
+    [before] = containerd.processes(settings)
+    running, runtime = starts(planet, cell), f"{dfw.own_cgroup}/runtime"
+    assert memory_group(before) == runtime, "or this test would take the machine"
+    hierarchy.limit(runtime, Limits(memory=400 << 20))
+    try:
+        asyncio.run(_attack(dfw, settings.endpoint, cell))
+        eventually(lambda: before not in containerd.processes(settings), 60, "the end of containerd")
+        eventually(lambda: bool(containerd.processes(settings)), 60, "its return")
+    finally:
+        hierarchy.limit(runtime, Limits(memory=2 << 30))
+    eventually(lambda: planet.kubectl.run("exec", cell, "--", "echo", "fine").out == "fine\n", 60, "the pod")
+    assert starts(planet, cell) == running, "no container was restarted"
+    [after] = containerd.processes(settings)
+    assert memory_group(after) == runtime
+
+
+async def _attack(city: City, endpoint: str, name: str) -> None:
+    runtime = CriRuntime(endpoint)
+    try:
+        [container] = [each for each in await runtime.containers() if each.labels["io.kubernetes.pod.name"] == name]
+        url = await runtime.exec_url(container.id, ["cat"], tty=False, stdin=True, stdout=True, stderr=True)
+    finally:
+        await runtime.close()
+    await asyncio.to_thread(_send, city, url)
+
+
+def _send(city: City, url: str) -> None:
+    place = urlsplit(url)
+    with namespaces.inside(city.host.namespace):
+        sock = socket.create_connection((place.hostname or "", place.port or 0), 5)
+    with sock:
+        sock.settimeout(30)
+        sock.sendall((UPGRADE.format(path=place.path) + PROTOCOL).encode())
+        assert b"101" in sock.recv(4096)
+        sock.sendall(SETTINGS_WITHOUT_END)
+        try:
+            while sock.recv(4096):
+                pass
+        except OSError:
+            return
