@@ -107,7 +107,7 @@ REFUSALS: list[tuple[str, Json, Json, str, str, str, str]] = [
         "RuntimeUnavailable",
         "0/1 nodes: 1 no runtime gvisor.",
         "Node n does not offer runtime gvisor.",
-        "Install gvisor on n.",
+        "Install gvisor on n, or ask for the RuntimeClass runc, which takes the right to use it.",
     ),
     (
         "location",

@@ -33,8 +33,8 @@ def choose(asked: Literal["auto", "containerd", "sim"]) -> Choice:
         if asked == "containerd":
             raise
         return Choice("sim", f"instances are simulated, since {reason}")
-    sandboxes = "gVisor" if parts.runsc else f"a shared kernel only, since there is no gVisor: {parts.no_gvisor}"
-    return Choice("containerd", f"real containers; sandboxes by {sandboxes}", parts)
+    without = f"there is no gVisor ({parts.no_gvisor}), so only what asks for the RuntimeClass runc can run"
+    return Choice("containerd", f"real containers; {'sandboxes by gVisor' if parts.runsc else without}", parts)
 
 
 def _usable_parts() -> Parts:

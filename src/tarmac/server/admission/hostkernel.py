@@ -77,7 +77,7 @@ def _asked(attributes: Attributes, obj: JsonObject | None) -> _Asked | None:
     if bucket == PODS:
         return _asked_by_pod(obj["spec"], attributes.user)
     name = mapping(obj, *_METADATA_OF_INSTANCES[bucket], "annotations").get(ANNOTATION_RUNTIME_CLASS)
-    return None if name is None else _Asked(name, f"the annotation {ANNOTATION_RUNTIME_CLASS}")
+    return _Asked(name, f"the annotation {ANNOTATION_RUNTIME_CLASS}") if name else None  # its Pod gets the default
 
 
 def _asked_by_pod(spec: JsonObject, user: User) -> _Asked | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.security.nodeauthorizer import node_name
 from tarmac.server.security.users import User
 
 BUCKET = "core/pods"
@@ -34,7 +35,7 @@ def is_mirror(pod: JsonObject) -> bool:
 
 def is_of_a_node(user: User) -> bool:
     """Whether a node writes, which NodeRestriction lets write mirrors of its own static pods only."""
-    return "system:nodes" in user.groups
+    return bool(node_name(user))
 
 
 def shared_namespaces(spec: JsonObject) -> list[str]:

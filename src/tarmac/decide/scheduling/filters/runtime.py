@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, SANDBOX_CLASS
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
@@ -33,4 +34,7 @@ class RuntimeHandler:
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Which handler."""
         handler, name = pod.demand.handler, info.node.name
-        return Why(f"node {name} does not offer runtime {handler}", f"install {handler} on {name}")
+        fix = f"install {handler} on {name}"
+        if handler == SANDBOX_CLASS:
+            fix += f", or ask for the RuntimeClass {HOST_CLASS}, which takes the right to use it"
+        return Why(f"node {name} does not offer runtime {handler}", fix)
