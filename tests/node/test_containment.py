@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,6 +115,29 @@ def test_a_pod_that_names_no_class_does_not_see_the_hosts_kernel(planet: Planet)
         assert planet.exec("classless", "uname", "-r").strip().endswith("-gvisor")
     finally:
         planet.remove("classless")
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"dev.gvisor.flag.network": "host"},
+        {"dev.gvisor.spec.rootfs.source": "/etc/hostname", "dev.gvisor.spec.rootfs.type": "erofs"},
+        {"dev.gvisor.spec.cgroup-parent": "/"},
+    ],
+    ids=["a flag", "a file of the host", "a group"],
+)
+def test_annotations_of_a_pod_are_no_settings_of_its_runtime(planet: Planet, dfw: City, stated: Json) -> None:
+    sly = pod("sly", busybox(), runtimeClassName="gvisor", nodeSelector={"kubernetes.io/hostname": "dfw-0"})
+    sly["metadata"]["annotations"] = stated
+    planet.apply(sly)
+    try:
+        planet.wait("pod/sly", "condition=Ready")
+        bundles = (dfw.containerd(find_parts()).run / "state").rglob("config.json")
+        told = [file.read_text() for file in bundles]
+        assert told, "what runsc is told"
+        assert not [text for text in told if stated.items() & json.loads(text)["annotations"].items()]
+    finally:
+        planet.remove("sly")
 
 
 def test_containerd_its_shims_and_agents_have_groups_with_limits(planet: Planet, dfw: City, cell: str) -> None:

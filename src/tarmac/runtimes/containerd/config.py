@@ -2,6 +2,9 @@
 
 Several can share a machine, since each has its own folders: `root` for images and snapshots, on disk; `run` for
 sockets and state, in memory, because what containers are given passes through there and secrets must not reach a disk.
+
+No annotation of a pod is passed on to a runtime (`pod_annotations`): runtimes take settings from them, gVisor its flags
+and files of the host, and pods are written by tenants.
 """
 
 from __future__ import annotations
@@ -108,8 +111,6 @@ def _runc(table: str, settings: ContainerdSettings) -> list[str]:
     return [
         f"[{table}]",
         '  runtime_type = "io.containerd.runc.v2"',
-        '  pod_annotations = ["*"]',
-        '  container_annotations = ["*"]',
         f"  [{table}.options]",
         f"    BinaryName = {_quoted(settings.parts.runc)}",
         f"    Root = {_quoted(settings.run / 'runc')}",
@@ -120,8 +121,6 @@ def _gvisor(table: str, settings: ContainerdSettings) -> list[str]:
     return [
         f"[{table}]",
         '  runtime_type = "io.containerd.runsc.v1"',
-        '  pod_annotations = ["*"]',
-        '  container_annotations = ["*"]',
         f"  [{table}.options]",
         '    TypeUrl = "io.containerd.runsc.v1.options"',
         f"    ConfigPath = {_quoted(settings.run / 'runsc.toml')}",
