@@ -70,7 +70,7 @@ def test_a_newer_template_supersedes_one_that_never_becomes_ready() -> None:
         await planet.apply(replicas=3)
         await planet.ready(3)
         await planet.edit(template=template(image=BROKEN))
-        await planet.wait(60)
+        await planet.wait(20)
         status = (await planet.workload())["status"]
         assert status["readyReplicas"] == 2, "the broken revision takes no more than one"
         assert status["summary"]["reason"] == "ImageUnavailable"

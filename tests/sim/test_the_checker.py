@@ -11,7 +11,8 @@ from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Checker
 from tarmac.sim.checker.quiet import orphans
-from tarmac.sim.checker.rules import STALE, safety
+from tarmac.sim.checker.rules import STALE
+from tarmac.sim.checker.safety import safety
 from tarmac.sim.history import Moment
 from tarmac.store.interface import Entry, Event
 

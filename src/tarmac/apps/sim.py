@@ -23,7 +23,7 @@ from tarmac.apps.up import NODES
 from tarmac.apps.world import World, world
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.mirror import Checker
-from tarmac.sim.checker.rules import safety
+from tarmac.sim.checker.safety import safety
 from tarmac.sim.faults.luck import KINDS, Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics

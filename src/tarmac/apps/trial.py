@@ -18,7 +18,7 @@ from tarmac.apps.world import World, world
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.mirror import LEASES, Checker, Violation
 from tarmac.sim.checker.quiet import lies, orphans, unmet
-from tarmac.sim.checker.rules import safety
+from tarmac.sim.checker.safety import safety
 from tarmac.sim.faults.director import Director
 from tarmac.sim.faults.luck import Luck, Odds
 from tarmac.sim.history import Moment

@@ -34,6 +34,7 @@ class _Spec(Struct):
 class _Status(Struct):
     conditions: list[Condition] = []  # noqa: RUF012 - msgspec copies it
     controller: ObservedController | None = None
+    restarts: int = 0
 
 
 class InstanceFacts(Struct):
@@ -58,6 +59,7 @@ class InstanceView(msgspec.Struct, frozen=True, gc=False):
     reason: str = reasons.PENDING
     message: str = ""
     since: float = 0
+    restarts: int = 0
 
     @staticmethod
     def of(instance: InstanceFacts | Instance) -> InstanceView:
@@ -77,6 +79,7 @@ class InstanceView(msgspec.Struct, frozen=True, gc=False):
             reason=intern(ready.reason) if ready else reasons.PENDING,
             message=intern(ready.message) if ready else "",
             since=_moment(ready),
+            restarts=status.restarts if status else 0,
         )
 
 

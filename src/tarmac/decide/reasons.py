@@ -118,6 +118,8 @@ TERMINATING = transient(10, "Terminating", "The object is being deleted.")
 WAITING_FOR_INSTANCE = transient(10, "WaitingForInstance", "The rollout waits for an instance to become ready.")
 NAME_BEING_DELETED = transient(12, "NameBeingDeleted", "An older object of the same name is still being deleted.")
 REVISION_NOT_FOUND = user(13, "RevisionNotFound", "The history has no such revision.")
+ROLLOUT_FAILED = user(54, "RolloutFailed", "The newest revision failed in a city, and goes no further.")
+WAITING_FOR_WAVE = transient(10, "WaitingForWave", "The city has its turn after others have the newest revision.")
 PAUSED = user(13, "Paused", "Rollout and scaling are paused.")
 STALLED = _add(Actor.STALLED, 35, "Stalled", "It should have gone on by itself long ago.")
 

@@ -108,7 +108,7 @@ class Scene:
         workload, found = decode(Workload, obj), dict[str, WorkloadDeployment]()
         for placement in workload.spec.placements:
             for child in own_children(placement, placement.city_codes):
-                deployment = document(workload, child)
+                deployment = document(workload, child, workload.spec.template)
                 deployment.metadata.uid = f"uid-{deployment.metadata.name}"
                 body = encode(deployment)
                 if located:

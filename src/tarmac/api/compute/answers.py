@@ -78,6 +78,7 @@ class CityPlan(_Answered, frozen=True):
     keep: Annotated[int, Field("Instances that would stay as they are.")] = 0
     moved: Annotated[int, Field("Instances that would run here for a lost city; part of create and keep.")] = 0
     refused: Annotated[list[Refused], Field("What could not run here, and why.")] = []
+    wave: Annotated[int, Field("The wave in which a new template reaches the city; 0 when none does.")] = 0
 
 
 class Plan(_Answered, frozen=True):

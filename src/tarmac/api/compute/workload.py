@@ -58,7 +58,7 @@ class Placement(Struct, kw_only=True):
 
 
 class Rollout(Struct):
-    """How a template change replaces instances in one city."""
+    """How a template change replaces instances: in one city, and from city to city."""
 
     max_unavailable: Annotated[
         IntOrString, Field("Most instances that may be missing meanwhile: a number or a percentage; by default 1.")
@@ -67,6 +67,24 @@ class Rollout(Struct):
         IntOrString,
         Field("Most extra instances meanwhile, at ordinals above the highest: a number or a percentage; by default 0."),
     ] = 0
+    waves: Annotated[
+        Literal["Doubling", "AllAtOnce"],
+        Field(
+            "Doubling (the default) updates 1 city, then 2, then 4, and so on; AllAtOnce updates every city at once."
+        ),
+    ] = "Doubling"
+    min_ready_seconds: Annotated[
+        int,
+        Field("How long the cities of a wave must stay ready before the next wave; by default 5.", minimum=0),
+    ] = 5
+    progress_deadline_seconds: Annotated[
+        int,
+        Field("A city that makes no progress for so long has failed; by default 600.", minimum=1),
+    ] = 600
+    on_failure: Annotated[
+        Literal["Restore", "Hold"],
+        Field("Restore (the default) takes cities back to the last complete revision, Hold leaves them as they are."),
+    ] = "Restore"
 
 
 class WorkloadSpec(Struct):
@@ -110,6 +128,39 @@ class RevisionRecord(Struct):
     completed: Annotated[Time | None, Field("When all instances were of it and ready for the first time.")] = None
 
 
+class StartFailure(Struct):
+    """An instance of the newest template that says that it cannot start."""
+
+    instance: Annotated[str, Field("Name of the Instance.")]
+    reason: Annotated[str, Field("Why, as a code of the catalogue of reasons.")]
+    message: Annotated[str, Field("Why, as a sentence.")]
+    since: Annotated[Time, Field("Since when it has said so.")]
+
+
+class RolloutFailure(Struct, kw_only=True):
+    """Where and why a rollout was stopped."""
+
+    city: Annotated[str, Field("The city that failed.")]
+    deployment: Annotated[str, Field("Its WorkloadDeployment.")]
+    instance: Annotated[str, Field("The Instance that cannot start; empty when the city made no progress.")] = ""
+    reason: Annotated[str, Field("Why, as a code of the catalogue of reasons.")]
+    message: Annotated[str, Field("Why, as a sentence.")]
+    time: Annotated[Time, Field("When the rollout was stopped.")]
+
+
+class RolloutStatus(Struct, kw_only=True):
+    """How far the newest revision has come, from city to city."""
+
+    revision: Annotated[int, Field("Number of the newest revision.", minimum=1)]
+    wave: Annotated[int, Field("The wave that is under way, or the last one.", minimum=0)]
+    waves: Annotated[int, Field("Waves in all.", minimum=0)]
+    updated_cities: Annotated[int, Field("Cities that have the newest revision.", minimum=0)] = counted()
+    cities: Annotated[int, Field("Cities in all; one that several placements name counts for each.", minimum=0)] = (
+        counted()
+    )
+    failure: Annotated[RolloutFailure | None, Field("Where and why it was stopped, if it was.")] = None
+
+
 class WorkloadStatus(Counters):
     """The workload as it is."""
 
@@ -121,6 +172,7 @@ class WorkloadStatus(Counters):
     revisions: Annotated[
         list[RevisionRecord], Field("The last templates, the newest last.", key="number", max_items=20)
     ] = []
+    rollout: Annotated[RolloutStatus | None, Field("How far the newest revision has come.")] = None
     anycast_addresses: Annotated[list[str], Field("Shared addresses announced from every city that is ready.")] = []
     summary: Annotated[Summary | None, Field("The workload in a few words.")] = None
 
@@ -163,6 +215,12 @@ class WorkloadDeploymentStatus(Counters):
     location: Annotated[LocationReference | None, Field("Location it was given by the scheduler.")] = None
     revision: Annotated[str, Field("Revision of the newest template.")] = ""
     selector: Annotated[str, Field("Selects the deployment's instances; for scaling.")] = ""
+    last_progress_time: Annotated[
+        Time | None, Field("When a new template, or one more instance of it, was last seen.")
+    ] = None
+    start_failure: Annotated[
+        StartFailure | None, Field("An instance of the newest template that cannot start, if there is one.")
+    ] = None
     summary: Annotated[Summary | None, Field("The deployment in a few words.")] = None
 
 

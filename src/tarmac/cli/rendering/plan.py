@@ -16,9 +16,9 @@ def plan_text(name: str, plan: Plan) -> str:
     parts = [paragraph(_sentence(name, plan))]
     if plan.causes:
         parts.append(table(("FIELD", "MESSAGE"), [(cause.field, cause.message) for cause in plan.causes]))
-    cities = [_row(city) for city in plan.cities if city.city]
+    cities = [city for city in plan.cities if city.city]
     if cities:
-        parts.append(table(_HEADERS, cities))
+        parts.append(_table(cities))
     refused = [(city.city, each.reason, each.message) for city in plan.cities for each in city.refused]
     if refused:
         parts.append(table(_REFUSED, refused))
@@ -43,6 +43,15 @@ def _counts(plan: Plan) -> Iterator[str]:
         count = sum(getattr(city, field) for city in plan.cities)
         if count:
             yield f"{verb} {count}"
+
+
+def _table(cities: list[CityPlan]) -> str:
+    """By city; with the wave in which each has its turn, when a new template goes from city to city."""
+    rows = [_row(city) for city in cities]
+    if not any(city.wave for city in cities):
+        return table(_HEADERS, rows)
+    waves = [str(city.wave) if city.wave else "" for city in cities]
+    return table((*_HEADERS, "WAVE"), [(*row, wave) for row, wave in zip(rows, waves, strict=True)])
 
 
 def _row(city: CityPlan) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tarmac.api.compute.instance import InstanceTemplate
-from tarmac.api.compute.workload import Counters, WorkloadDeployment
+from tarmac.api.compute.workload import Counters, WorkloadDeployment, WorkloadStatus
 from tarmac.base.clock import rfc3339
 from tarmac.cli.rendering.text import table
 from tarmac.decide.rollout import Revision
@@ -49,6 +49,15 @@ def _progress_of(deployment: WorkloadDeployment, *, several: bool) -> CityProgre
         summary.status if summary else "Pending",
         summary.reason if summary else "",
     )
+
+
+def wave_line(status: WorkloadStatus | None) -> str:
+    """How many cities have the newest revision; empty where nothing goes from city to city."""
+    rollout = status.rollout if status else None
+    if rollout is None or rollout.waves < 2 or rollout.revision == 1:
+        return ""
+    reached = f"{rollout.updated_cities} of {rollout.cities} cities have it"
+    return f"revision {rollout.revision}: wave {rollout.wave} of {rollout.waves}, {reached}\n"
 
 
 def progress_table(cities: Iterable[CityProgress], lines: int) -> str:

@@ -33,7 +33,9 @@ def add_verbs(commands: Any) -> None:
 
 
 def _add_rollout(commands: Any) -> None:
-    rollout = commands.add_parser("rollout", help="follow a Workload's rollout, list its revisions, go back to one")
+    rollout = commands.add_parser(
+        "rollout", help="follow a Workload's rollout, stop and resume it, go back to an earlier revision"
+    )
     actions = rollout.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     status = actions.add_parser(
@@ -57,7 +59,10 @@ def _add_rollout(commands: Any) -> None:
     undo.add_argument("--to-revision", type=int, default=0, metavar="N", help="which one (default: the one before)")
     undo.add_argument("--dry-run", "--dry-run=server", dest="dry_run", action="store_true", help="change nothing")
 
-    for action in (status, history, undo):
+    pause = actions.add_parser("pause", help="stop rollout and scaling where they are")
+    resume = actions.add_parser("resume", help="go on after a pause")
+    restart = actions.add_parser("restart", help="replace every instance, city by city, as if the template had changed")
+    for action in (status, history, undo, pause, resume, restart):
         action.add_argument("object", nargs="+", metavar="WORKLOAD", help=_WORKLOAD)
         _add_connection_flags(action)
 

@@ -34,6 +34,7 @@ def plan_here(world: World, workload: JsonObject, without: Collection[str]) -> P
         causes = (error.details or {}).get("causes") or [{"message": error.message}]
         return Plan(False, [Cause(each.get("field", ""), each.get("reason", ""), each["message"]) for each in causes])
     metadata["uid"] = known["metadata"]["uid"] if known else ""
+    workload["status"] = known.get("status") if known else None
     lost = {city.strip().upper() for each in without for city in each.split(",") if city.strip()}
     return Plan(accepted=True, cities=plan_workload(world, decode(Workload, workload), lost))
 

@@ -1,4 +1,4 @@
-"""`tarmac rollout status|history|undo`. All of it is in the Workload and its deployments, on any API server."""
+"""`tarmac rollout`: follow, list, go back, pause, restart. All of it is in the Workload and its deployments."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tarmac.decide.rollout.stored import history_of
 
 DONE, FAILED = 0, 1
 _MANAGER = "tarmac-rollout"
+_RESTARTED = "kubectl.kubernetes.io/restartedAt"
 
 
 async def rollout(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:
@@ -32,6 +33,10 @@ async def rollout(client: Client, namespace: str, options: argparse.Namespace, c
         return show_history(workload, options.revision, console, options.output)
     if options.action == "undo":
         return await go_back(client, workload, options.to_revision or None, console, dry_run=options.dry_run)
+    if options.action in ("pause", "resume"):
+        return await set_paused(client, workload, console, paused=options.action == "pause")
+    if options.action == "restart":
+        return await restart(client, workload, console)
     complete = await follow(client, workload, console, watch=options.watch, timeout=options.timeout)
     return DONE if complete or not options.watch else FAILED
 
@@ -75,6 +80,31 @@ async def go_back(client: Client, workload: Workload, to: int | None, console: C
         own.name, patch, own.namespace, type="json", manager=_MANAGER, dry_run=dry_run
     )
     console.say(f"{what} rolled back to revision {revision.number}{' (server dry run)' if dry_run else ''}\n")
+    return DONE
+
+
+async def set_paused(client: Client, workload: Workload, console: Console, *, paused: bool) -> int:
+    """Stop rollout and scaling, or let them go on."""
+    own, word = workload.metadata, "paused" if paused else "resumed"
+    if workload.spec.paused == paused:
+        console.fail(f"workload.{GROUP}/{own.name} is {'already paused' if paused else 'not paused'}")
+        return FAILED
+    patch: JsonObject = {"spec": {"paused": paused or None}}
+    await client.resource(WORKLOADS).patch(own.name, patch, own.namespace, manager=_MANAGER)
+    console.say(f"workload.{GROUP}/{own.name} {word}\n")
+    return DONE
+
+
+async def restart(client: Client, workload: Workload, console: Console) -> int:
+    """Note the time in the template, which makes it another one, in the words of `kubectl rollout restart`."""
+    own = workload.metadata
+    if workload.spec.paused:
+        console.fail(f"workload.{GROUP}/{own.name} is paused; run `tarmac rollout resume {own.name}` first")
+        return FAILED
+    annotations = {_RESTARTED: rfc3339(client.clock.now())}
+    patch: JsonObject = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+    await client.resource(WORKLOADS).patch(own.name, patch, own.namespace, manager=_MANAGER)
+    console.say(f"workload.{GROUP}/{own.name} restarted\n")
     return DONE
 
 

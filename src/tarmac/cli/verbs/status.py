@@ -6,12 +6,14 @@ import asyncio
 
 from tarmac.api.compute.names import LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload
+from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
-from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_of, progress_table
+from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_of, progress_table, wave_line
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
 from tarmac.controllers.targets import DEPLOYMENTS, WORKLOADS
+from tarmac.decide import reasons
 
 _CLEAR_BELOW = "\x1b[J"
 
@@ -22,17 +24,20 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._shown: dict[str, CityProgress] = {}
+        self._wave = ""
         self._painted = ""
 
-    def show(self, cities: dict[str, CityProgress]) -> None:
+    def show(self, cities: dict[str, CityProgress], wave: str) -> None:
         """Show what is new since last time."""
         if self._console.live:
-            self._paint(progress_table(cities.values(), self._console.lines))
+            self._paint(wave + progress_table(cities.values(), self._console.lines))
         else:
+            if wave != self._wave:
+                self._console.say(wave)
             for name, each in cities.items():
                 if self._shown.get(name) != each:
                     self._console.say(progress_line(each))
-        self._shown = cities
+        self._shown, self._wave = cities, wave
 
     def _paint(self, text: str) -> None:
         if text != self._painted:
@@ -63,8 +68,8 @@ async def follow(client: Client, workload: Workload, console: Console, *, watch:
                 found = sorted(
                     (item.object for item in deployments.cache.items()), key=lambda each: each.spec.city_code
                 )
-                screen.show(progress_of(found))
-                if is_complete(current) or not watch:
+                screen.show(progress_of(found), wave_line(current.status))
+                if is_complete(current) or has_failed(current) or not watch:
                     console.say(_last_word(current))
                     return is_complete(current)
                 await changed.wait()
@@ -78,15 +83,30 @@ async def follow(client: Client, workload: Workload, console: Console, *, watch:
 
 def is_complete(workload: Workload) -> bool:
     """Whether its controllers have seen the newest generation and all of it is done."""
+    found = _progress(workload)
+    return found is not None and found.reason == reasons.COMPLETE
+
+
+def has_failed(workload: Workload) -> bool:
+    """Whether the newest revision has failed in a city and goes no further."""
+    found = _progress(workload)
+    return found is not None and found.reason == reasons.ROLLOUT_FAILED
+
+
+def _progress(workload: Workload) -> Condition | None:
+    """What is said of the newest generation."""
     status = workload.status
     if status is None or status.observed_generation < workload.metadata.generation:
-        return False
-    return any(each.type == "Progressing" and each.reason == "Complete" for each in status.conditions)
+        return None
+    return next((each for each in status.conditions if each.type == "Progressing"), None)
 
 
 def _last_word(workload: Workload) -> str:
     name, status = workload.metadata.name, workload.status
     if is_complete(workload):
         return f"workload {name} successfully rolled out\n"
+    failed = _progress(workload)
+    if failed is not None and has_failed(workload):
+        return f"workload {name} failed to roll out: {failed.message}\n"
     ready, wanted = (status.ready_replicas, status.desired_replicas) if status else (0, 0)
     return f"workload {name} is not complete: {ready} of {wanted} instances are ready\n"

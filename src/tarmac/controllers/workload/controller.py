@@ -2,7 +2,7 @@
 
 Deployments are found by the Workload's uid. A name that belongs to somebody else is refused with a reason, a name
 that is still being deleted is waited for. While a network of the template does not exist nothing is made or removed:
-what runs keeps running.
+what runs keeps running. A new template reaches the cities in waves (`decide/rollout/waves.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload, WorkloadDeployment, WorkloadStatus
 from tarmac.api.networking.location import Location
@@ -30,9 +31,11 @@ from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, changes, document
 from tarmac.decide.children.goal import Goal, goal_of
-from tarmac.decide.placement import place_of
+from tarmac.decide.children.waves import waves_of
+from tarmac.decide.placement import Place, place_of
 from tarmac.decide.rollout import complete, record
 from tarmac.decide.rollout.stored import history_of, stored
+from tarmac.decide.rollout.waves import Waves
 from tarmac.decide.rollup import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
 from tarmac.decide.verdict import Refusal
 
@@ -93,22 +96,35 @@ class WorkloadController:
         if FINALIZER not in workload.metadata.finalizers:
             await set_finalizers(self._workloads, workload.metadata, [*workload.metadata.finalizers, FINALIZER])
             return None
-        existing = self._existing(workload)
-        goal = self._goal(workload, existing)
+        existing, places = self._existing(workload), self._places()
+        goal = self._goal(workload, places, existing)
+        waves = waves_of(workload, goal, places, existing, self._clock.now())
+        if waves.starts:
+            # Our copy may be behind what we gave the cities a moment ago, and a wave must not begin on top of another.
+            existing = await self._listed(workload)
+            waves = waves_of(workload, goal, places, existing, self._clock.now())
+        goal.wake_in(waves.again)
         blocks = self._missing_networks(workload)
         if not blocks:
             await self._remove_orphans(workload, goal, existing)
-            existing, blocks = await self._ensure(workload, goal, existing)
-        await self._explain(workload, goal, existing, blocks)
-        again = goal.again or (AGAIN_SECONDS if blocks else None)
-        return RetryAfter(again) if again else None
+            existing, blocks = await self._ensure(workload, goal, waves, existing)
+        await self._explain(workload, goal, waves, existing, blocks)
+        goal.wake_in(AGAIN_SECONDS if blocks else None)
+        return RetryAfter(goal.again) if goal.again is not None else None
 
     def _existing(self, workload: Workload) -> list[WorkloadDeployment]:
         return [item.object for item in self._known_deployments.indexed(BY_WORKLOAD, workload.metadata.uid)]
 
-    def _goal(self, workload: Workload, existing: Sequence[WorkloadDeployment]) -> Goal:
+    async def _listed(self, workload: Workload) -> list[WorkloadDeployment]:
+        """The deployments as the server has them now."""
+        own = workload.metadata
+        return (await self._deployments.list(own.namespace, labels=f"{LABEL_WORKLOAD_UID}={own.uid}")).items
+
+    def _places(self) -> list[Place]:
         locations = (item.object for item in self._locations.cache.items())
-        places = [place_of(location, _since(location)) for location in locations]
+        return [place_of(location, _since(location)) for location in locations]
+
+    def _goal(self, workload: Workload, places: Sequence[Place], existing: Sequence[WorkloadDeployment]) -> Goal:
         everywhere = self._known_deployments.cache.items
         return goal_of(workload, places, existing, self._clock.now(), lambda: (item.object for item in everywhere()))
 
@@ -136,13 +152,15 @@ class WorkloadController:
             return  # it is gone already
 
     async def _ensure(
-        self, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]
+        self, workload: Workload, goal: Goal, waves: Waves, existing: Sequence[WorkloadDeployment]
     ) -> tuple[list[WorkloadDeployment], list[Refusal]]:
         """Make and update deployments; all of them as they are then, and why some cannot be made."""
         present = {each.metadata.name: each for each in existing}
         refusals: list[Refusal] = []
         for name, child in goal.children.items():
-            result = await self._ensure_one(workload, name, child, present.get(name))
+            revision = waves.templates.get(name)
+            template = revision.template if revision is not None else None
+            result = await self._ensure_one(workload, name, child, template, present.get(name))
             if isinstance(result, Refusal):
                 refusals.append(result)
             else:
@@ -150,7 +168,12 @@ class WorkloadController:
         return list(present.values()), refusals
 
     async def _ensure_one(
-        self, workload: Workload, name: str, child: Child, present: WorkloadDeployment | None
+        self,
+        workload: Workload,
+        name: str,
+        child: Child,
+        template: InstanceTemplate | None,
+        present: WorkloadDeployment | None,
     ) -> WorkloadDeployment | Refusal:
         """The server's answer rather than our copy, which is behind what was just written."""
         namespace = workload.metadata.namespace
@@ -159,7 +182,9 @@ class WorkloadController:
             if other is not None:
                 return _taken(name, child.city, going=other.metadata.deletion_timestamp is not None)
             try:
-                made = await self._deployments.create(document(workload, child), manager=MANAGER)
+                made = await self._deployments.create(
+                    document(workload, child, template or workload.spec.template), manager=MANAGER
+                )
             except AlreadyExists:  # our copy is behind
                 present = await self._deployments.get(name, namespace)
                 if present.spec.workload_ref.uid != workload.metadata.uid:
@@ -169,7 +194,7 @@ class WorkloadController:
                 return made
         if present.metadata.deletion_timestamp is not None:
             return _taken(name, child.city, going=True)
-        patch = changes(workload, child, present)
+        patch = changes(workload, child, present, template)
         return await self._change(present, patch) if patch else present
 
     async def _change(self, present: WorkloadDeployment, patch: list[Json]) -> WorkloadDeployment:
@@ -184,16 +209,26 @@ class WorkloadController:
             raise Conflict(f"{metadata.name} has changed: {error}") from error
 
     async def _explain(
-        self, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment], blocks: Sequence[Refusal]
+        self,
+        workload: Workload,
+        goal: Goal,
+        waves: Waves,
+        existing: Sequence[WorkloadDeployment],
+        blocks: Sequence[Refusal],
     ) -> None:
         now, known = self._clock.now(), workload.status
         history = record(history_of(workload), workload.spec.template, now)
-        views = [(each, DeploymentView.of(each, leaving=each.metadata.name not in goal.children)) for each in existing]
+        newest = history[-1].template_hash
+        views = [
+            (each, DeploymentView.of(each, newest, leaving=each.metadata.name not in goal.children))
+            for each in existing
+        ]
         placements = {placement.name for placement in workload.spec.placements}
         anycast = self._anycast.addresses(workload)
         facts = WorkloadFacts(
             generation=workload.metadata.generation,
-            revision=history[-1].template_hash,
+            revision=newest,
+            waves=waves,
             placements=[
                 PlacementFacts(
                     name=name,
@@ -223,12 +258,14 @@ class WorkloadController:
             return
         existing = self._existing(workload)
         if not existing:
-            selector = f"{LABEL_WORKLOAD_UID}={metadata.uid}"
-            existing = (await self._deployments.list(metadata.namespace, labels=selector)).items
+            existing = await self._listed(workload)
         for deployment in existing:
             await self._delete(deployment)
         if existing:
-            await self._explain(workload, self._goal(workload, existing), existing, ())
+            places = self._places()
+            goal = self._goal(workload, places, existing)
+            waves = waves_of(workload, goal, places, existing, self._clock.now())
+            await self._explain(workload, goal, waves, existing, ())
         else:
             kept = [each for each in metadata.finalizers if each != FINALIZER]
             await set_finalizers(self._workloads, metadata, kept)

@@ -1,7 +1,7 @@
 """The WorkloadDeployments a Workload should have, and how far one that exists differs from that.
 
 The Workload owns the template, scale settings, rollout and pause of its children; `spec.replicas` belongs to whoever
-scales and is never written here.
+scales and is never written here. Which template a child should have now is for the waves to say (`decide/rollout`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.names import (
     API_VERSION,
     FINALIZER,
@@ -77,7 +78,7 @@ def labels_of(workload: Workload, child: Child) -> dict[str, str]:
     return {**labels, LABEL_MOVED_FROM: child.moved_from} if child.moved_from else labels
 
 
-def document(workload: Workload, child: Child) -> WorkloadDeployment:
+def document(workload: Workload, child: Child, template: InstanceTemplate) -> WorkloadDeployment:
     """The deployment, ready to be created."""
     own, spec = workload.metadata, workload.spec
     return WorkloadDeployment(
@@ -92,7 +93,7 @@ def document(workload: Workload, child: Child) -> WorkloadDeployment:
             workload_ref=WorkloadReference(own.name, own.uid),
             placement_name=child.placement,
             city_code=child.city,
-            template=spec.template,
+            template=template,
             scale_settings=child.settings,
             rollout=spec.rollout,
             paused=spec.paused,
@@ -100,9 +101,14 @@ def document(workload: Workload, child: Child) -> WorkloadDeployment:
     )
 
 
-def changes(workload: Workload, child: Child, present: WorkloadDeployment) -> list[Json]:
-    """The JSON patch that brings a deployment in line; empty when it is. Whatever else is in it stays."""
-    wanted = document(workload, child).spec
+def changes(
+    workload: Workload, child: Child, present: WorkloadDeployment, template: InstanceTemplate | None
+) -> list[Json]:
+    """The JSON patch that brings a deployment in line; empty when it is. Whatever else is in it stays.
+
+    Without a template, so does the one it has.
+    """
+    wanted = document(workload, child, template or present.spec.template).spec
     edits: list[Json] = []
     for field, name in _OWNED.items():
         value = getattr(wanted, field)

@@ -10,6 +10,7 @@ from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide import reasons
 from tarmac.decide.children.goal import Goal, goal_of
+from tarmac.decide.children.waves import waves_of
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
 from tarmac.decide.explain.networks import unusable_networks
@@ -17,6 +18,8 @@ from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.wanting import limits_to_raise
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, WORKLOADS, World
 from tarmac.decide.instancetypes import retirement
+from tarmac.decide.rollout.telling import rollout_failure, wave_progress
+from tarmac.decide.rollout.waves import Waves
 from tarmac.decide.verdict import Refusal
 
 
@@ -53,9 +56,18 @@ def _lines(world: World, workload: Workload) -> Iterator[Line]:
         yield told(retired)
     sight, deployments = Sight(world), deployments_of(world, workload)
     goal, change = goal_of(workload, sight.places, deployments, world.now), limits_to_raise(sight, deployments)
+    yield from _rollout_lines(waves_of(workload, goal, sight.places, deployments, world.now))
     for placement in workload.spec.placements:
         own = [each for each in deployments if each.spec.placement_name == placement.name]
         yield from _placement_lines(sight, placement, goal, own, change)
+
+
+def _rollout_lines(waves: Waves) -> Iterator[Line]:
+    failed, progress = rollout_failure(waves), wave_progress(waves)
+    if failed is not None:
+        yield told(failed, failed.where)
+    if progress is not None:
+        yield told(progress)
 
 
 def _placement_lines(

@@ -25,6 +25,7 @@ class Difference:
     keep: list[InstanceView] = field(default_factory=list[InstanceView])
     unplaced: list[int] = field(default_factory=list[int])
     moved: bool = False
+    wave: int = 0
     refused: list[Refused] = field(default_factory=list[Refused])
 
     @property
@@ -68,6 +69,7 @@ class Difference:
             len(self.keep),
             self.goal.desired if self.moved else 0,
             self.refused,
+            self.wave if self.replace else 0,
         )
 
 

@@ -13,6 +13,7 @@ from tarmac.api.status import BadRequest
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, document
 from tarmac.decide.children.goal import Goal, goal_of
+from tarmac.decide.children.waves import rollout_facts
 from tarmac.decide.explain.networks import unusable_networks
 from tarmac.decide.explain.places import in_cities, places_of
 from tarmac.decide.explain.sight import Sight
@@ -25,6 +26,7 @@ from tarmac.decide.plans.difference import Difference, difference
 from tarmac.decide.plans.order import begin
 from tarmac.decide.plans.quota import grant
 from tarmac.decide.plans.room import amounts_of, remove, take_room, unplaced
+from tarmac.decide.rollout.waves import waves_to_come
 from tarmac.decide.verdict import Refusal
 
 _LONG_AGO = 1e9  # a city that is taken away in a plan was lost so long ago that everything has moved
@@ -41,6 +43,7 @@ def plan_workload(world: World, workload: Workload, without: Collection[str] = (
     goal = goal_of(workload, _places(world, without), existing, world.now)
     stage = Stage(world, in_cities(world, {child.city for child in goal.children.values()} - {*without}))
     found = list(_differences(sight, workload, goal, existing))
+    _order(workload, goal, _places(world, without), existing, found, world.now)
     _locate(workload, goal, _places(world, without, stage), found)
     _refuse_what_is_blocked(world, workload, found)
     _make(world, stage, workload.metadata.namespace, [each for each in found if not each.refused])
@@ -82,11 +85,25 @@ def _fleet(sight: Sight, deployment: WorkloadDeployment) -> list[InstanceView]:
 
 def _as_it_would_be(workload: Workload, child: Child, known: WorkloadDeployment | None) -> WorkloadDeployment:
     """The deployment with what its Workload would write; what scaling and the scheduler wrote stays."""
-    wanted = document(workload, child)
+    wanted = document(workload, child, workload.spec.template)
     if known is None:
         return wanted
     spec = msgspec.structs.replace(wanted.spec, replicas=known.spec.replicas)
     return WorkloadDeployment(metadata=known.metadata, spec=spec, status=known.status)
+
+
+def _order(
+    workload: Workload,
+    goal: Goal,
+    places: Sequence[Place],
+    existing: Sequence[WorkloadDeployment],
+    found: Sequence[Difference],
+    now: float,
+) -> None:
+    """Say in which wave each deployment gets its new template."""
+    to_come = waves_to_come(rollout_facts(workload, goal, places, existing, now))
+    for each in found:
+        each.wave = to_come.get(each.deployment.metadata.name, 0)
 
 
 def _locate(workload: Workload, goal: Goal, places: Sequence[Place], found: Sequence[Difference]) -> None:
@@ -174,5 +191,6 @@ def _merged(found: Sequence[Difference]) -> list[CityPlan]:
             known.keep + more.keep,
             known.moved + more.moved,
             [*known.refused, *more.refused],
+            max(known.wave, more.wave),
         )
     return list(by_city.values())

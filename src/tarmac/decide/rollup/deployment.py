@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tarmac.api.compute.workload import WorkloadDeploymentStatus
+from tarmac.api.declare import Time
+from tarmac.base.clock import rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
-from tarmac.decide.rollup.progress import progressing, summary, worst
+from tarmac.decide.rollup.progress import progressing, readiness, summary, worst
+from tarmac.decide.rollup.starting import start_failure
 from tarmac.decide.verdict import Refusal
 
 
@@ -52,11 +55,26 @@ def deployment_status(
     top = most_actionable(trouble for trouble in troubles if is_telling(trouble.reason))
     available = _available(given, status, top)
     progress = _progress(given, status, troubles, old)
-    status.conditions = merge(old.conditions, (available, progress), given.generation, now)
+    status.conditions = merge(old.conditions, (available, progress, readiness(progress)), given.generation, now)
+    status.last_progress_time = _last_progress(status, old, now)
+    known = old.start_failure if old.revision == given.revision else None
+    status.start_failure = start_failure(given.instances, given.template_hash, known, now)
     status.summary = summary(
         status.ready_replicas, status.desired_replicas, progress, top, paused=given.paused, deleting=given.deleting
     )
     return status, _patience_left(given, now)
+
+
+def _last_progress(status: WorkloadDeploymentStatus, old: WorkloadDeploymentStatus, now: float) -> Time:
+    """When the deployment last came closer to what it should be, or was asked for something else."""
+    closer = (
+        status.revision != old.revision
+        or status.desired_replicas != old.desired_replicas
+        or status.updated_replicas > old.updated_replicas
+        or status.ready_replicas > old.ready_replicas
+        or status.replicas < old.replicas
+    )
+    return Time(rfc3339(now)) if closer or old.last_progress_time is None else old.last_progress_time
 
 
 def _count(given: DeploymentFacts, status: WorkloadDeploymentStatus) -> None:

@@ -40,8 +40,14 @@ def blocked(blocker: Refusal, also: Sequence[str] = ()) -> Finding:
     return Finding("Progressing", "False", known, f"{places}{precise}{blocker.message}{elsewhere}")
 
 
+def readiness(progress: Finding) -> Finding:
+    """`Ready`, for those who wait for that word on any kind: true when everything wanted is there and up to date."""
+    complete = progress.holds and progress.reason == reasons.COMPLETE
+    return Finding("Ready", "True" if complete else "False", progress.reason, progress.message)
+
+
 def _stable_reason(reason: str) -> str:
-    if reason == reasons.QUOTA_EXHAUSTED:
+    if reason in (reasons.QUOTA_EXHAUSTED, reasons.ROLLOUT_FAILED):
         return reason
     if reason in _PLACES:
         return reasons.NO_MATCHING_LOCATIONS

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from tarmac.api.compute.workload import Counters, PlacementStatus, WorkloadDeployment, WorkloadStatus
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
-from tarmac.decide.rollout import desired_replicas, template_hash
+from tarmac.decide.rollout import desired_replicas
+from tarmac.decide.rollout.city import revision_of
+from tarmac.decide.rollout.telling import rollout_failure
+from tarmac.decide.rollout.waves import Waves
 from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
-from tarmac.decide.rollup.progress import progressing, summary, worst
+from tarmac.decide.rollup.progress import progressing, readiness, summary, worst
 from tarmac.decide.verdict import Refusal
 
 _COUNTED = Counters.__struct_fields__
@@ -18,9 +21,13 @@ _COUNTED = Counters.__struct_fields__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentView:
-    """A deployment as its Workload sees it. `trouble` is its summary's reason when not all is well there."""
+    """A deployment as its Workload sees it. `trouble` is its summary's reason when not all is well there.
+
+    `outdated` says that the newest revision has not reached it; its counters then have nothing that is up to date.
+    """
 
     city: str
+    outdated: bool = False
     counters: Counters = field(default_factory=Counters)
     available: Condition | None = None
     progressing: Condition | None = None
@@ -29,15 +36,16 @@ class DeploymentView:
     deleting: bool = False
 
     @staticmethod
-    def of(deployment: WorkloadDeployment, *, leaving: bool = False) -> DeploymentView:
+    def of(deployment: WorkloadDeployment, newest: str, *, leaving: bool = False) -> DeploymentView:
         """The view of a decoded object. What it says of an older specification of itself is not believed."""
-        status = deployment.status
+        status, revision = deployment.status, revision_of(deployment)
         conditions = {each.type: each for each in status.conditions} if status else {}
         if status is not None and status.observed_generation < deployment.metadata.generation:
-            conditions["Progressing"] = _begun(deployment, status.revision)
+            conditions["Progressing"] = _begun(deployment, rolling=status.revision != revision)
         return DeploymentView(
             city=deployment.spec.city_code,
-            counters=status or Counters(desired_replicas=_wanted(deployment)),
+            outdated=revision != newest,
+            counters=_counters(deployment, outdated=revision != newest),
             available=conditions.get("Available"),
             progressing=conditions.get("Progressing"),
             trouble=status.summary.reason if status and status.summary else "",
@@ -50,9 +58,17 @@ def _wanted(deployment: WorkloadDeployment) -> int:
     return desired_replicas(deployment.spec.scale_settings, deployment.spec.replicas)
 
 
-def _begun(deployment: WorkloadDeployment, revision: str) -> Condition:
+def _counters(deployment: WorkloadDeployment, *, outdated: bool) -> Counters:
+    status = deployment.status
+    if status is None:
+        return Counters(desired_replicas=_wanted(deployment))
+    if not outdated:
+        return status
+    return Counters(status.replicas, 0, status.desired_replicas, status.ready_replicas, 0)
+
+
+def _begun(deployment: WorkloadDeployment, *, rolling: bool) -> Condition:
     """What a deployment will say of a specification that it has not looked at yet."""
-    rolling = template_hash(deployment.spec.template) != revision
     reason = reasons.NEW_REVISION if rolling else reasons.SCALING
     return Condition("Progressing", "True", reason, f"{deployment.spec.city_code}: its specification has changed")
 
@@ -73,6 +89,7 @@ class WorkloadFacts:
 
     generation: int
     revision: str = ""
+    waves: Waves | None = None
     placements: Sequence[PlacementFacts] = ()
     orphans: Sequence[DeploymentView] = ()
     blocks: Sequence[Refusal] = ()
@@ -90,6 +107,7 @@ def workload_status(given: WorkloadFacts, old: WorkloadStatus | None, now: float
         observed_generation=given.generation,
         placements=placements,
         revision=given.revision,
+        rollout=given.waves.status if given.waves else None,
         anycast_addresses=list(given.anycast_addresses),
         deployments=sum(len(each.deployments) for each in given.placements) + len(given.orphans),
     )
@@ -97,6 +115,8 @@ def workload_status(given: WorkloadFacts, old: WorkloadStatus | None, now: float
     _add(status, (orphan.counters for orphan in given.orphans))
     deployments = [each for placement in given.placements for each in placement.deployments]
     blocks = [*given.blocks, *(block for placement in given.placements for block in placement.blocks)]
+    failed = rollout_failure(given.waves) if given.waves else None
+    blocks += [failed] if failed else []
     available = _available(
         [_condition(placement.conditions, "Available") for placement in placements],
         given.blocks,
@@ -104,7 +124,7 @@ def workload_status(given: WorkloadFacts, old: WorkloadStatus | None, now: float
         Refusal(reasons.NO_AVAILABLE_PLACEMENTS, "No available placements were found for the workload"),
     )
     progress = _progress(deployments, blocks)
-    status.conditions = merge(old.conditions, (available, progress), given.generation, now)
+    status.conditions = merge(old.conditions, (available, progress, readiness(progress)), given.generation, now)
     status.summary = summary(
         status.ready_replicas,
         status.desired_replicas,
@@ -162,13 +182,20 @@ def _progress(deployments: Sequence[DeploymentView], blocks: Sequence[Refusal]) 
     for reason, words in ((reasons.NEW_REVISION, "The newest revision rolls out"), (reasons.SCALING, "Scaling")):
         cities = [each.city for each in staying if each.progressing is not None and each.progressing.reason == reason]
         if cities:
-            return progressing(reason, f"{words} in {', '.join(dict.fromkeys(cities))}")
+            return progressing(reason, f"{words} in {', '.join(dict.fromkeys(cities))}{_outstanding(staying)}")
     paused = next((child for child in children if child is not None and child.status == "Unknown"), None)
     if paused is not None:
         return Finding("Progressing", "Unknown", paused.reason, paused.message)
+    if any(each.outdated for each in staying):
+        return progressing(reasons.NEW_REVISION, f"The newest revision rolls out{_outstanding(staying)}")
     if not staying or None in children or len(staying) < len(deployments):
         return progressing(reasons.SCALING, "Deployments are being made or removed")
     return progressing(reasons.COMPLETE, "Every instance that is wanted is ready")
+
+
+def _outstanding(deployments: Iterable[DeploymentView]) -> str:
+    cities = list(dict.fromkeys(each.city for each in deployments if each.outdated))
+    return f"; {', '.join(cities)} {'has' if len(cities) == 1 else 'have'} it later" if cities else ""
 
 
 def _most_actionable_child(refused: Sequence[Condition]) -> Finding:

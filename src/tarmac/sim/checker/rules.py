@@ -15,12 +15,12 @@ from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
-from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Change, Mirror, Rule
+from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Change, Mirror
 
 STALE = 150.0
 _OVER = ("Succeeded", "Failed")
 _LEASE_NAMESPACE = "kube-node-lease/"
-_ON_ITS_WAY = 45.0  # seconds that a write may take to arrive: the node may be back by then
+ON_ITS_WAY = 45.0  # seconds that a write may take to arrive: the node may be back by then
 
 
 def labels(obj: JsonObject) -> Mapping[str, str]:
@@ -155,7 +155,7 @@ class QuotaHolds:
         else:
             return
         for key, quota in mirror.bucket(QUOTAS).items():
-            heard = change.bucket == PODS or change.time - self._since[key] > _ON_ITS_WAY
+            heard = change.bucket == PODS or change.time - self._since[key] > ON_ITS_WAY
             if not key.startswith(f"{namespace}/") or not heard:
                 continue
             for resource, hard in (quota["spec"].get("hard") or {}).items():
@@ -282,7 +282,7 @@ class LeasesAreTrusted:
         elif change.bucket == NODES and _ready(change.new) == "Unknown" and _ready(change.old) not in ("Unknown", ""):
             renewed, duration = self._renewed.get(change.key, (-inf, 0.0))
             age = change.time - renewed
-            just_back = change.time - self._late.get(change.key, -inf) <= _ON_ITS_WAY
+            just_back = change.time - self._late.get(change.key, -inf) <= ON_ITS_WAY
             if age < duration and not just_back:
                 yield f"{change.key} is called silent {age:.1f} s after a renewal for {duration:.0f} s"
 
@@ -290,16 +290,3 @@ class LeasesAreTrusted:
 def _ready(node: JsonObject | None) -> str:
     conditions = ((node or {}).get("status") or {}).get("conditions") or ()
     return next((each["status"] for each in conditions if each["type"] == "Ready"), "")
-
-
-def safety() -> list[Rule]:
-    """Every rule, fresh."""
-    return [
-        OrdinalsAreUnique(),
-        AddressesAreUnique(),
-        NeverTooMany(),
-        QuotaHolds(),
-        RevisionsGrow(),
-        BoundOnce(),
-        LeasesAreTrusted(),
-    ]

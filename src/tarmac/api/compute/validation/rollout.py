@@ -7,6 +7,10 @@ from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
+_WAVES = ("Doubling", "AllAtOnce")
+_ON_FAILURE = ("Restore", "Hold")
+_LONGEST = 2**31 - 1
+
 
 def check_rollout(spec: JsonObject, path: str, errors: FieldErrors) -> None:
     """`rollout` of a Workload or a deployment."""
@@ -21,6 +25,17 @@ def check_rollout(spec: JsonObject, path: str, errors: FieldErrors) -> None:
         errors.invalid(f"{where}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
     if isinstance(unavailable, str) and not names.percent(unavailable) and int(unavailable[:-1]) > 100:
         errors.invalid(f"{where}.maxUnavailable", unavailable, "must not be greater than 100%")
+    _waves(rollout, where, errors)
+
+
+def _waves(rollout: JsonObject, where: str, errors: FieldErrors) -> None:
+    checks.one_of(rollout.get("waves", _WAVES[0]), _WAVES, f"{where}.waves", errors)
+    checks.one_of(rollout.get("onFailure", _ON_FAILURE[0]), _ON_FAILURE, f"{where}.onFailure", errors)
+    ready, deadline = rollout.get("minReadySeconds", 5), rollout.get("progressDeadlineSeconds", 600)
+    checks.non_negative(ready, f"{where}.minReadySeconds", errors)
+    if not ready < deadline <= _LONGEST:
+        detail = f"must be greater than minReadySeconds and at most {_LONGEST}"
+        errors.invalid(f"{where}.progressDeadlineSeconds", deadline, detail)
 
 
 def _amount(value: int | str, path: str, errors: FieldErrors) -> None:

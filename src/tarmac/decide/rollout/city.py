@@ -1,0 +1,72 @@
+"""One city's part of a rollout, read from its WorkloadDeployment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tarmac.api.compute.workload import StartFailure, WorkloadDeployment, WorkloadDeploymentStatus
+from tarmac.api.shared import Condition
+from tarmac.base.clock import parse_rfc3339
+from tarmac.decide.rollout.template import template_hash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class City:
+    """A deployment as the waves see it. `revision` is the hash of its template, empty when it is yet to be made.
+
+    `complete_since` and what follows it are about that revision; a deployment that has not looked at its newest
+    specification says nothing yet.
+    """
+
+    name: str
+    city: str
+    revision: str = ""
+    complete_since: float | None = None
+    progressed: float = 0
+    start_failure: StartFailure | None = None
+    trouble: str = ""
+    detail: str = ""
+    lost: bool = False
+
+
+def city_of(name: str, city: str, deployment: WorkloadDeployment | None, now: float, *, lost: bool) -> City:
+    """The view of a deployment, or of one that does not exist yet."""
+    if deployment is None:
+        return City(name=name, city=city, lost=lost)
+    status, revision = deployment.status, revision_of(deployment)
+    if status is None or not has_observed(deployment, status):
+        return City(name=name, city=city, revision=revision, progressed=now, lost=lost)
+    ready, progress = _condition(status, "Ready"), _condition(status, "Progressing")
+    complete = ready is not None and ready.status == "True"
+    return City(
+        name=name,
+        city=city,
+        revision=revision,
+        complete_since=_moment(ready.last_transition_time, now) if ready and complete else None,
+        progressed=_moment(status.last_progress_time, now),
+        start_failure=status.start_failure,
+        trouble=status.summary.reason if status.summary else "",
+        detail=progress.message if progress else "",
+        lost=lost,
+    )
+
+
+def revision_of(deployment: WorkloadDeployment) -> str:
+    """The hash of its template, as its controller has worked it out already, if it has."""
+    status = deployment.status
+    if status is not None and status.revision and has_observed(deployment, status):
+        return status.revision
+    return template_hash(deployment.spec.template)
+
+
+def has_observed(deployment: WorkloadDeployment, status: WorkloadDeploymentStatus) -> bool:
+    """Whether the status is about the specification as it is."""
+    return status.observed_generation >= deployment.metadata.generation
+
+
+def _condition(status: WorkloadDeploymentStatus, type: str) -> Condition | None:
+    return next((each for each in status.conditions if each.type == type), None)
+
+
+def _moment(time: str | None, now: float) -> float:
+    return now if time is None else parse_rfc3339(time)

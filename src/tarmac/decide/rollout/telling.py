@@ -1,0 +1,33 @@
+"""What people are told of waves: the same words in conditions, in `why` and in `tarmac rollout status`."""
+
+from __future__ import annotations
+
+from tarmac.decide import reasons
+from tarmac.decide.rollout.waves import Waves
+from tarmac.decide.verdict import Refusal
+
+
+def rollout_failure(waves: Waves) -> Refusal | None:
+    """Why the newest revision goes no further; None while nothing has failed."""
+    failure, status = waves.status.failure, waves.status
+    if failure is None:
+        return None
+    what = f"{failure.instance}: {failure.reason}" if failure.instance else failure.reason
+    message = f"revision {status.revision} failed in wave {status.wave} of {status.waves}: {what}: {failure.message}"
+    if waves.restored is not None:
+        message = f"{message.rstrip('.')}; cities go back to revision {waves.restored.number}"
+    change = "Mend the template and apply it, or go back with `tarmac rollout undo`."
+    return Refusal(reasons.ROLLOUT_FAILED, message, failure.city, "rollout", change)
+
+
+def wave_progress(waves: Waves) -> Refusal | None:
+    """What the next wave waits for; None when there is none."""
+    status = waves.status
+    if not waves.waiting or status.failure is not None:
+        return None
+    message = f"Wave {status.wave} of {status.waves} is under way; {', '.join(waves.waiting)} come later"
+    if waves.settling:
+        message = (
+            f"{message}, when {', '.join(waves.settling)} {'has' if len(waves.settling) == 1 else 'have'} stayed ready"
+        )
+    return Refusal(reasons.WAITING_FOR_WAVE, message, rule="rollout")

@@ -1,0 +1,125 @@
+"""What must hold of rollouts from city to city, whatever goes wrong.
+
+A city is judged by what its deployment has said at any time, not by what it says now: nodes die after a wave has been
+let through, and the controller acts on what it last heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from tarmac.api.compute.instance import InstanceTemplate
+from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_WORKLOAD_UID
+from tarmac.api.declare import decoder
+from tarmac.api.networking.names import GROUP as NETWORKING
+from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
+from tarmac.api.schema import JsonObject
+from tarmac.decide.rollout import template_hash
+from tarmac.sim.checker.mirror import DEPLOYMENTS, WORKLOADS, Change, Mirror
+from tarmac.sim.checker.rules import ON_ITS_WAY, STALE, labels
+
+LOCATIONS = f"{NETWORKING}/locations"
+_template = decoder(InstanceTemplate)
+
+
+@lru_cache(maxsize=4096)
+def _hash_of(encoded: bytes) -> str:
+    return template_hash(_template(encoded))
+
+
+def _revision(deployment: JsonObject | None) -> str:
+    return _hash_of(msgspec.json.encode(deployment["spec"]["template"])) if deployment is not None else ""
+
+
+class WavesHold:
+    """A new revision goes to no more cities at once than the next wave has, and to none after it has failed."""
+
+    name = "waves-hold"
+
+    def __init__(self) -> None:
+        self._had: dict[str, set[str]] = {}  # by uid of a deployment: revisions it has had
+        self._complete: dict[str, set[str]] = {}  # and those it has been complete with
+        self._served: dict[str, float] = {}  # by city: when it last came back, or never was away
+        self._failed: dict[tuple[str, str], float] = {}  # when a revision of a Workload was said to have failed
+
+    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+        """Note what each object says; judge each deployment that gets another template."""
+        if change.bucket == LOCATIONS and change.new is not None:
+            self._note_location(mirror, change)
+        elif change.bucket == WORKLOADS and change.new is not None:
+            self._note_failure(change.time, change.new)
+        elif change.bucket == DEPLOYMENTS and change.new is not None:
+            uid, revision = change.new["metadata"]["uid"], _revision(change.new)
+            if change.old is not None and _revision(change.old) != revision:
+                yield from self._judge(mirror, change, uid, revision)
+            self._had.setdefault(uid, set()).add(revision)
+            if _says_complete(change.new):
+                self._complete.setdefault(uid, set()).add(revision)
+
+    def _note_location(self, mirror: Mirror, change: Change) -> None:
+        assert change.new is not None
+        city = change.new["spec"]["topology"].get(TOPOLOGY_CITY_CODE, "")
+        if _is_ready(change.new) and (change.old is None or not _is_ready(change.old)):
+            self._served[city] = change.time
+
+    def _note_failure(self, time: float, workload: JsonObject) -> None:
+        status = workload.get("status") or {}
+        rollout = status.get("rollout") or {}
+        uid = workload["metadata"]["uid"]
+        if rollout.get("failure"):
+            self._failed.setdefault((uid, status["revision"]), time)
+        else:  # another revision, perhaps with the same template
+            self._failed.pop((uid, status.get("revision", "")), None)
+
+    def _judge(self, mirror: Mirror, change: Change, uid: str, revision: str) -> Iterator[str]:
+        assert change.new is not None
+        owner = labels(change.new).get(LABEL_WORKLOAD_UID, "")
+        workload = next((each for each in mirror.bucket(WORKLOADS).values() if each["metadata"]["uid"] == owner), None)
+        returns = revision in self._had.get(uid, ())
+        if workload is None or returns or _goes_at_once(workload, revision):
+            return
+        failed = self._failed.get((owner, revision))
+        if failed is not None and change.time - failed > ON_ITS_WAY:
+            yield f"{change.key} gets revision {revision}, which failed {change.time - failed:.0f} s ago"
+        siblings = [each for each in mirror.bucket(DEPLOYMENTS).values() if _is_of(each, owner, revision)]
+        proven = [each for each in siblings if revision in self._complete.get(each["metadata"]["uid"], ())]
+        unproven = [each for each in siblings if each not in proven and self._counts(mirror, each, change.time)]
+        if len(unproven) > len(proven) + 1:
+            cities = ", ".join(sorted(labels(each)[LABEL_CITY_CODE] for each in unproven))
+            yield f"{change.key} gets {revision}: {cities} have it, and only {len(proven)} were ever complete with it"
+
+    def _counts(self, mirror: Mirror, deployment: JsonObject, now: float) -> bool:
+        """Whether the city is there, and has been for as long as a controller may not have heard of it."""
+        city = labels(deployment)[LABEL_CITY_CODE]
+        here = [each for each in mirror.bucket(LOCATIONS).values() if _is_ready(each) and _city(each) == city]
+        return bool(here) and now - self._served.get(city, 0.0) > STALE
+
+
+def _goes_at_once(workload: JsonObject, revision: str) -> bool:
+    if (workload["spec"].get("rollout") or {}).get("waves") == "AllAtOnce":
+        return True
+    known = (workload.get("status") or {}).get("revisions") or ()
+    return any(each["templateHash"] == revision and each.get("completed") for each in known)
+
+
+def _is_of(deployment: JsonObject, owner: str, revision: str) -> bool:
+    return labels(deployment).get(LABEL_WORKLOAD_UID) == owner and _revision(deployment) == revision
+
+
+def _says_complete(deployment: JsonObject) -> bool:
+    status = deployment.get("status") or {}
+    if status.get("observedGeneration") != deployment["metadata"].get("generation"):
+        return False
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in status.get("conditions") or ())
+
+
+def _is_ready(location: JsonObject) -> bool:
+    conditions = (location.get("status") or {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+
+def _city(location: JsonObject) -> str:
+    return location["spec"]["topology"].get(TOPOLOGY_CITY_CODE, "")

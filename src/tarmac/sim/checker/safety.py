@@ -1,0 +1,29 @@
+"""Every rule that must hold at every moment."""
+
+from __future__ import annotations
+
+from tarmac.sim.checker.mirror import Rule
+from tarmac.sim.checker.rollouts import WavesHold
+from tarmac.sim.checker.rules import (
+    AddressesAreUnique,
+    BoundOnce,
+    LeasesAreTrusted,
+    NeverTooMany,
+    OrdinalsAreUnique,
+    QuotaHolds,
+    RevisionsGrow,
+)
+
+
+def safety() -> list[Rule]:
+    """Every rule, fresh."""
+    return [
+        OrdinalsAreUnique(),
+        AddressesAreUnique(),
+        NeverTooMany(),
+        QuotaHolds(),
+        RevisionsGrow(),
+        BoundOnce(),
+        LeasesAreTrusted(),
+        WavesHold(),
+    ]

@@ -1,0 +1,236 @@
+"""A new template reaches one city, then two, then four; a failed one goes no further and is taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarmac.api.compute.instance import InstanceTemplate
+from tarmac.api.compute.workload import Rollout, RolloutStatus, StartFailure
+from tarmac.api.declare import Time, decode
+from tarmac.base.clock import rfc3339
+from tarmac.decide import reasons
+from tarmac.decide.rollout.city import City
+from tarmac.decide.rollout.history import Revision
+from tarmac.decide.rollout.waves import RolloutFacts, Waves, waves, waves_to_come
+
+NOW = 1_000_000.0
+LONG_AGO = NOW - 3600
+CITIES = ("AMS", "BOM", "CDG", "DFW", "EZE", "FRA", "GRU")
+SPEC = {"runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}}, "networkInterfaces": []}
+TEMPLATE = decode(InstanceTemplate, {"spec": SPEC})
+
+
+def revision(number: int, *, complete: bool = True) -> Revision:
+    return Revision(number, f"r{number}", TEMPLATE, LONG_AGO, LONG_AGO if complete else None)
+
+
+HISTORY = (revision(1), revision(2, complete=False))
+
+
+def city(code: str, has: str = "r1", since: float | None = LONG_AGO, **more: object) -> City:
+    return msgspec.convert(
+        {"name": f"web-{code.lower()}", "city": code, "revision": has, "complete_since": since, "progressed": NOW}
+        | more,
+        City,
+    )
+
+
+def planet(**states: City) -> list[City]:
+    """Seven cities at the first revision, but for those that are given."""
+    return [states.get(code, city(code)) for code in CITIES]
+
+
+def updated(result: Waves, number: int = 2) -> list[str]:
+    return [name.removeprefix("web-").upper() for name, each in result.templates.items() if each.number == number]
+
+
+def look(cities: list[City], **more: object) -> Waves:
+    facts = RolloutFacts(HISTORY, cities)
+    return waves(replace(facts, **more), NOW)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_first_wave_is_one_city() -> None:
+    result = look(planet())
+    assert updated(result) == ["AMS"]
+    assert (result.status.wave, result.status.waves, result.status.updated_cities) == (1, 3, 1)
+    assert result.waiting == CITIES[1:]
+
+
+def test_waves_double_when_every_city_has_stayed_ready() -> None:
+    one = planet(AMS=city("AMS", "r2"))
+    assert updated(look(one)) == ["BOM", "CDG"]
+    three = planet(**{code: city(code, "r2") for code in CITIES[:3]})
+    assert updated(look(three)) == ["DFW", "EZE", "FRA", "GRU"]
+
+
+def test_a_wave_waits_until_the_last_one_has_stayed_ready() -> None:
+    fresh = look(planet(AMS=city("AMS", "r2", since=NOW - 2)))
+    assert (updated(fresh), fresh.settling, fresh.again) == ([], ("AMS",), 3.0)
+    unready = look(planet(AMS=city("AMS", "r2", since=None)))
+    assert (updated(unready), unready.settling, unready.again) == ([], ("AMS",), 600.0)
+    patient = look(planet(AMS=city("AMS", "r2", since=NOW - 20)), settings=Rollout(min_ready_seconds=30))
+    assert (updated(patient), patient.again) == ([], 10.0)
+
+
+def test_all_at_once_is_one_wave() -> None:
+    result = look(planet(), settings=Rollout(waves="AllAtOnce"))
+    assert updated(result) == list(CITIES)
+    assert (result.status.wave, result.status.waves) == (1, 1)
+
+
+def test_the_first_revision_goes_everywhere_at_once() -> None:
+    """Nothing is there that could be taken away."""
+    made = [City(name=f"web-{code.lower()}", city=code) for code in CITIES]
+    result = waves(RolloutFacts((revision(1, complete=False),), made), NOW)
+    assert updated(result, 1) == list(CITIES)
+
+
+def test_a_revision_that_was_complete_goes_everywhere_at_once() -> None:
+    """A city that was lost meanwhile, or is new, gets what the others have, whatever state they are in."""
+    cities = [*planet(AMS=city("AMS", "r1")), City(name="web-sea", city="SEA")]
+    cities[1] = city("BOM", "r2", since=None)
+    result = waves(RolloutFacts((revision(1), revision(2)), cities), NOW)
+    assert {"AMS", "SEA"} <= set(updated(result))
+
+
+def test_a_city_that_is_made_during_a_rollout_begins_with_what_the_others_had() -> None:
+    result = look([*planet(AMS=city("AMS", "r2", since=None)), City(name="web-sea", city="SEA")])
+    assert updated(result, 1) == ["SEA"]
+
+
+def test_a_lost_city_holds_nobody_up_and_is_updated_when_it_is_back() -> None:
+    lost = look(planet(AMS=city("AMS", since=None, lost=True)))
+    assert updated(lost) == ["BOM"]
+    under_way = look(planet(AMS=city("AMS", "r2", since=None, lost=True)))
+    assert updated(under_way) == ["BOM", "CDG"]
+    last = planet(**{code: city(code, "r2") for code in CITIES[1:]})
+    assert updated(look(last)) == ["AMS"]
+
+
+def test_nothing_moves_while_paused() -> None:
+    stuck = city("AMS", "r2", since=None, progressed=0.0)
+    for cities in (planet(), planet(AMS=stuck)):
+        result = look(cities, paused=True)
+        assert (result.templates, result.status.failure, result.again) == ({}, None, None)
+
+
+def cannot_start(since: float) -> StartFailure:
+    return StartFailure("web-ams-0", reasons.IMAGE_UNAVAILABLE, "no such image", Time(rfc3339(since)))
+
+
+def test_an_instance_that_cannot_start_fails_its_city_after_half_a_minute() -> None:
+    """Not before: a registry may hiccup."""
+    soon = look(planet(AMS=city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start(NOW - 10)))))
+    assert (soon.status.failure, soon.again) == (None, 20.0)
+    failed = look(planet(AMS=city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start(NOW - 30)))))
+    failure = failed.status.failure
+    assert failure is not None
+    assert (failure.city, failure.instance, failure.reason) == ("AMS", "web-ams-0", reasons.IMAGE_UNAVAILABLE)
+    assert failed.templates == {}, "it is recorded before anything is taken back"
+
+
+def test_a_city_without_progress_fails_at_its_deadline() -> None:
+    stuck = city("AMS", "r2", since=None, progressed=NOW - 600, trouble="InsufficientCapacity", detail="no room")
+    failure = look(planet(AMS=stuck)).status.failure
+    assert failure is not None
+    assert (failure.city, failure.reason, failure.message) == (
+        "AMS", "InsufficientCapacity", "no progress for 10m: no room"
+    )  # fmt: skip
+
+
+def recorded(wave: int = 1, number: int = 2) -> RolloutStatus:
+    failure = waves(
+        RolloutFacts(HISTORY, [city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start(0)))]), NOW
+    ).status.failure
+    return RolloutStatus(revision=number, wave=wave, waves=3, cities=7, failure=failure)
+
+
+def test_a_failed_city_goes_back_and_no_other_is_touched() -> None:
+    result = look(planet(AMS=city("AMS", "r2", since=None)), known=recorded())
+    assert updated(result, 1) == ["AMS"]
+    assert result.restored is not None
+    assert result.restored.number == 1
+    back = look(planet(AMS=city("AMS", "r1", since=None)), known=recorded())
+    assert (back.templates, back.status.failure is not None) == ({}, True)
+
+
+def test_cities_that_are_complete_go_back_no_more_at_a_time_than_the_wave_had() -> None:
+    """Four were in the third wave; the one that failed is away, so three others may be."""
+    cities = planet(**{code: city(code, "r2") for code in CITIES})
+    cities[6] = city("GRU", "r2", since=None)
+    result = look(cities, known=recorded(wave=3))
+    assert updated(result, 1) == ["AMS", "BOM", "CDG", "GRU"]
+    assert result.status.wave == 3
+
+
+def test_hold_leaves_everything_as_it_is_and_goes_on_when_it_mends_itself() -> None:
+    hold = Rollout(on_failure="Hold")
+    held = look(planet(AMS=city("AMS", "r2", since=None)), known=recorded(), settings=hold)
+    assert (held.templates, held.status.failure is not None) == ({}, True)
+    mended = look(planet(AMS=city("AMS", "r2")), known=recorded(), settings=hold)
+    assert (updated(mended), mended.status.failure) == (["BOM", "CDG"], None)
+
+
+def test_a_newer_template_begins_anew_with_a_city_that_is_away_already() -> None:
+    """BOM hangs in revision 2; taking it takes nobody else away."""
+    history = (*HISTORY, revision(3, complete=False))
+    cities = planet(AMS=city("AMS", "r2"), BOM=city("BOM", "r2", since=None))
+    result = waves(RolloutFacts(history, cities, known=recorded()), NOW)
+    assert (updated(result, 3), result.status.failure, result.status.wave) == (["BOM"], None, 1)
+
+
+def test_cities_go_back_to_what_was_complete_not_to_what_was_tried_before() -> None:
+    history = (revision(1), revision(2, complete=False), revision(3, complete=False))
+    cities = planet(AMS=city("AMS", "r3", since=None))
+    result = waves(RolloutFacts(history, cities, known=recorded(number=3)), NOW)
+    assert updated(result, 1) == ["AMS"]
+
+
+def test_a_plan_knows_the_wave_of_each_city() -> None:
+    assert list(waves_to_come(RolloutFacts(HISTORY, planet())).values()) == [1, 2, 2, 3, 3, 3, 3]
+
+
+@given(
+    st.integers(1, 40),
+    st.sets(st.integers(0, 39)),
+    st.sampled_from(["Doubling", "AllAtOnce"]),
+    st.sampled_from(["Restore", "Hold"]),
+)
+def test_a_rollout_ends_and_never_takes_more_than_a_wave(count: int, bad: set[int], how: str, after: str) -> None:
+    """However many cities there are and whichever fail: played to the end, step by step."""
+    settings = msgspec.convert({"waves": how, "onFailure": after}, Rollout)
+    cities = [city(f"C{number:02}") for number in range(count)]
+    bad = {number for number in bad if number < count}
+    known, now, away_before = None, NOW, 0
+    for _ in range(4 * count + 10):
+        now += 601
+        result = waves(RolloutFacts(HISTORY, cities, settings, known), now)
+        known = result.status
+        gets = {name: each.template_hash for name, each in result.templates.items()}
+        touched = [number for number, each in enumerate(cities) if gets.get(each.name, each.revision) != each.revision]
+        if how == "Doubling":
+            width = 2 ** (max(known.wave, 1) - 1)
+            assert len([n for n in touched if cities[n].complete_since is not None]) + away_before <= width
+        if not touched and known.failure is None:
+            break
+        for number in touched:
+            each = cities[number]
+            fails = number in bad and gets[each.name] == "r2"
+            cities[number] = replace(
+                each, revision=gets[each.name], complete_since=None if fails else now, progressed=now
+            )
+        away_before = sum(each.complete_since is None for each in cities)
+    states = {each.revision for each in cities}
+    if not bad:
+        assert states == {"r2"}
+    elif after == "Restore":
+        assert states == {"r1"}
+        assert all(each.complete_since is not None for each in cities)
+    elif how == "Doubling":
+        reached = sum(each.revision == "r2" for each in cities)
+        first = min(bad)
+        assert reached <= 2 ** (first + 1).bit_length() - 1, "the wave of the first bad city was the last"
