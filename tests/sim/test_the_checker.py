@@ -9,8 +9,9 @@ import msgspec
 
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
-from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Checker
+from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, WORKLOADS, Checker
 from tarmac.sim.checker.quiet import orphans
+from tarmac.sim.checker.rollouts import LOCATIONS, revision_in
 from tarmac.sim.checker.rules import STALE
 from tarmac.sim.checker.safety import safety
 from tarmac.sim.history import Moment
@@ -176,3 +177,58 @@ def test_an_orphan() -> None:
     owner = [{"kind": "Instance", "name": "d-0", "uid": "gone"}]
     story = Telling().says(0, PODS, "ns/p", pod(ownerReferences=owner))
     assert [*orphans(story.checker.mirror)] == ["core/pods ns/p has outlived its owner Instance d-0"]
+
+
+def template(image: str) -> JsonObject:
+    runtime = {"resources": {"instanceType": "datumcloud/d1-standard-2"}}
+    return {"metadata": {"labels": {"image": image}}, "spec": {"runtime": runtime, "networkInterfaces": []}}
+
+
+def in_waves(image: str, cities: str = "ABCD", **status: Any) -> JsonObject:
+    placement = {"name": "all", "cityCodes": list(cities), "scaleSettings": {"minReplicas": 1}}
+    spec = {"template": template(image), "placements": [placement]}
+    return {"metadata": {"uid": "w"}, "spec": spec, "status": status}
+
+
+def rolled(city: str, image: str, *, ready: bool = True) -> JsonObject:
+    labels = {f"{GROUP}/workload-uid": "w", "topology.datum.net/city-code": city}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return deployment(1, template=template(image)) | {
+        "metadata": {"uid": city, "labels": labels, "generation": 1},
+        "status": {"observedGeneration": 1, "conditions": conditions},
+    }
+
+
+def seven_days() -> Telling:
+    """Four cities that have run the first release for long."""
+    story = Telling()
+    for city in "ABCD":
+        location = {"spec": {"topology": {"topology.datum.net/city-code": city}}}
+        story.says(0, LOCATIONS, city, location | {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+        story.says(0, DEPLOYMENTS, f"ns/{city}", rolled(city, "1"))
+    return story.says(1000, WORKLOADS, "ns/w", in_waves("2"))
+
+
+def test_a_second_city_before_the_first_was_complete() -> None:
+    story = seven_days().says(1001, DEPLOYMENTS, "ns/A", rolled("A", "2", ready=False))
+    assert story.broken == []
+    assert story.says(1002, DEPLOYMENTS, "ns/B", rolled("B", "2", ready=False)).broken == ["waves-hold"]
+
+
+def test_the_second_wave_has_two_cities_and_not_three() -> None:
+    story = (
+        seven_days().says(1001, DEPLOYMENTS, "ns/A", rolled("A", "2")).says(1002, DEPLOYMENTS, "ns/A", rolled("A", "2"))
+    )
+    for city in "BC":
+        story.says(1003, DEPLOYMENTS, f"ns/{city}", rolled(city, "2", ready=False))
+    assert story.broken == []
+    assert story.says(1004, DEPLOYMENTS, "ns/D", rolled("D", "2", ready=False)).broken == ["waves-hold"]
+
+
+def test_a_failed_revision_goes_no_further() -> None:
+    story = seven_days().says(1001, DEPLOYMENTS, "ns/A", rolled("A", "2", ready=False))
+    story.says(1002, DEPLOYMENTS, "ns/A", rolled("A", "1"))
+    failed = {"revision": revision_in(in_waves("2")), "rollout": {"failure": {"city": "A"}}}
+    story.says(1003, WORKLOADS, "ns/w", in_waves("2", **failed))
+    assert story.says(1010, DEPLOYMENTS, "ns/B", rolled("B", "2", ready=False)).broken == [], "it was on its way"
+    assert story.says(1100, DEPLOYMENTS, "ns/C", rolled("C", "2", ready=False)).broken == ["waves-hold", "waves-hold"]

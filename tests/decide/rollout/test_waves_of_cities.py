@@ -106,7 +106,7 @@ def test_a_lost_city_holds_nobody_up_and_is_updated_when_it_is_back() -> None:
     lost = look(planet(AMS=city("AMS", since=None, lost=True)))
     assert updated(lost) == ["BOM"]
     under_way = look(planet(AMS=city("AMS", "r2", since=None, lost=True)))
-    assert updated(under_way) == ["BOM", "CDG"]
+    assert updated(under_way) == ["BOM"], "it proved nothing"
     last = planet(**{code: city(code, "r2") for code in CITIES[1:]})
     assert updated(look(last)) == ["AMS"]
 

@@ -3,7 +3,7 @@
 A new template is given to one city, then to two, then to four, and so on, in the order of the placements. A wave
 begins when every city that has the newest revision is complete and has stayed so for `minReadySeconds`. Nothing of
 this is remembered: a city has begun when its deployment has the newest template, and the next wave is one larger than
-the number of cities that have begun (after 1 come 2, after 3 come 4).
+the number of cities that are complete with it (after 1 come 2, after 3 come 4).
 
 A city fails when an instance of the newest template says for `START_PATIENCE` seconds that it cannot start, or when
 nothing moves there for `progressDeadlineSeconds`. That stops the rollout for good: only another template begins a new
@@ -14,7 +14,7 @@ A failure is only reported at first, and the caller records it in the Workload's
 is read from there. In the other order a controller that ended in between would lose the evidence, which goes with the
 instances, and begin the same rollout again.
 
-A city that is lost holds nobody up. It keeps what it has and is updated when it is back.
+A city that is lost holds nobody up, and proves nothing. It keeps what it has and is updated when it is back.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _advance(result: Waves, given: RolloutFacts, now: float) -> None:
         unsettled = [city for city in present if _settles_in(city, settings, now) > 0]
         result.settling = _names(unsettled)
         moments += [_settles_in(city, settings, now) for city in unsettled]
-        next_cities = [] if unsettled else next_cities[: len(given.begun) + 1]
+        next_cities = [] if unsettled else next_cities[: len(present) + 1]
     result.templates.update((city.name, given.newest) for city in next_cities)
     # What lies in the past is decided already: waking up for it would be waking up for ever.
     result.again = min((moment for moment in moments if 0 < moment < inf), default=None)

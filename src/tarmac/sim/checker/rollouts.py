@@ -30,8 +30,10 @@ def _hash_of(encoded: bytes) -> str:
     return template_hash(_template(encoded))
 
 
-def _revision(deployment: JsonObject | None) -> str:
-    return _hash_of(msgspec.json.encode(deployment["spec"]["template"])) if deployment is not None else ""
+def revision_in(obj: JsonObject | None) -> str:
+    """The hash of a Workload's or a deployment's template."""
+    template = obj["spec"].get("template") if obj is not None else None
+    return _hash_of(msgspec.json.encode(template)) if template is not None else ""
 
 
 class WavesHold:
@@ -52,8 +54,8 @@ class WavesHold:
         elif change.bucket == WORKLOADS and change.new is not None:
             self._note_failure(change.time, change.new)
         elif change.bucket == DEPLOYMENTS and change.new is not None:
-            uid, revision = change.new["metadata"]["uid"], _revision(change.new)
-            if change.old is not None and _revision(change.old) != revision:
+            uid, revision = change.new["metadata"]["uid"], revision_in(change.new)
+            if change.old is not None and revision_in(change.old) != revision:
                 yield from self._judge(mirror, change, uid, revision)
             self._had.setdefault(uid, set()).add(revision)
             if _says_complete(change.new):
@@ -79,12 +81,14 @@ class WavesHold:
         owner = labels(change.new).get(LABEL_WORKLOAD_UID, "")
         workload = next((each for each in mirror.bucket(WORKLOADS).values() if each["metadata"]["uid"] == owner), None)
         returns = revision in self._had.get(uid, ())
-        if workload is None or returns or _goes_at_once(workload, revision):
+        if workload is None or returns or revision_in(workload) != revision or _goes_at_once(workload, revision):
             return
         failed = self._failed.get((owner, revision))
         if failed is not None and change.time - failed > ON_ITS_WAY:
             yield f"{change.key} gets revision {revision}, which failed {change.time - failed:.0f} s ago"
+        wanted = {city for placement in workload["spec"]["placements"] for city in placement.get("cityCodes") or ()}
         siblings = [each for each in mirror.bucket(DEPLOYMENTS).values() if _is_of(each, owner, revision)]
+        siblings = [each for each in siblings if labels(each)[LABEL_CITY_CODE] in wanted]  # the others are leaving
         proven = [each for each in siblings if revision in self._complete.get(each["metadata"]["uid"], ())]
         unproven = [each for each in siblings if each not in proven and self._counts(mirror, each, change.time)]
         if len(unproven) > len(proven) + 1:
@@ -106,7 +110,7 @@ def _goes_at_once(workload: JsonObject, revision: str) -> bool:
 
 
 def _is_of(deployment: JsonObject, owner: str, revision: str) -> bool:
-    return labels(deployment).get(LABEL_WORKLOAD_UID) == owner and _revision(deployment) == revision
+    return labels(deployment).get(LABEL_WORKLOAD_UID) == owner and revision_in(deployment) == revision
 
 
 def _says_complete(deployment: JsonObject) -> bool:
