@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_WORKLOAD_UID
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, WORKLOADS, Checker
@@ -191,7 +192,7 @@ def in_waves(image: str, cities: str = "ABCD", **status: Any) -> JsonObject:
 
 
 def rolled(city: str, image: str, *, ready: bool = True) -> JsonObject:
-    labels = {f"{GROUP}/workload-uid": "w", "topology.datum.net/city-code": city}
+    labels = {LABEL_WORKLOAD_UID: "w", LABEL_CITY_CODE: city}
     conditions = [{"type": "Ready", "status": str(ready)}]
     return deployment(1, template=template(image)) | {
         "metadata": {"uid": city, "labels": labels, "generation": 1},

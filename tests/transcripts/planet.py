@@ -16,7 +16,7 @@ from tests.support.tarmac_process import TarmacProcess
 
 STORIES = Path(__file__).parent / "stories"
 FLAGS = (
-    "--runtime", "sim", "--cities", "DFW,LHR,SEA,OSL", "--sim-nodes", "2", "--store", "memory://",
+    "--runtime", "sim", "--cities", "DFW,LHR,SEA,OSL,AMS,CDG,FRA", "--sim-nodes", "2", "--store", "memory://",
     "--node-monitor-grace-period", "4s", "--autoscaler-sync-period", "1s",
 )  # fmt: skip
 
