@@ -99,7 +99,7 @@ class WorkloadController:
         existing, places = self._existing(workload), self._places()
         goal = self._goal(workload, places, existing)
         waves = waves_of(workload, goal, places, existing, self._clock.now())
-        if waves.starts:
+        if waves.under_way:
             # Our copy may be behind what we gave the cities a moment ago, and a wave must not begin on top of another.
             existing = await self._listed(workload)
             waves = waves_of(workload, goal, places, existing, self._clock.now())

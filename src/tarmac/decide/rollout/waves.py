@@ -45,7 +45,7 @@ class Waves:
 
     status: RolloutStatus
     templates: dict[str, Revision] = field(default_factory=dict[str, Revision])
-    starts: bool = False  # whether a deployment that exists gets another revision
+    under_way: bool = False  # whether deployments have different revisions now
     waiting: tuple[str, ...] = ()  # cities that the newest revision has not reached
     settling: tuple[str, ...] = ()  # cities that the next wave waits for
     restored: Revision | None = None  # what cities go back to
@@ -132,7 +132,7 @@ def _count(result: Waves, given: RolloutFacts) -> None:
     newest = given.newest.template_hash
     ahead = {name: revision.template_hash for name, revision in result.templates.items()}
     reached = [city for city in given.cities if ahead.get(city.name, city.revision) == newest]
-    result.starts = any(ahead.get(city.name, city.revision) != city.revision != "" for city in given.cities)
+    result.under_way = any(city.revision not in {"", newest} for city in given.cities)
     result.waiting = _names(city for city in given.cities if city not in reached)
     result.status.updated_cities = len(reached)
     if result.restored is None and reached:
