@@ -185,8 +185,8 @@ def template(image: str) -> JsonObject:
     return {"metadata": {"labels": {"image": image}}, "spec": {"runtime": runtime, "networkInterfaces": []}}
 
 
-def in_waves(image: str, cities: str = "ABCD", **status: Any) -> JsonObject:
-    placement = {"name": "all", "cityCodes": list(cities), "scaleSettings": {"minReplicas": 1}}
+def in_waves(image: str, **status: Any) -> JsonObject:
+    placement = {"name": "all", "cityCodes": list("ABCD"), "scaleSettings": {"minReplicas": 1}}
     spec = {"template": template(image), "placements": [placement]}
     return {"metadata": {"uid": "w"}, "spec": spec, "status": status}
 
