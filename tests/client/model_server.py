@@ -49,6 +49,7 @@ KINDS = (
     Kind("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     Kind("v1", "persistentvolumes", "PersistentVolume", namespaced=False),
     Kind("compute.datumapis.com/v1alpha", "instances", "Instance"),
+    Kind("networking.datumapis.com/v1alpha", "podendpoints", "PodEndpoint"),
     Kind("coordination.k8s.io/v1", "leases", "Lease"),
     Kind("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
     Kind("certificates.k8s.io/v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False),

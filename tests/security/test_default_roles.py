@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tarmac.base.randomness import Randomness
 from tarmac.server.reader import decode
 from tarmac.server.security.defaults import ensure_defaults
@@ -83,3 +87,49 @@ async def test_a_binding_to_the_wrong_role_is_replaced(world: World) -> None:
     entry = world.store.get(f"{RBAC}/clusterrolebindings", "cluster-admin")
     assert entry is not None
     assert decode(entry)["roleRef"]["name"] == "cluster-admin"
+
+
+NODE = user("system:node:n1", "system:nodes")
+NETWORK_ROLE = "tarmac:node-network"
+EARLIER = [  # as the version before PodEndpoints stored it
+    {"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]},
+]
+
+
+async def earlier(world: World, rules: list[Any], **annotations: str) -> None:
+    metadata = {"name": NETWORK_ROLE, "annotations": annotations}
+    await world.put(f"{RBAC}/clusterroles", {"metadata": metadata, "rules": rules})
+
+
+async def test_nodes_of_an_earlier_version_lose_the_right_to_read_all_pods(world: World) -> None:
+    await earlier(world, EARLIER)
+    assert world.may(NODE, "list", "pods"), "as it was"
+    await ensure_defaults(world.store, world.clock, Randomness(3))
+    for verb in ("get", "list", "watch"):
+        assert not world.may(NODE, verb, "pods")
+        assert not world.may(NODE, verb, "pods", namespace="team", name="web")
+    assert world.may(NODE, "list", "namespaces")
+    assert world.may(NODE, "watch", "podendpoints", group=NETWORKING)
+    assert world.may(NODE, "get", "widgets", group="example.com"), "what an administrator added stays"
+    before = world.store.revision
+    await ensure_defaults(world.store, world.clock, Randomness(3))
+    assert world.store.revision == before
+
+
+async def test_a_rule_about_nothing_but_the_lost_right_goes_whole(world: World) -> None:
+    await earlier(world, [{"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]}])
+    await ensure_defaults(world.store, world.clock, Randomness(3))
+    entry = world.store.get(f"{RBAC}/clusterroles", NETWORK_ROLE)
+    assert entry is not None
+    assert all(rule["resources"] for rule in decode(entry)["rules"])
+    assert not world.may(NODE, "list", "pods")
+
+
+async def test_a_role_that_opted_out_keeps_the_right_and_that_is_told(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await earlier(world, EARLIER, **{"rbac.authorization.kubernetes.io/autoupdate": "false"})
+    await ensure_defaults(world.store, world.clock, Randomness(3))
+    assert world.may(NODE, "list", "pods")
+    assert "a role gives more than it should" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from tests.security.conftest import RBAC, World, about, user
 
 NODE = user("system:node:n1", "system:nodes")
 OTHER = user("system:node:n2", "system:nodes")
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
 SPEC: dict[str, Any] = {
     "nodeName": "n1",
@@ -127,9 +128,15 @@ async def test_a_node_watches_and_lets_go_of_the_volumes_it_has_the_disks_of(wor
         assert not world.may(NODE, verb, "persistentvolumes")
 
 
-async def test_for_its_networks_a_node_reads_pods_and_nothing_of_other_nodes(world: World) -> None:
+async def test_for_its_networks_a_node_reads_where_pods_are_and_nothing_of_other_nodes(world: World) -> None:
     await pod(world)
-    for resource in ("pods", "namespaces", "services"):
+    for verb in ("get", "list", "watch"):
+        assert not world.may(OTHER, verb, "pods"), "whole pods of others"
+        assert not world.may(OTHER, verb, "pods", namespace="team")
+        assert not world.may(OTHER, verb, "pods", namespace="team", name="web")
+    endpoints = {"group": "networking.datumapis.com", "resource": "podendpoints"}
+    assert {verb for verb in VERBS if world.may(OTHER, verb, **endpoints)} == {"list", "watch"}
+    for resource in ("namespaces", "services"):
         assert world.may(OTHER, "list", resource)
         assert not world.may(OTHER, "deletecollection", resource)
     for resource in ("networks", "networkpolicies"):
@@ -140,11 +147,10 @@ async def test_for_its_networks_a_node_reads_pods_and_nothing_of_other_nodes(wor
     assert not world.may(OTHER, "list", "nodes")
     assert not world.may(OTHER, "list", "secrets")
     await world.delete(f"{RBAC}/clusterrolebindings", "tarmac:node-network")
-    assert not world.may(OTHER, "list", "pods")
+    assert not world.may(OTHER, "list", **endpoints)
 
 
-async def test_without_our_networks_a_node_lists_its_own_pods_only(world: World) -> None:
-    await world.delete(f"{RBAC}/clusterrolebindings", "tarmac:node-network")
+async def test_a_node_lists_its_own_pods_only(world: World) -> None:
     await pod(world)
     own = "fieldSelector=spec.nodeName%3Dn1&watch=1"
     assert world.may(NODE, "list", "pods", query=own)

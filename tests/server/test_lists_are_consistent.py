@@ -209,11 +209,11 @@ async def test_a_large_list_is_compressed_once(api: Client) -> None:
 
 
 async def test_long_selectors_of_empty_lists_fill_no_memory(store: MemoryStore, clock: ManualClock) -> None:
-    cache = ListCache(store, clock, max_bytes=10_000)
+    cache = ListCache(clock, max_bytes=10_000)
     answer = CachedAnswer(Response(200, b"{}"), store.revision, 30.0)
     keys = [("v1", "core/pods", f"{'x' * 1000}-{number}") for number in range(100)]
     for key in keys:
-        cache.put("core/pods", key, answer)
+        cache.put(store, "core/pods", key, answer)
     kept = [key for key in keys if cache.get("core/pods", key)]
     assert 0 < len(kept) < 10
     assert kept[-1] is keys[-1]

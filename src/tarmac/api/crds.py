@@ -20,8 +20,8 @@ _NETWORK_SHORTHAND = ("networkInterfaces", "network")
 
 
 def crd_documents(resources: Iterable[Resource]) -> list[JsonObject]:
-    """One CRD for each of Tarmac's own kinds among `resources`, such as a `Catalog`."""
-    return [_crd(resource) for resource in resources if not resource.native]
+    """One CRD for each of Tarmac's own kinds among `resources`, such as a `Catalog`, that can be written."""
+    return [_crd(resource) for resource in resources if not resource.native and "create" in resource.verbs]
 
 
 def _crd(resource: Resource) -> JsonObject:

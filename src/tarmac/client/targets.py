@@ -109,6 +109,7 @@ SERVICE_ACCOUNTS = dynamic("v1", "serviceaccounts", "ServiceAccount")
 EVENTS = dynamic("v1", "events", "Event")
 VOLUMES = dynamic("v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 VOLUME_CLAIMS = dynamic("v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+POD_ENDPOINTS = dynamic("networking.datumapis.com/v1alpha", "podendpoints", "PodEndpoint")
 LEASES = dynamic("coordination.k8s.io/v1", "leases", "Lease")
 CERTIFICATE_REQUESTS = dynamic(
     "certificates.k8s.io/v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False

@@ -59,7 +59,7 @@ def assemble(parts: Parts) -> ApiServer:
     services = Services(store, Reader(store), parts.catalog, parts.admission, clock, parts.randomness)
     hub = Hub(store, clock)
     parts.metrics.gauges.append(lambda: _gauges(store, hub))
-    routes = Routes(services, hub, ListCache(store, clock), _special(parts))
+    routes = Routes(services, hub, ListCache(clock), _special(parts))
     health = [Health(name, checks) for name, checks in _health(parts).items()]
     catalog = parts.catalog
     discovery, openapi = DiscoveryEndpoint(catalog), OpenApiEndpoint(OpenAPI(catalog))

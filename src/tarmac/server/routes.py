@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from tarmac.api.networking import names as networking
+from tarmac.api.networking import podendpoint
 from tarmac.api.resource import Resource
 from tarmac.api.status import MethodNotAllowed, NotFound
 from tarmac.server.deprecation import Endpoint, warning_of
@@ -20,6 +22,7 @@ from tarmac.server.storage.getting import get
 from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.listing import list_objects
 from tarmac.server.storage.patching import patch
+from tarmac.server.storage.projecting import Project, Projection
 from tarmac.server.storage.served import Served, Services
 from tarmac.server.storage.updating import rules_of, update
 from tarmac.server.storage.views import EventView, View
@@ -35,6 +38,9 @@ NO_RESOURCE = "the server could not find the requested resource"
 NO_METHOD = "the server does not allow this method on the requested resource"
 _ON_ONE = frozenset({"get", "update", "patch", "delete"})
 _VIEWS: dict[tuple[str, str], View] = {("events.k8s.io", "events"): EventView()}
+_PROJECTIONS: dict[tuple[str, str], tuple[str, Project]] = {
+    (networking.GROUP, "podendpoints"): (podendpoint.PODS, podendpoint.project)
+}
 
 
 class Routes:
@@ -80,7 +86,7 @@ class Routes:
         if served is None:
             view = _VIEWS.get((resource.group, resource.plural))
             kept = resource if view is None else self._kept(resource)
-            served = self._served[key] = Served(resource, self._services, kept, view)
+            served = self._served[key] = Served(resource, self._services, kept, view, self._projection(resource))
         return served
 
     def sibling(self, group: str, version: str, plural: str) -> Served:
@@ -89,6 +95,10 @@ class Routes:
         if resource is None:
             raise NotFound(f"{plural} are not served", details={})
         return self.served(resource)
+
+    def _projection(self, resource: Resource) -> Projection | None:
+        found = _PROJECTIONS.get((resource.group, resource.plural))
+        return None if found is None else Projection(self._services.store, *found)
 
     def _kept(self, resource: Resource) -> Resource:
         return next(other for other in self._services.catalog if other.bucket == resource.bucket and not other.storage)

@@ -145,13 +145,50 @@ class Sealer(Protocol):
         ...
 
 
-class Store(Protocol):
-    """What every driver offers. All methods are called on the loop that ran `start`."""
+class Reads(Protocol):
+    """What reading and watching need: a store, or something that shows a part of one."""
 
     @property
     def revision(self) -> int:
         """The newest visible revision."""
         ...
+
+    def fresh(self) -> Awaitable[None] | None:
+        """None when memory is current by construction; else await it before a consistent read."""
+        ...
+
+    def get(self, bucket: str, name: str) -> Entry | None:
+        """The visible version."""
+        ...
+
+    def list(self, bucket: str, prefix: str = "", *, after: str = "", limit: int = 0, revision: int = 0) -> Page:
+        """Entries whose name starts with `prefix` and sorts after `after`, as of `revision` (0: now).
+
+        Raises Compacted, FutureRevision.
+        """
+        ...
+
+    def since(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
+        """Every visible change of the bucket after `revision`, from memory.
+
+        Raises Compacted when memory does not reach that far back (`history` may), FutureRevision.
+        """
+        ...
+
+    async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
+        """As `since`, reaching as far back as the durable log does. Raises Compacted, FutureRevision, Unavailable.
+
+        Complete at the moment it returns: await it directly, not in a task, if `subscribe` is to follow without a gap.
+        """
+        ...
+
+    def subscribe(self, bucket: str, subscriber: Subscriber) -> Callable[[], None]:
+        """Deliver every later batch of the bucket; returns the call that ends it."""
+        ...
+
+
+class Store(Reads, Protocol):
+    """What every driver offers. All methods are called on the loop that ran `start`."""
 
     async def start(self) -> None:
         """Load state and history; after this reads work. Raises Unavailable with a text for the operator."""
@@ -171,14 +208,6 @@ class Store(Protocol):
         """Whether others write to the same log, so that guards are needed."""
         ...
 
-    def fresh(self) -> Awaitable[None] | None:
-        """None when memory is current by construction; else await it before a consistent read."""
-        ...
-
-    def get(self, bucket: str, name: str) -> Entry | None:
-        """The visible version."""
-        ...
-
     def head(self, bucket: str, name: str) -> Entry | None:
         """The newest accepted version, durable or not: what a read-modify-write starts from."""
         ...
@@ -187,13 +216,6 @@ class Store(Protocol):
         """What `head` shows beyond `get`: of each key with changes that are accepted but not visible, the newest.
 
         Empty where the log is shared: nobody knows what is on its way.
-        """
-        ...
-
-    def list(self, bucket: str, prefix: str = "", *, after: str = "", limit: int = 0, revision: int = 0) -> Page:
-        """Entries whose name starts with `prefix` and sorts after `after`, as of `revision` (0: now).
-
-        Raises Compacted, FutureRevision.
         """
         ...
 
@@ -220,24 +242,6 @@ class Store(Protocol):
 
         `value` is the final state to show in the event, when it is not the stored one. Resolves to that last entry.
         """
-        ...
-
-    def since(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """Every visible change of the bucket after `revision`, from memory.
-
-        Raises Compacted when memory does not reach that far back (`history` may), FutureRevision.
-        """
-        ...
-
-    async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """As `since`, reaching as far back as the durable log does. Raises Compacted, FutureRevision, Unavailable.
-
-        Complete at the moment it returns: await it directly, not in a task, if `subscribe` is to follow without a gap.
-        """
-        ...
-
-    def subscribe(self, bucket: str, subscriber: Subscriber) -> Callable[[], None]:
-        """Deliver every later batch of the bucket; returns the call that ends it."""
         ...
 
     async def compact(self, revision: int) -> None:

@@ -8,9 +8,7 @@ from typing import Any
 
 from tarmac.agent.names.following import Following
 from tarmac.agent.names.view import Endpoint, Member, Place, Port, Service, Slice, View
-from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_NAME
-from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
-from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
+from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.apps.control_plane import local_transport
 from tarmac.apps.tasks import ended
 from tarmac.client.client import Client
@@ -21,16 +19,8 @@ from tests.controllers.harness import Stage
 
 
 def instance(ready: bool) -> dict[str, Any]:
-    nics = [AttachedInterface("eth0", "default/default", addresses=["10.128.0.2/20", "fd20::2/64"])]
-    owner = {"apiVersion": API_VERSION, "kind": "Instance", "name": "web-0", "uid": "i", "controller": True}
-    return {
-        "metadata": {
-            "labels": {LABEL_WORKLOAD_NAME: "web"},
-            "annotations": {ANNOTATION_INTERFACES: encode_interfaces(nics)},
-            "ownerReferences": [owner],
-        },
-        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
-    }
+    nics = [{"network": "default/default", "addresses": ["10.128.0.2/20", "fd20::2/64"]}]
+    return {"workload": "web", "ready": ready, "interfaces": nics}
 
 
 async def test_services_slices_and_instances_come_change_and_go() -> None:
@@ -39,8 +29,8 @@ async def test_services_slices_and_instances_come_change_and_go() -> None:
     following = Following(informers, view)
     spec = {"clusterIPs": ["10.96.0.9"], "clusterIP": "10.96.0.9", "ports": [{"name": "http", "port": 80}]}
     stage.server.put("services", "web", "default", spec=spec)
-    stage.server.put("pods", "web-0", "default", **instance(ready=False))
-    stage.server.put("pods", "plain", "default")
+    stage.server.put("podendpoints", "web-0", "default", **instance(ready=False))
+    stage.server.put("podendpoints", "plain", "default", interfaces=instance(ready=True)["interfaces"])
     async with ended(asyncio.create_task(informers.run())):
         await stage.settle()
         await following.synced()
@@ -64,12 +54,12 @@ async def test_services_slices_and_instances_come_change_and_go() -> None:
         }
         places = (Place("default/default", "10.128.0.2"), Place("default/default", "fd20::2"))
         assert view.workloads == {("default", "web"): {"web-0": Member(places, ready=False)}}
-        stage.server.put("pods", "web-0", "default", **instance(ready=True))
+        stage.server.put("podendpoints", "web-0", "default", **instance(ready=True))
         stage.server.put("services", "web", "default", spec={"type": "ExternalName", "externalName": "example.com"})
         await stage.settle()
         assert view.workloads[("default", "web")]["web-0"].ready
         assert view.services[("default", "web")] == Service(external="example.com")
-        stage.server.remove("pods", "web-0", "default")
+        stage.server.remove("podendpoints", "web-0", "default")
         stage.server.remove("services", "web", "default")
         stage.server.remove("endpointslices", "web-1", "default")
         await stage.settle()

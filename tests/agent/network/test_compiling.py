@@ -9,11 +9,12 @@ import pytest
 
 from tarmac.agent.network.compiling import Snapshot, compile_networks
 from tarmac.agent.network.compiling.facts import Policy, decode_service, decode_slice, policy_of
-from tarmac.agent.network.compiling.members import Member, member_of
+from tarmac.agent.network.compiling.members import Member, member_of, remote_member
 from tarmac.api.declare import decode
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK, RESOLVERS
 from tarmac.api.networking.network import Network
+from tarmac.api.networking.podendpoint import project
 from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.api.schema import JsonObject
 from tarmac.datapath.interface import Allowance, HostPort, NetworkState, Ports, Remote, Rules, ServicePort
@@ -49,9 +50,7 @@ def node_pod(name: str, node: str = HERE, **more: Any) -> Member:
     raw = pod(name, "10.128.0.99", node, **more)
     raw["metadata"]["annotations"] = {}
     raw["spec"]["hostNetwork"] = True
-    found = member_of(msgspec.json.encode(raw))
-    assert found is not None
-    return found
+    return _as_seen(raw)
 
 
 def network() -> Network:
@@ -59,9 +58,15 @@ def network() -> Network:
 
 
 def member(*arguments: Any, **more: Any) -> Member:
-    found = member_of(msgspec.json.encode(pod(*arguments, **more)))
-    assert found is not None
-    return found
+    return _as_seen(pod(*arguments, **more))
+
+
+def _as_seen(found: JsonObject) -> Member:
+    """A pod of this node by itself, of another by what the server says of it."""
+    raw = msgspec.json.encode(found)
+    seen = member_of(raw) if found["spec"]["nodeName"] == HERE else remote_member(project("", raw), HERE)
+    assert seen is not None
+    return seen
 
 
 def policy(spec: JsonObject, namespace: str = "shop", name: str = "p") -> Policy:

@@ -159,7 +159,7 @@ async def test_what_a_pod_here_says_of_its_node_makes_no_work(world: World, monk
     await world.until(world.network)
     await asyncio.sleep(0.2)
     compiled = counted_compilations(monkeypatch)
-    members = world.keeper._watching.members.by_key
+    members = world.keeper._watching.own.by_key
     pods = world.admin.resource(PODS)
     await pods.patch("web", {"status": {"hostIP": "198.18.0.1"}}, "default", subresource="status")
     await world.until(lambda: members["default/web"].hosts == ("198.18.0.1",))
@@ -177,7 +177,7 @@ async def test_pods_of_other_nodes_and_networks_make_no_work(world: World, monke
     await world.pod("stranger", AttachedInterface("eth0", "bank/default", addresses=["10.128.0.9/20"]), node="there")
     await world.pod("peer", AttachedInterface("eth0", "default/default", addresses=["10.128.0.6/20"]), node="there")
     await world.until(lambda: compiled)
-    assert len(world.keeper._watching.members.by_key) == 3
+    assert len(world.keeper._watching.snapshot().members) == 3
     assert len(compiled) == 1
 
 

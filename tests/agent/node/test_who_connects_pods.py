@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+import pytest
+
+from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.node.networkmode import has_own_network
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
@@ -16,10 +20,11 @@ from tests.agent.node.settings import agent_config
 
 
 class Server:
-    """Answers with a status, or not at all."""
+    """Answers with a status, or not at all; it has Networks, and what else is `served`."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, *served: str) -> None:
         self.status = status
+        self.served = ("networks", *served)
         self.asked = 0
 
     async def request(
@@ -34,31 +39,52 @@ class Server:
         self.asked += 1
         if not self.status:
             raise Disconnected("away")
-        return Reply(self.status, {}, b"{}")
+        return Reply(self.status, {}, msgspec.json.encode({"resources": [{"name": name} for name in self.served]}))
 
 
 def client(server: Server, clock: ManualClock | None = None) -> Client:
     return Client(cast("Transport", server), clock or ManualClock())
 
 
-async def decided(root: Path, status: int, **flags: Any) -> bool:
-    return await has_own_network(agent_config(root, **flags), client(Server(status)))
+OURS = "podendpoints"
 
 
-async def test_a_server_with_networks_wants_them_made(tmp_path: Path) -> None:
-    assert await decided(tmp_path, 200)
+async def decided(root: Path, status: int, *served: str, **flags: Any) -> bool:
+    return await has_own_network(agent_config(root, **flags), client(Server(status, *served)))
+
+
+async def test_a_server_that_says_where_pods_are_wants_networks_made(tmp_path: Path) -> None:
+    assert await decided(tmp_path, 200, OURS)
     assert not await decided(tmp_path, 404)
 
 
-async def test_whoever_is_told_does_not_ask(tmp_path: Path) -> None:
-    for told, own in (("tarmac", True), ("cni", False)):
-        server = Server(0)
-        assert await has_own_network(agent_config(tmp_path, network=told), client(server)) is own
-        assert server.asked == 0
+async def test_networks_that_are_only_defined_are_not_made(tmp_path: Path) -> None:
+    assert not await decided(tmp_path, 200)
+
+
+async def test_whoever_is_told_cni_does_not_ask(tmp_path: Path) -> None:
+    server = Server(0)
+    assert not await has_own_network(agent_config(tmp_path, network="cni"), client(server))
+    assert server.asked == 0
+
+
+async def test_networks_that_are_asked_for_where_they_cannot_be_made_are_an_error(tmp_path: Path) -> None:
+    for status in (200, 404):
+        with pytest.raises(BadConfig, match=r"does not serve podendpoints.*Use --network cni"):
+            await decided(tmp_path, status, network="tarmac")
+    assert await decided(tmp_path, 200, OURS, network="tarmac")
+
+
+async def test_networks_that_are_asked_for_do_not_wait_for_a_server_that_is_away(tmp_path: Path) -> None:
+    assert await decided(tmp_path, 0, network="tarmac")
+    assert await decided(tmp_path, 200, OURS, network="tarmac")
+    server = Server(0)
+    assert await has_own_network(agent_config(tmp_path, network="tarmac"), client(server))
+    assert server.asked == 0, "the answer is known"
 
 
 async def test_while_the_server_is_away_the_last_answer_holds(tmp_path: Path) -> None:
-    assert await decided(tmp_path, 200)
+    assert await decided(tmp_path, 200, OURS)
     assert await decided(tmp_path, 0)
 
 

@@ -7,6 +7,19 @@ from tests.differential.views import discovered, groups, keys, resources
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _COMPUTE = "compute.datumapis.com"
+_NETWORKING = [  # all but podendpoints, which no definition can stand for
+    f"{plural}{subresource}"
+    for plural in (
+        "locations",
+        "networkbindings",
+        "networkcontexts",
+        "networkpolicies",
+        "networks",
+        "subnetclaims",
+        "subnets",
+    )
+    for subresource in ("", "/status")
+]
 _RBAC = "rbac.authorization.k8s.io"
 
 CASES = feature(
@@ -48,7 +61,7 @@ CASES = feature(
     policy_resources=get("/apis/policy/v1"),
     lease_resources=get("/apis/coordination.k8s.io/v1"),
     our_resources=get(f"/apis/{_COMPUTE}/v1alpha").viewing(resources()),
-    our_network_resources=get("/apis/networking.datumapis.com/v1alpha").viewing(resources()),
+    our_network_resources=get("/apis/networking.datumapis.com/v1alpha").viewing(resources(*_NETWORKING)),
     aggregated_core=get("/api")
     .accepting(_AGGREGATED)
     .viewing(discovered("", "pods", "configmaps", "services", "namespaces", "serviceaccounts")),

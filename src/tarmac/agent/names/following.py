@@ -1,4 +1,4 @@
-"""Keeps the view in step with the API: Services, EndpointSlices and the pods of instances, as a few fields each."""
+"""Keeps the view in step with the API: Services, EndpointSlices and the PodEndpoints of instances."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from tarmac.agent.names.view import Endpoint, Key, Member, Place, Port, Service, Slice, View
-from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_NAME
-from tarmac.api.networking.interfaces import decode_interfaces
-from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
+from tarmac.api.declare import decoder
+from tarmac.api.networking.names import ANNOTATION_NETWORK
+from tarmac.api.networking.podendpoint import PodEndpoint
 from tarmac.client.feed import Feed, Kept
 from tarmac.client.informer import Informers
-from tarmac.client.targets import PODS, Target, dynamic
+from tarmac.client.targets import POD_ENDPOINTS, Target, dynamic
 from tarmac.client.watch import Change
 
 _SERVICES: Final = dynamic("v1", "services", "Service")
@@ -37,7 +37,7 @@ class Following:
         self._feeds: list[Feed] = []
         self._follow(informers, _SERVICES, _service, lambda path, found: view.put_service(path.key, found))
         self._follow(informers, _SLICES, _slice, lambda path, found: view.put_slice(path.key, path.name, found))
-        self._follow(informers, PODS, _member, lambda path, found: view.put_member(path.key, path.name, found))
+        self._follow(informers, POD_ENDPOINTS, _member, lambda path, found: view.put_member(path.key, path.name, found))
 
     async def synced(self) -> None:
         """Wait until everything is known."""
@@ -100,33 +100,13 @@ def _is_ready(endpoint: dict[str, Any]) -> bool:
     return (endpoint.get("conditions") or {}).get("ready") is not False
 
 
-class _Condition(msgspec.Struct):
-    type: str
-    status: str
-
-
-class _Status(msgspec.Struct):
-    conditions: list[_Condition] | None = None
-
-
-class _Pod(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_read_pod = msgspec.json.Decoder(_Pod).decode
+_read_endpoint = decoder(PodEndpoint)
 
 
 def _member(change: Change) -> tuple[_Path, Member] | None:
-    """A pod that an Instance owns."""
-    metadata = change.metadata
-    owner, workload = metadata.controller, (metadata.labels or {}).get(LABEL_WORKLOAD_NAME)
-    text = (metadata.annotations or {}).get(ANNOTATION_INTERFACES)
-    if not workload or not text or owner is None or (owner.kind, owner.api_version) != ("Instance", API_VERSION):
+    """A pod that is an instance of a Workload."""
+    found, metadata = _read_endpoint(change.raw), change.metadata
+    if not found.workload or not found.interfaces:
         return None
-    places = tuple(
-        Place(nic.network, each.partition("/")[0]) for nic in decode_interfaces(text) for each in nic.addresses
-    )
-    conditions = _read_pod(change.raw).status.conditions or ()
-    ready = any(each.type == "Ready" and each.status == "True" for each in conditions)
-    member = Member(places, ready and metadata.deletion_timestamp is None)
-    return _Path((metadata.namespace, workload), metadata.name), member
+    places = [Place(nic.network, each.partition("/")[0]) for nic in found.interfaces for each in nic.addresses]
+    return _Path((metadata.namespace, found.workload), metadata.name), Member(tuple(places), found.ready)

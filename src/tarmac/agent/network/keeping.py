@@ -49,7 +49,7 @@ class NetworkKeeper:
         self._news = asyncio.Condition()
         self._last_used: dict[str, float] = {}
         self._observers: list[Callable[[Set[str]], Awaitable[None]]] = []
-        self._watching = Watching(informers, self._wake.set, self._concerns)
+        self._watching = Watching(informers, node, self._wake.set, self._concerns)
         self._backoff = Backoff(informers.client.randomness, 0.2, 30.0)
 
     @property

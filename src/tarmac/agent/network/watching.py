@@ -1,6 +1,9 @@
 """What the API says about networks, each object as the few fields that matter here.
 
 A change that makes no difference to those fields, such as a new status of a pod, wakes nobody.
+
+Pods of this node are followed by the informer that the pod loop has of them anyway, since their interfaces and ports
+are made here; of pods elsewhere the node may know their PodEndpoints.
 """
 
 from __future__ import annotations
@@ -9,15 +12,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tarmac.agent.network.compiling.facts import decode_service, decode_slice, policy_of
-from tarmac.agent.network.compiling.members import Member, member_of
+from tarmac.agent.network.compiling.members import Member, member_of, remote_member
 from tarmac.agent.network.compiling.networks import Snapshot
 from tarmac.api.declare import decoder
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.networking.network import Network
+from tarmac.client.cache import Item
 from tarmac.client.envelope import metadata_of
 from tarmac.client.feed import Feed, Kept
-from tarmac.client.informer import Informers
-from tarmac.client.targets import NAMESPACES, PODS, Target, dynamic
+from tarmac.client.informer import Informer, Informers
+from tarmac.client.targets import NAMESPACES, POD_ENDPOINTS, PODS, Target, dynamic
+from tarmac.client.watch import Change
 
 T = TypeVar("T")
 
@@ -36,6 +41,7 @@ class Watching:
     def __init__(
         self,
         informers: Informers,
+        node: str,
         changed: Callable[[], None],
         concerns: Callable[[Member | None, Member | None], bool],
     ) -> None:
@@ -55,7 +61,9 @@ class Watching:
             return sink
 
         self._feeds: list[Feed] = []
-        self.members = kept(PODS, member_of, moved)
+        self._own_pods = informers.informer(PODS, fields=f"spec.nodeName={node}")
+        self.own = _follow(self._own_pods, Kept(lambda change: member_of(change.raw), moved))
+        self.others = kept(POD_ENDPOINTS, lambda raw: remote_member(raw, node), moved)
         self.networks = kept(_NETWORKS, decoder(Network))
         self.policies = kept(_POLICIES, policy_of)
         self.services = kept(_SERVICES, decode_service)
@@ -64,19 +72,32 @@ class Watching:
 
     async def synced(self) -> None:
         """Wait until all of it is known."""
+        await self._own_pods.synced()
         for feed in self._feeds:
             await feed.synced()
 
     def snapshot(self) -> Snapshot:
         """It, as of now."""
         return Snapshot(
-            members=list(self.members.by_key.values()),
+            members=[*self.own.by_key.values(), *self.others.by_key.values()],
             networks=self.networks.by_key,
             policies=list(self.policies.by_key.values()),
             namespaces=self.namespaces.by_key,
             services=list(self.services.by_key.values()),
             slices=list(self.slices.by_key.values()),
         )
+
+
+def _follow(informer: Informer[Any], sink: Kept[T]) -> Kept[T]:
+    """Tell a sink of what an informer has."""
+
+    def told(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        item = new or old
+        assert item is not None
+        sink.changed(Change("DELETED" if new is None else "MODIFIED", item.metadata, item.raw))
+
+    informer.on_change(told)
+    return sink
 
 
 def _labels(raw: bytes) -> dict[str, str]:

@@ -1,12 +1,17 @@
-"""networking.datumapis.com: Location, Network, NetworkContext, NetworkBinding, NetworkPolicy, SubnetClaim, Subnet."""
+"""networking.datumapis.com: Location, Network, NetworkContext, NetworkBinding, NetworkPolicy, SubnetClaim, Subnet.
+
+PodEndpoint is made by the server from Pods, and only read."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
 from tarmac.api.declare import declare
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import API_VERSION, TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet, SubnetClaim
+from tarmac.api.networking.podendpoint import COLUMNS, SELECTABLE, PodEndpoint, PodEndpointStrategy
 from tarmac.api.networking.policy import NetworkPolicy
 from tarmac.api.networking.strategies import (
     BINDING,
@@ -110,4 +115,18 @@ def resources() -> tuple[Resource, ...]:
         ),
         declare(SubnetClaim, API_VERSION, "subnetclaims", strategy=CLAIM, columns=_SUBNET_COLUMNS),
         declare(Subnet, API_VERSION, "subnets", strategy=SUBNET, columns=_SUBNET_COLUMNS),
+        _pod_endpoints(),
     )
+
+
+def _pod_endpoints() -> Resource:
+    """Read only, and in no category: it repeats what Pods say."""
+    made = declare(
+        PodEndpoint,
+        API_VERSION,
+        "podendpoints",
+        strategy=PodEndpointStrategy(),
+        columns=COLUMNS,
+        selectable=SELECTABLE,
+    )
+    return replace(made, verbs=("get", "list", "watch"), subresources=(), categories=())

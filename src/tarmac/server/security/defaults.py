@@ -1,8 +1,9 @@
 """Creates the default roles and bindings at start, and repairs those that lack something.
 
-As in Kubernetes: missing rules, subjects, labels and annotations are added and nothing is ever taken away, so what an
+As in Kubernetes: missing rules, subjects, labels and annotations are added and nothing is taken away, so what an
 administrator added stays; an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is left alone; a
-binding that points to another role than it should is replaced. Several servers may do this at the same time: who comes
+binding that points to another role than it should is replaced. Only what a role of ours gave in an earlier version and
+should not have given (`policy.REVOKED`) is taken out of it. Several servers may do this at the same time: who comes
 second finds the work done.
 """
 
@@ -18,10 +19,17 @@ import msgspec
 from tarmac.api.identities import NAMESPACE
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.server.reader import decode
 from tarmac.server.security.controllerpolicy import controller_roles
-from tarmac.server.security.policy import AGGREGATED, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, aggregation_label
+from tarmac.server.security.policy import (
+    AGGREGATED,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    REVOKED,
+    aggregation_label,
+)
 from tarmac.server.security.rbac import GROUP
 from tarmac.server.security.rules import Rule, missing_rights
 from tarmac.store.interface import Conflict, Exists, Missing, Store
@@ -31,6 +39,7 @@ _BOOTSTRAPPING = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _ROLES = f"{GROUP}/clusterroles"
 _BINDINGS = f"{GROUP}/clusterrolebindings"
 _encode = msgspec.json.Encoder().encode
+_log = log("rbac")
 
 
 async def ensure_defaults(store: Store, clock: Clock, randomness: Randomness) -> None:
@@ -49,6 +58,8 @@ async def _ensure(store: Store, bucket: str, wanted: JsonObject, clock: Clock, r
     if entry is not None:
         current = decode(entry)
         if (current["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "false":
+            if _revoke(current):
+                _log.warning("a role gives more than it should, and may not be repaired", role=name)
             return
         if current.get("roleRef") == wanted.get("roleRef"):
             if _repair(current, wanted):
@@ -61,8 +72,8 @@ async def _ensure(store: Store, bucket: str, wanted: JsonObject, clock: Clock, r
 
 
 def _repair(current: JsonObject, wanted: JsonObject) -> bool:
-    """Add what is missing, in place; whether anything was."""
-    changed = False
+    """Take out what is revoked and add what is missing, in place; whether anything was."""
+    changed = _revoke(current)
     for field in ("labels", "annotations"):
         have: dict[str, str] = current["metadata"].setdefault(field, {})
         lacking = {key: value for key, value in wanted["metadata"][field].items() if key not in have}
@@ -79,6 +90,25 @@ def _repair(current: JsonObject, wanted: JsonObject) -> bool:
         current["aggregationRule"] = wanted["aggregationRule"]
         changed = True
     return changed
+
+
+def _revoke(current: JsonObject) -> bool:
+    """Take a revoked resource out of every rule that names it, in place; whether any did."""
+    revoked = REVOKED.get(current["metadata"]["name"])
+    if revoked is None:
+        return False
+    group, resource = revoked
+    rules: list[JsonObject] = current.get("rules") or []
+    found = [rule for rule in rules if group in _texts(rule, "apiGroups") and resource in _texts(rule, "resources")]
+    for rule in found:
+        rule["resources"] = [each for each in rule["resources"] if each != resource]
+    if found:
+        current["rules"] = [rule for rule in rules if rule.get("resources") or rule.get("nonResourceURLs")]
+    return bool(found)
+
+
+def _texts(rule: JsonObject, field: str) -> list[str]:
+    return rule.get(field) or []
 
 
 def _missing_rules(current: JsonObject, wanted: JsonObject) -> list[Any]:

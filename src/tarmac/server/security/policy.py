@@ -21,6 +21,7 @@ _NETWORKING = "networking.datumapis.com"
 _SUBMARINER = "submariner.io"
 SERVER_TO_NODES = "kube-apiserver-kubelet-client"  # as whom the server calls the nodes' own APIs
 SIMULATED_NODES = "system:tarmac:simulated-nodes"
+NODE_NETWORK = "tarmac:node-network"
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
@@ -86,7 +87,7 @@ _VIEW = [
     rule("get", _COMPUTE, "instances/why workloaddeployments/why workloads/why"),
     rule("get", "core", "pods/why"),
     rule(_READ, _NETWORKING, "locations networkbindings networkcontexts networkpolicies networks"),
-    rule(_READ, _NETWORKING, "networks/status subnetclaims subnets"),
+    rule(_READ, _NETWORKING, "networks/status podendpoints subnetclaims subnets"),
     rule(_READ, _SUBMARINER, "externalservices forwarders gateways sourceipclaims sourceipclasses sourceips"),
 ]
 
@@ -194,12 +195,13 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         urls("get", "/.well-known/openid-configuration /.well-known/openid-configuration/"),
         urls("get", "/openid/v1/jwks /openid/v1/jwks/"),
     ],
-    # What the datapath of a node needs beyond the node authorizer: which pods have which addresses, behind which node
-    # (their status says its address), and what policies and names make of them.
-    "tarmac:node-network": [
-        rule(_READ, "core", "namespaces pods"),
+    # What the datapath of a node needs beyond the node authorizer: which pods have which addresses, behind which node,
+    # and what policies and names make of them. Of pods elsewhere that is their PodEndpoints, never the Pods.
+    NODE_NETWORK: [
+        rule(_READ, "core", "namespaces"),
         rule(_READ, "discovery.k8s.io", "endpointslices"),
         rule(_READ, _NETWORKING, "networkpolicies networks"),
+        rule("list watch", _NETWORKING, "podendpoints"),
     ],
     # Classes on the host's kernel are for whom they were given to: admission asks for this right.
     "tarmac:runtimeclass-user": [rule("use", "node.k8s.io", "runtimeclasses")],
@@ -215,6 +217,9 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
     # That each opens only its own tunnel is checked where it arrives.
     "tarmac:node-tunnel": [urls("get", "/tarmac/v1/nodes/*")],
 }
+
+# role -> group and resource that it once allowed and no longer does: what nodes could read, they lose at the next start
+REVOKED: dict[str, tuple[str, str]] = {NODE_NETWORK: ("", "pods")}
 
 # role -> which roles it gathers and is gathered by
 AGGREGATED: dict[str, str] = {"admin": "", "edit": "admin", "view": "edit"}
@@ -237,7 +242,7 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
         "system:service-account-issuer-discovery",
         ["Group system:serviceaccounts"],
     ),
-    "tarmac:node-network": ("tarmac:node-network", ["Group system:nodes"]),
+    NODE_NETWORK: (NODE_NETWORK, ["Group system:nodes"]),
     "tarmac:node-tunnel": ("tarmac:node-tunnel", ["Group system:nodes"]),
     "tarmac:runtimeclass-user": ("tarmac:runtimeclass-user", ["Group system:serviceaccounts:kube-system"]),
     "tarmac:simulated-nodes": ("tarmac:simulated-nodes", [f"User {SIMULATED_NODES}"]),

@@ -15,7 +15,7 @@ def get(served: Served, request: Request) -> Response | Awaitable[Response]:
     """GET of one object."""
     wanted = request.param("resourceVersion") if request.query else ""
     if wanted != "0":
-        waiting = served.store.fresh()
+        waiting = served.source.fresh()
         if waiting is not None:
             return _get_fresh(waiting, served, request, wanted)
     return _get(served, request, wanted)
@@ -30,7 +30,7 @@ def _get(served: Served, request: Request, wanted: str) -> Response:
     info = request.info
     if wanted:
         _check_reached(served, wanted)
-    entry = served.store.get(served.bucket, served.key(info.namespace, info.name))
+    entry = served.source.get(served.bucket, served.key(info.namespace, info.name))
     if entry is None:
         raise served.not_found(info.name)
     return served.answer(request, entry)
@@ -42,5 +42,5 @@ def _check_reached(served: Served, wanted: str) -> None:
         revision = parse_revision(wanted)
     except ValueError as error:
         raise ApiError(str(error), reason="") from None
-    if revision > served.store.revision:
-        raise too_large(revision, served.store.revision)
+    if revision > served.source.revision:
+        raise too_large(revision, served.source.revision)

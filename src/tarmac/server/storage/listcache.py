@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tarmac.base.clock import Clock
 from tarmac.http.messages import Response
-from tarmac.store.interface import Compacted, Event, Store
+from tarmac.store.interface import Compacted, Event, Reads
 
 _MAX_BYTES = 8 << 20
 
@@ -37,8 +37,7 @@ class _Kept(NamedTuple):
 class ListCache:
     """Answers by key, grouped by the bucket whose change ends them."""
 
-    def __init__(self, store: Store, clock: Clock, max_bytes: int = _MAX_BYTES) -> None:
-        self._store = store
+    def __init__(self, clock: Clock, max_bytes: int = _MAX_BYTES) -> None:
         self._clock = clock
         self._max_bytes = max_bytes
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
@@ -57,28 +56,20 @@ class ListCache:
         self._kept.move_to_end(key)
         return kept.answer
 
-    def put(self, bucket: str, key: Key, answer: CachedAnswer) -> None:
-        """Keep an answer. One made aside may be stale by now and is not kept."""
+    def put(self, source: Reads, bucket: str, key: Key, answer: CachedAnswer) -> None:
+        """Keep an answer about a bucket of `source`. One made aside may be stale by now and is not kept."""
         size = size_of(answer.response.body) + len(repr(key))  # the key holds the client's selectors
-        if size > self._max_bytes // 4 or self._changed(bucket, answer.revision):
+        if size > self._max_bytes // 4 or _changed(source, bucket, answer.revision):
             return
         self._drop(bucket, key)
         self._kept[key] = _Kept(answer, self._clock.monotonic(), size)
         self._keys.setdefault(bucket, set()).add(key)
         self._size += size
         if bucket not in self._endings:
-            self._endings[bucket] = self._store.subscribe(bucket, lambda events: self._invalidate(bucket, events))
+            self._endings[bucket] = source.subscribe(bucket, lambda events: self._invalidate(bucket, events))
         while self._size > self._max_bytes:
             oldest = next(iter(self._kept))
             self._drop(str(oldest[1]), oldest)
-
-    def _changed(self, bucket: str, revision: int) -> bool:
-        if revision == self._store.revision:
-            return False
-        try:
-            return bool(self._store.since(bucket, revision))
-        except Compacted:
-            return True
 
     def _invalidate(self, bucket: str, _: Sequence[Event]) -> None:
         for key in tuple(self._keys.get(bucket, ())):
@@ -92,6 +83,15 @@ class ListCache:
         if kept is not None:
             self._size -= kept.size
             self._keys[bucket].discard(key)
+
+
+def _changed(source: Reads, bucket: str, revision: int) -> bool:
+    if revision == source.revision:
+        return False
+    try:
+        return bool(source.since(bucket, revision))
+    except Compacted:
+        return True
 
 
 def size_of(body: bytes | list[bytes]) -> int:

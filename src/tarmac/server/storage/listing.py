@@ -61,10 +61,9 @@ class Query(NamedTuple):
 def list_objects(served: Served, request: Request, cache: ListCache) -> Response | Awaitable[Response]:
     """GET of a collection."""
     query = _query(served, request)
-    if query.options.resource_version != "0":
-        waiting = served.store.fresh()
-        if waiting is not None:
-            return _list_fresh(waiting, served, query, cache)
+    waiting = served.waiting(newest=query.options.resource_version != "0")
+    if waiting is not None:
+        return _list_fresh(waiting, served, query, cache)
     return _list_now(served, query, cache)
 
 
@@ -109,7 +108,7 @@ def _keep(
 ) -> Response:
     if query.whole and (not query.selection.everything or query.shape.form != "object" or response.headers):
         age = _AGE_OF_AGES if query.shape.form == "table" else _MAX_AGE
-        cache.put(served.bucket, key, CachedAnswer(response, found.revision, age))
+        cache.put(served.source, served.bucket, key, CachedAnswer(response, found.revision, age))
     return response
 
 
@@ -129,7 +128,7 @@ def find(served: Served, prefix: str, selection: Selection, options: ListOptions
     try:
         if selection.name is not None and prefix:
             return _find_one(served, prefix, selection, revision)
-        page = served.store.list(served.bucket, prefix, after=after, limit=limit, revision=revision)
+        page = served.source.list(served.bucket, prefix, after=after, limit=limit, revision=revision)
     except Compacted:
         if options.continue_token:
             raise ExpiredToken(after) from None
@@ -141,13 +140,13 @@ def find(served: Served, prefix: str, selection: Selection, options: ListOptions
 
 def _find_one(served: Served, prefix: str, selection: Selection, revision: int) -> Slice:
     name = f"{prefix}{selection.name}"
-    if revision and revision != served.store.revision:
-        page = served.store.list(served.bucket, name, limit=1, revision=revision)
+    if revision and revision != served.source.revision:
+        page = served.source.list(served.bucket, name, limit=1, revision=revision)
         found = [entry for entry in page.entries if entry.name == name and selection.matches(entry)]
         return Slice(found, page.revision, "", None)
-    entry = served.store.get(served.bucket, name)
+    entry = served.source.get(served.bucket, name)
     entries = [entry] if entry is not None and selection.matches(entry) else []
-    return Slice(entries, served.store.revision, "", None)
+    return Slice(entries, served.source.revision, "", None)
 
 
 def _start(served: Served, prefix: str, options: ListOptions) -> tuple[str, int]:
@@ -160,8 +159,8 @@ def _start(served: Served, prefix: str, options: ListOptions) -> tuple[str, int]
         if wanted:
             raise BadRequest("specifying resource version is not allowed when using continue")
         return position(options.continue_token, prefix)
-    if wanted > served.store.revision:
-        raise too_large(wanted, served.store.revision)
+    if wanted > served.source.revision:
+        raise too_large(wanted, served.source.revision)
     exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
     return "", wanted if exact else 0
 

@@ -6,7 +6,7 @@ request. Verbs are functions of a `Served` and a request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,10 +27,11 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User
 from tarmac.server.storage.encoding import decode_json, encode_object, tail_of
 from tarmac.server.storage.options import WriteOptions
+from tarmac.server.storage.projecting import Projection
 from tarmac.server.storage.selecting import Index, Selection
 from tarmac.server.storage.turns import Turns
 from tarmac.server.storage.views import View
-from tarmac.store.interface import Entry, Store
+from tarmac.store.interface import Entry, Reads, Store
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 MOST_STORED = 1_500_000  # bytes: what an etcd takes that nobody has configured
@@ -55,14 +56,39 @@ class Services:
 
 
 class Served:
-    """One resource, ready to be served. Objects of a view are handled in the shown form and converted at the store."""
+    """One resource, ready to be served. Objects of a view are handled in the shown form and converted at the store.
 
-    __slots__ = ("_kept", "bucket", "index", "printer", "resource", "services", "store", "strategy", "tail", "view")
+    What is read and watched comes from `source`: the store, or a projection of another resource in it.
+    """
 
-    def __init__(self, resource: Resource, services: Services, kept: Resource, view: View | None = None) -> None:
+    __slots__ = (
+        "_kept",
+        "_projection",
+        "bucket",
+        "index",
+        "printer",
+        "resource",
+        "services",
+        "source",
+        "store",
+        "strategy",
+        "tail",
+        "view",
+    )
+
+    def __init__(
+        self,
+        resource: Resource,
+        services: Services,
+        kept: Resource,
+        view: View | None = None,
+        projection: Projection | None = None,
+    ) -> None:
         self.resource = resource
         self.services = services
         self.store = services.store
+        self.source: Reads = projection or services.store
+        self._projection = projection
         self.strategy = resource.strategy
         self.bucket = resource.bucket
         self.view = view
@@ -99,6 +125,12 @@ class Served:
         """The selectors of a request. Raises BadRequest."""
         names = {name: name for name in self.resource.selectable} if self.view is None else self.view.selectable
         return Selection(self.resource, self.index, names, labels, fields)
+
+    def waiting(self, newest: bool) -> Awaitable[None] | None:
+        """What has to be awaited before objects are listed, if anything; `newest` when it is the very last state."""
+        if self._projection is not None:
+            return self._projection.prepared(newest)
+        return self.store.fresh() if newest else None
 
     def head(self, key: str) -> Entry | None:
         """The newest accepted version: what a read-modify-write starts from."""

@@ -182,7 +182,7 @@ class Hub:
         scope = self._scopes.get(bucket)
         if scope is None:
             scope = self._scopes[bucket] = _Scope()
-            scope.end = self._store.subscribe(bucket, partial(self._deliver, bucket, scope))
+            scope.end = like.served.source.subscribe(bucket, partial(self._deliver, bucket, scope))
         group = scope.groups_of(like).setdefault(like.key, like)
         group.watchers[watcher] = None
         now = self._clock.monotonic()

@@ -57,9 +57,9 @@ class Query(NamedTuple):
 def watch(served: Served, request: Request, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
     """GET of a collection with `watch`."""
     query = _query(served, request)
-    store = served.store
+    store = served.source
     if query.starts_with_state or query.starts_now:
-        waiting = store.fresh() if query.options.resource_version != "0" else None
+        waiting = served.waiting(newest=query.options.resource_version != "0")
         return _answer(query, hub) if waiting is None else _answer_fresh(waiting, query, hub)
     try:
         store.since(served.bucket, query.revision, query.prefix)
@@ -97,11 +97,11 @@ async def _answer_from_log(query: Query, hub: Hub) -> StreamResponse:
     """Resume from before what memory holds: the durable log first, then memory from where the log ended."""
     served = query.served
     try:
-        events = await served.store.history(served.bucket, query.revision, query.prefix)
+        events = await served.source.history(served.bucket, query.revision, query.prefix)
     except Compacted as error:
         gone = Gone(f"too old resource version: {query.revision} ({error.oldest - 1})")
         return StreamResponse(partial(_refuse, gone))
-    return _answer(query._replace(revision=served.store.revision), hub, events)
+    return _answer(query._replace(revision=served.source.revision), hub, events)
 
 
 def _refuse(error: ApiError, stream: Stream) -> Callable[[], None]:
@@ -124,7 +124,7 @@ def _start(query: Query, hub: Hub, events: Sequence[Event], stream: Stream) -> C
     options = query.options
     watcher = Watcher(
         stream,
-        skip_to=max(query.revision, query.served.store.revision),
+        skip_to=max(query.revision, query.served.source.revision),
         lifetime=_lifetime(options, query.served.services.randomness),
         bookmarks=options.allow_bookmarks,
         titled=query.shape.form != "table" or first is not None,
@@ -142,7 +142,7 @@ def _lifetime(options: ListOptions, randomness: Randomness) -> float:
 
 def _first(query: Query, events: Sequence[Event]) -> Chunk | None:
     """What the client gets before anything new happens."""
-    served, store = query.served, query.served.store
+    served, store = query.served, query.served.source
     if query.starts_with_state:
         if query.revision > store.revision:
             raise too_large(query.revision, store.revision)

@@ -1,4 +1,7 @@
-"""Pods as networks see them: who is where, under which addresses and ports."""
+"""Pods as networks see them: who is where, under which addresses and ports.
+
+Of the pods of its own node the agent reads the Pods, of all others their PodEndpoints: both become members.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tarmac.agent.network.compiling.facts import Fields, Metadata
+from tarmac.api.declare import decoder
 from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, pods_network
+from tarmac.api.networking.podendpoint import PodEndpoint
 
 Protocol = Literal["TCP", "UDP", "SCTP"]
+_OVER = ("Succeeded", "Failed")
 
 
 class _ContainerPort(Fields, frozen=True, gc=False):
@@ -65,7 +71,7 @@ class Member(msgspec.Struct, frozen=True):
     """A pod that has to do with networks: by its interfaces, or as part of its node.
 
     `ports` by name and protocol; `hosts` are its node's addresses; `as_node` is the network in which a pod with the
-    node's own interfaces looks for services.
+    node's own interfaces looks for services. Of a pod elsewhere, interfaces say no more than network and addresses.
     """
 
     namespace: str
@@ -91,7 +97,7 @@ def member_of(raw: bytes) -> Member | None:
     """The member that a Pod is; None when it has no interface, no node yet, or has run its course."""
     pod = _decode_pod(raw)
     text, own = (pod.metadata.annotations or {}).get(ANNOTATION_INTERFACES), pod.spec.host_network
-    if not (text or own) or not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
+    if not (text or own) or not pod.spec.node_name or pod.status.phase in _OVER:
         return None
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
     named = [port for container in containers for port in container.ports or () if port.name]
@@ -107,6 +113,28 @@ def member_of(raw: bytes) -> Member | None:
         ports={(port.name, port.protocol): port.container_port for port in reversed(named)},
         published=() if own else tuple(_published(pod.spec)),
         as_node=pods_network(pod.metadata.namespace) if own else "",
+    )
+
+
+_decode_endpoint = decoder(PodEndpoint)
+
+
+def remote_member(raw: bytes, node: str) -> Member | None:
+    """The member that a PodEndpoint of another node than `node` is, if it is one."""
+    found = _decode_endpoint(raw)
+    nowhere = not found.node or found.node == node or found.phase in _OVER
+    if nowhere or not (found.interfaces or found.host_network):
+        return None
+    return Member(
+        namespace=found.metadata.namespace,
+        name=found.metadata.name,
+        uid=found.metadata.uid,
+        node=found.node,
+        labels=found.metadata.labels,
+        interfaces=tuple(AttachedInterface("", each.network, addresses=each.addresses) for each in found.interfaces),
+        hosts=tuple(found.node_addresses),
+        ports={(port.name, port.protocol): port.port for port in found.ports},
+        as_node=pods_network(found.metadata.namespace) if found.host_network else "",
     )
 
 

@@ -1,0 +1,204 @@
+"""PodEndpoint: what nodes may know of pods elsewhere, made by the server from each Pod and never written.
+
+Routes, policies and names need a pod's labels, ports, addresses, node and state; a right covers an object whole, so
+they are an object of their own, with the pod's name and version. What is not declared here is not in it: a Pod is read
+through structs that know only these fields, and written through others, so nothing else can come along.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from tarmac.api.columns import NAME, column, join
+from tarmac.api.compute.names import API_VERSION as COMPUTE
+from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
+from tarmac.api.declare import Field, Struct
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, API_VERSION
+from tarmac.api.resource import Strategy
+from tarmac.api.schema import JsonObject
+from tarmac.api.shared import Kind, ObjectMeta, Protocol
+
+PODS: Final = "core/pods"  # what they are made of
+
+
+class EndpointPort(Struct):
+    """A port with a name."""
+
+    name: Annotated[str, Field("What policies call it.")]
+    port: Annotated[int, Field("Its number in the pod.")]
+    protocol: Annotated[Protocol, Field("Its protocol.")] = "TCP"
+
+
+class EndpointInterface(Struct):
+    """An interface, as far as others have to know it."""
+
+    network: Annotated[str, Field("The Network it is on, as namespace/name.")]
+    addresses: Annotated[list[str], Field("Its addresses there, with the length of their subnet.")] = []
+
+
+class PodEndpoint(Kind):
+    """What the network of every node needs to know of a Pod. The server makes it; nobody can write it."""
+
+    node: Annotated[str, Field("The node that the pod is bound to.")] = ""
+    phase: Annotated[str, Field("Phase of the pod.")] = ""
+    ready: Annotated[bool, Field("Whether it is Ready and not about to end.")] = False
+    host_network: Annotated[bool, Field("Whether it has its node's own interfaces.")] = False
+    workload: Annotated[str, Field("The Workload that it is an instance of, if it is one.")] = ""
+    ports: Annotated[list[EndpointPort], Field("Ports of its containers that have names.")] = []
+    addresses: Annotated[list[str], Field("Addresses of the pod.")] = []
+    node_addresses: Annotated[list[str], Field("Addresses of its node.")] = []
+    interfaces: Annotated[list[EndpointInterface], Field("Its interfaces on Networks.")] = []
+
+
+COLUMNS: Final = (
+    NAME,
+    column("Ready", ".ready", "Whether it is Ready and not about to end.", type="boolean"),
+    column("Phase", ".phase", "Phase of the pod."),
+    column("Node", ".node", "Where it is."),
+    join("Addresses", ".addresses[*]", "Addresses of the pod."),
+)
+SELECTABLE: Final = ("node", "phase")
+
+
+class PodEndpointStrategy(Strategy):
+    """Nothing but what a read needs."""
+
+    def selectable_fields(self, obj: JsonObject) -> dict[str, str]:
+        """Where it is, and how far it has come."""
+        return {field: obj.get(field, "") for field in SELECTABLE}
+
+
+class _Partial(msgspec.Struct, rename="camel", gc=False):
+    """Some fields of a Pod."""
+
+
+class _Annotations(_Partial, gc=False):
+    interfaces: str = msgspec.field(name=ANNOTATION_INTERFACES, default="")
+
+
+class _Owner(_Partial, gc=False):
+    kind: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class _Metadata(_Partial, gc=False):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: _Annotations | None = None
+    owner_references: list[_Owner] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Port(_Partial, gc=False):
+    container_port: int
+    name: str = ""
+    protocol: Protocol = "TCP"
+
+
+class _Container(_Partial, gc=False):
+    ports: list[_Port] | None = None
+
+
+class _Spec(_Partial, gc=False):
+    node_name: str = ""
+    host_network: bool = False
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+
+
+class _Address(_Partial, gc=False):
+    ip: str = ""
+
+
+class _Condition(_Partial, gc=False):
+    type: str
+    status: str
+
+
+class _Status(_Partial, gc=False):
+    phase: str = ""
+    conditions: list[_Condition] | None = None
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    pod_ips: list[_Address] | None = msgspec.field(name="podIPs", default=None)
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    host_ips: list[_Address] | None = msgspec.field(name="hostIPs", default=None)
+
+
+class _Pod(_Partial, gc=False):
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_decode_pod = msgspec.json.Decoder(_Pod).decode
+_decode_interfaces = msgspec.json.Decoder(list[EndpointInterface]).decode
+_encode = msgspec.json.Encoder().encode
+_TAIL: Final = b',"kind":"PodEndpoint","apiVersion":"%b"}' % API_VERSION.encode()
+
+
+def project(key: str, pod: bytes) -> bytes:
+    """The PodEndpoint of a stored Pod, as a store takes it: without a version, metadata first.
+
+    A Pod that another program stored and that cannot be read is there by its name (`key`) and nothing else.
+    """
+    try:
+        found = _endpoint(_decode_pod(pod))
+    except msgspec.MsgspecError:
+        namespace, _, name = key.rpartition("/")
+        found = PodEndpoint(ObjectMeta(name, namespace))
+    return _encode(found)[:-1] + _TAIL
+
+
+def _endpoint(pod: _Pod) -> PodEndpoint:
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    labels = metadata.labels or {}
+    return PodEndpoint(
+        ObjectMeta(metadata.name, metadata.namespace, metadata.uid, labels=labels),
+        node=spec.node_name,
+        phase=status.phase,
+        ready=metadata.deletion_timestamp is None and _has_ready(status),
+        host_network=spec.host_network,
+        workload=labels.get(LABEL_WORKLOAD_NAME, "") if _is_instance(metadata) else "",
+        ports=_ports(spec),
+        addresses=_addresses(status.pod_ips, status.pod_ip),
+        node_addresses=_addresses(status.host_ips, status.host_ip),
+        interfaces=[] if spec.host_network else _interfaces(metadata),
+    )
+
+
+def _has_ready(status: _Status) -> bool:
+    return any(each.type == "Ready" and each.status == "True" for each in status.conditions or ())
+
+
+def _is_instance(metadata: _Metadata) -> bool:
+    """Whether an Instance controls it. A label alone is anybody's to set."""
+    owners = metadata.owner_references or ()
+    return any(each.controller and (each.kind, each.api_version) == ("Instance", COMPUTE) for each in owners)
+
+
+def _ports(spec: _Spec) -> list[EndpointPort]:
+    """Of a name that several have, the first."""
+    found: dict[tuple[str, str], EndpointPort] = {}
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        for port in container.ports or ():
+            if port.name:
+                made = EndpointPort(port.name, port.container_port, port.protocol)
+                found.setdefault((port.name, port.protocol), made)
+    return list(found.values())
+
+
+def _addresses(several: list[_Address] | None, one: str) -> list[str]:
+    return [each.ip for each in several] if several else [one] if one else []
+
+
+def _interfaces(metadata: _Metadata) -> list[EndpointInterface]:
+    text = metadata.annotations.interfaces if metadata.annotations else ""
+    try:
+        return _decode_interfaces(text) if text else []
+    except msgspec.MsgspecError:
+        return []  # the node that has the pod says what is wrong with it

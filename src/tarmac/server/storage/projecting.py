@@ -1,0 +1,142 @@
+"""A resource that the server makes of another: every object seen through a function that leaves most of it out.
+
+The projection stands where a store stands, for one bucket, so that get, list, watch, selectors and tables work on what
+it shows and never meet what it hides. An object has the name and the version of the one it is made of. A change that
+makes no difference to what is shown is no event here; bookmarks carry the version on, since they count every bucket.
+
+Each version is projected once, however many watch or list: what was made is kept, up to a number of bytes, the oldest
+leaving first. A list of thousands that nobody has asked for yet is made in pieces, between which others have a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from tarmac.store.interface import Entry, Event, Page, Store, Subscriber, splice, unsplice
+
+Project = Callable[[str, bytes], bytes]
+"""From the key and the stored bytes of an object to the value that is shown of it."""
+
+_MOST_KEPT = 64 << 20
+_ENTRY_COST = 300  # bytes around those of the object: the entry, its key, their places
+_PIECE = 128  # objects that are projected without a pause
+
+
+class Projection:
+    """What is shown of one bucket, as `Reads`: whatever bucket is asked for, it is that one."""
+
+    def __init__(self, store: Store, source: str, project: Project, most_kept: int = _MOST_KEPT) -> None:
+        self._store = store
+        self._source = source
+        self._project = project
+        self._most_kept = most_kept
+        self._kept: dict[tuple[int, str], Entry] = {}
+        self._size = 0
+        self._batch: tuple[Sequence[Event], list[Event]] = ((), [])  # the last one, for every subscriber of it
+        self.made = 0  # how often something was projected, for tests and metrics
+
+    @property
+    def revision(self) -> int:
+        """The newest visible revision, of every bucket."""
+        return self._store.revision
+
+    def fresh(self) -> Awaitable[None] | None:
+        """None when memory is current by construction; else await it before a consistent read."""
+        return self._store.fresh()
+
+    def prepared(self, newest: bool) -> Awaitable[None] | None:
+        """None when everything can be listed at once; else await it first, for reads that do not hold the loop."""
+        fresh = self._store.fresh() if newest else None
+        if fresh is not None:
+            return self._prepare(fresh)
+        missing = self._missing()
+        for entry in islice(missing, _PIECE):
+            self._shown(entry)
+        return None if next(missing, None) is None else self._prepare()
+
+    def get(self, bucket: str, name: str) -> Entry | None:
+        """The visible version."""
+        entry = self._store.get(self._source, name)
+        return None if entry is None else self._shown(entry)
+
+    def list(self, bucket: str, prefix: str = "", *, after: str = "", limit: int = 0, revision: int = 0) -> Page:
+        """As a store's. Raises Compacted, FutureRevision."""
+        page = self._store.list(self._source, prefix, after=after, limit=limit, revision=revision)
+        return Page([self._shown(entry) for entry in page.entries], page.revision, page.remaining)
+
+    def since(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
+        """As a store's. Raises Compacted, FutureRevision."""
+        return self._events(self._store.since(self._source, revision, prefix))
+
+    async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
+        """As a store's. Raises Compacted, FutureRevision, Unavailable."""
+        events, until = await self._store.history(self._source, revision, prefix), self._store.revision
+        await self._in_pieces(event.entry for event in events)
+        # The store went on during the pauses; from here to the caller's `subscribe` there is none.
+        return self._events([*events, *self._store.since(self._source, until, prefix)])
+
+    def subscribe(self, bucket: str, subscriber: Subscriber) -> Callable[[], None]:
+        """Deliver every later batch that shows anything; returns the call that ends it."""
+
+        def deliver(events: Sequence[Event]) -> None:
+            shown = self._shared(events)
+            # An empty batch means that events were lost. One that only becomes empty here means nothing at all.
+            if shown or not events:
+                subscriber(shown)
+
+        return self._store.subscribe(self._source, deliver)
+
+    def _shared(self, events: Sequence[Event]) -> list[Event]:
+        """The store hands one batch to all its subscribers: it is projected for the first of them."""
+        if not events:  # the store was loaded anew: a version that was lost may have been given again
+            self._kept, self._size = {}, 0
+        if self._batch[0] is not events:
+            self._batch = (events, self._events(events))
+        return self._batch[1]
+
+    def _events(self, events: Sequence[Event]) -> list[Event]:
+        return [shown for event in events if (shown := self._event(event)) is not None]
+
+    def _event(self, event: Event) -> Event | None:
+        previous = None if event.previous is None else self._shown(event.previous)
+        entry = self._shown(event.entry)
+        if event.type == "MODIFIED" and previous is not None and unsplice(previous) == unsplice(entry):
+            return None
+        return Event(event.type, event.bucket, entry, previous)
+
+    def _shown(self, entry: Entry) -> Entry:
+        key = (entry.revision, entry.name)
+        shown = self._kept.get(key)
+        if shown is None:
+            shown = self._make(entry)
+            self._keep(key, shown)
+        return shown
+
+    def _make(self, entry: Entry) -> Entry:
+        self.made += 1
+        raw = splice(self._project(entry.name, entry.raw), entry.revision)
+        return Entry(entry.name, entry.revision, entry.created, raw)
+
+    def _keep(self, key: tuple[int, str], shown: Entry) -> None:
+        self._kept[key] = shown
+        self._size += len(shown.raw) + _ENTRY_COST
+        while self._size > self._most_kept:
+            oldest = next(iter(self._kept))
+            self._size -= len(self._kept.pop(oldest).raw) + _ENTRY_COST
+
+    def _missing(self) -> Iterator[Entry]:
+        entries = self._store.list(self._source).entries
+        return (entry for entry in entries if (entry.revision, entry.name) not in self._kept)
+
+    async def _prepare(self, fresh: Awaitable[None] | None = None) -> None:
+        if fresh is not None:
+            await fresh
+        await self._in_pieces(self._missing())
+
+    async def _in_pieces(self, entries: Iterable[Entry]) -> None:
+        for count, entry in enumerate(entries, 1):
+            self._shown(entry)
+            if count % _PIECE == 0:
+                await asyncio.sleep(0)
