@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from time import thread_time
 from typing import Any
 
@@ -265,6 +266,8 @@ async def test_a_first_list_of_thousands_holds_nobody_up(api: Client, store: Mem
         given = pod(f"p{number:04}")
         given["metadata"]["namespace"] = "default"
         await store.create("core/pods", f"default/p{number:04}", msgspec.json.encode({**given, "status": STATUS}))
+    gc.collect()
+    gc.freeze()  # as the product does once it has loaded: what the collector does with a test's past is not meant
     turns: list[float] = []
 
     async def others() -> None:
@@ -281,5 +284,6 @@ async def test_a_first_list_of_thousands_holds_nobody_up(api: Client, store: Mem
         assert (await api.get(f"{ALL_ENDPOINTS}?{query}")).raw.count(b'"PodEndpoint"') == 5000
     await asyncio.sleep(0)
     beside.cancel()
+    gc.unfreeze()
     assert len(turns) > 30, "made in pieces"
-    assert max(turns) < 0.05
+    assert max(turns) < 0.05, sorted(turns)[-3:]
