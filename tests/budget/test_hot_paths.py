@@ -47,9 +47,11 @@ class Sink:
 
     def __init__(self) -> None:
         self.events = 0
+        self.bytes = 0
 
     def write(self, data: bytes) -> bool:
         self.events += data.count(b"\n")
+        self.bytes += len(data)
         return True
 
     def write_chunk(self, chunk: Chunk) -> bool:
@@ -90,8 +92,8 @@ class Server:
             for answer in await asyncio.gather(*(start() for _ in range(BATCH))):
                 assert answer.status in (200, 201), answer.body
 
-    def watch(self) -> Sink:
-        answer = self.call("GET", CONFIG_MAPS, query="watch=1&labelSelector=budget")
+    def watch(self, path: str = CONFIG_MAPS, query: str = "labelSelector=budget") -> Sink:
+        answer = self.call("GET", path, query=f"watch=1&{query}")
         assert isinstance(answer, StreamResponse)
         sink = Sink()
         answer.start(sink)
@@ -198,3 +200,44 @@ async def test_fan_out(server: Server) -> None:
     assert await cost(run, 5 * WATCHERS) < FAN_OUT_BUDGET
     await asyncio.sleep(0.1)
     assert {sink.events for sink in sinks} == {5 * ROUNDS}
+
+
+PODS = "/api/v1/namespaces/default/pods"
+ENDPOINTS = "/apis/networking.datumapis.com/v1alpha/podendpoints"
+CHANGES = 10  # in a round
+
+
+async def watching_pods(server: Server, path: str, watchers: int) -> tuple[float, float, int]:
+    """The cost of a change of a pod that nodes hear of, of one that matters to none, and a node's bytes of both."""
+    name = f"{path.rpartition('/')[2]}-{watchers}"
+    container = {"name": "c", "image": "registry.example/c:1", "env": [{"name": "A", "value": "x" * 1500}]}
+    spec = {"nodeName": "n1", "automountServiceAccountToken": False, "containers": [container]}
+    assert (await server.call("POST", PODS, {"metadata": {"name": name}, "spec": spec})).status == 201
+    sinks = [server.watch(path, f"fieldSelector=metadata.name%3D{name}") for _ in range(watchers)]
+    turn = 0
+
+    async def change(where: str) -> None:
+        nonlocal turn
+        for _ in range(CHANGES):
+            turn += 1
+            patch = {"metadata": {where: {"turn": f"{turn}"}}}
+            answer = await server.call("PATCH", f"{PODS}/{name}", patch, "application/merge-patch+json")
+            assert answer.status == 200, answer.body
+            await asyncio.sleep(0.01)
+
+    costs = await cost(lambda: change("labels"), CHANGES), await cost(lambda: change("annotations"), CHANGES)
+    return *costs, sinks[0].bytes if sinks else 0
+
+
+async def test_what_other_nodes_need_not_know_costs_them_nothing(server: Server) -> None:
+    """Nodes that watch PodEndpoints, beside as many that watch Pods."""
+    await server.call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+    _, alone, _ = await watching_pods(server, ENDPOINTS, 0)
+    shown, hidden, size = await watching_pods(server, ENDPOINTS, WATCHERS)
+    whole, status, whole_size = await watching_pods(server, "/api/v1/pods", WATCHERS)
+    print(f"a change of a pod and {WATCHERS} watchers, in turns of the yardstick, without the write ({alone:.1f}):")
+    print(f"podendpoints {shown - alone:.1f}, when hidden {hidden - alone:.1f}, {size:,} bytes for each watcher")
+    print(f"pods {whole - alone:.1f} and {status - alone:.1f}, {whole_size:,} bytes for each watcher")
+    assert (shown - alone) / WATCHERS < FAN_OUT_BUDGET
+    assert hidden - alone < (status - alone) / 2, "nothing is written to anybody"
+    assert size * 5 < whole_size
