@@ -245,6 +245,18 @@ async def test_an_event_is_projected_once_for_all_who_watch(store: MemoryStore) 
     assert projection.made == 2, "whoever resumes gets what was made"
 
 
+async def test_a_list_of_one_namespace_looks_at_no_other(store: MemoryStore) -> None:
+    projection = Projection(store, "core/pods", project)
+    for number in range(300):
+        await store.create("core/pods", f"{'ab'[number % 2]}/p{number}", b'{"metadata":{"name":"p"}}')
+    waiting = projection.prepared("a/", newest=True)
+    assert waiting is not None
+    await waiting
+    assert projection.made == 150
+    assert projection.prepared("a/", newest=True) is None
+    assert (len(projection.list("", "a/").entries), projection.made) == (150, 150)
+
+
 async def test_what_is_kept_is_bounded_in_bytes(store: MemoryStore) -> None:
     projection = Projection(store, "core/pods", project, most_kept=20_000)
     projection.subscribe("", lambda _: None)

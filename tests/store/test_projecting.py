@@ -126,7 +126,7 @@ async def test_watchers_of_a_projection_miss_and_repeat_nothing(place: Place, se
             seen.append(_state(projection))
         if watchers and dice.random() < 0.03:
             watchers.pop(dice.randrange(len(watchers))).end()
-        waiting = projection.prepared(newest=True)
+        waiting = projection.prepared(dice.choice(("", "a/")), newest=True)
         if waiting is not None:
             await waiting
     for watcher in watchers:

@@ -22,7 +22,7 @@ from tarmac.client.client import Client
 from tarmac.client.informer import Informers
 from tarmac.client.targets import NODES, PODS, SERVICE_ACCOUNTS, dynamic
 from tarmac.datapath.fake import FakeDatapath
-from tarmac.datapath.interface import NetworkState, NodeNetworks, Rules
+from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote, Rules
 from tarmac.server.security.users import User
 from tests.client.backends import our_server
 
@@ -179,6 +179,18 @@ async def test_pods_of_other_nodes_and_networks_make_no_work(world: World, monke
     await world.until(lambda: compiled)
     assert len(world.keeper._watching.snapshot().members) == 3
     assert len(compiled) == 1
+
+
+async def test_pods_elsewhere_are_reached_behind_their_nodes(world: World) -> None:
+    await world.pod()
+    peer = AttachedInterface("eth0", "default/default", addresses=["10.128.0.6/20"])
+    await world.pod("peer", peer, node="there")
+    pods = world.admin.resource(PODS)
+    await pods.patch("peer", {"status": {"hostIP": "198.18.0.2"}}, "default", subresource="status")
+    remote = Remote("198.18.0.2", ("10.128.0.6/32",))
+    await world.until(lambda: (found := world.network()) and found.remotes == (remote,))
+    await pods.patch("peer", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+    await world.until(lambda: (found := world.network()) and found.remotes == ())
 
 
 async def test_a_failure_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

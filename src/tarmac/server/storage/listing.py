@@ -61,7 +61,7 @@ class Query(NamedTuple):
 def list_objects(served: Served, request: Request, cache: ListCache) -> Response | Awaitable[Response]:
     """GET of a collection."""
     query = _query(served, request)
-    waiting = served.waiting(newest=query.options.resource_version != "0")
+    waiting = served.waiting(query.prefix, newest=query.options.resource_version != "0")
     if waiting is not None:
         return _list_fresh(waiting, served, query, cache)
     return _list_now(served, query, cache)

@@ -35,7 +35,7 @@ class Projection:
         self._kept: dict[tuple[int, str], Entry] = {}
         self._size = 0
         self._batch: tuple[Sequence[Event], list[Event]] = ((), [])  # the last one, for every subscriber of it
-        self.made = 0  # how often something was projected, for tests and metrics
+        self.made = 0  # versions that were projected
 
     @property
     def revision(self) -> int:
@@ -46,15 +46,15 @@ class Projection:
         """None when memory is current by construction; else await it before a consistent read."""
         return self._store.fresh()
 
-    def prepared(self, newest: bool) -> Awaitable[None] | None:
-        """None when everything can be listed at once; else await it first, for reads that do not hold the loop."""
+    def prepared(self, prefix: str, newest: bool) -> Awaitable[None] | None:
+        """None when all of `prefix` can be listed at once; else await it first, so that the list holds nobody up."""
         fresh = self._store.fresh() if newest else None
         if fresh is not None:
-            return self._prepare(fresh)
-        missing = self._missing()
+            return self._prepare(prefix, fresh)
+        missing = self._missing(prefix)
         for entry in islice(missing, _PIECE):
             self._shown(entry)
-        return None if next(missing, None) is None else self._prepare()
+        return None if next(missing, None) is None else self._prepare(prefix)
 
     def get(self, bucket: str, name: str) -> Entry | None:
         """The visible version."""
@@ -126,14 +126,14 @@ class Projection:
             oldest = next(iter(self._kept))
             self._size -= len(self._kept.pop(oldest).raw) + _ENTRY_COST
 
-    def _missing(self) -> Iterator[Entry]:
-        entries = self._store.list(self._source).entries
+    def _missing(self, prefix: str) -> Iterator[Entry]:
+        entries = self._store.list(self._source, prefix).entries
         return (entry for entry in entries if (entry.revision, entry.name) not in self._kept)
 
-    async def _prepare(self, fresh: Awaitable[None] | None = None) -> None:
+    async def _prepare(self, prefix: str, fresh: Awaitable[None] | None = None) -> None:
         if fresh is not None:
             await fresh
-        await self._in_pieces(self._missing())
+        await self._in_pieces(self._missing(prefix))
 
     async def _in_pieces(self, entries: Iterable[Entry]) -> None:
         for count, entry in enumerate(entries, 1):

@@ -126,10 +126,10 @@ class Served:
         names = {name: name for name in self.resource.selectable} if self.view is None else self.view.selectable
         return Selection(self.resource, self.index, names, labels, fields)
 
-    def waiting(self, newest: bool) -> Awaitable[None] | None:
+    def waiting(self, prefix: str, newest: bool) -> Awaitable[None] | None:
         """What has to be awaited before objects are listed, if anything; `newest` when it is the very last state."""
         if self._projection is not None:
-            return self._projection.prepared(newest)
+            return self._projection.prepared(prefix, newest)
         return self.store.fresh() if newest else None
 
     def head(self, key: str) -> Entry | None:

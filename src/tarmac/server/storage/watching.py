@@ -59,7 +59,7 @@ def watch(served: Served, request: Request, hub: Hub) -> StreamResponse | Awaita
     query = _query(served, request)
     store = served.source
     if query.starts_with_state or query.starts_now:
-        waiting = served.waiting(newest=query.options.resource_version != "0")
+        waiting = served.waiting(query.prefix, newest=query.options.resource_version != "0")
         return _answer(query, hub) if waiting is None else _answer_fresh(waiting, query, hub)
     try:
         store.since(served.bucket, query.revision, query.prefix)
