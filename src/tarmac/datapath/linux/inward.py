@@ -6,7 +6,7 @@ translated, here to a door of the router's and there to the pod.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -38,20 +38,26 @@ class Uplink:
 
 def door_numbers(ports: Sequence[HostPort]) -> dict[HostPort, int]:
     """The numbers of a router's doors: the ports' own, and others where several addresses of the node have one each."""
-    wanted = {_door(port, port.port) for port in ports}
+    wanted = {(*_sort(port), port.port) for port in ports}
     found: dict[HostPort, int] = {}
     used: set[tuple[str, bool, int]] = set()
+    spare: dict[tuple[str, bool], Iterator[int]] = {}  # by sort: numbers that no port has, each asked about once
     for port in sorted(ports):
-        number = port.port
-        if _door(port, number) in used:
-            number = next(n for n in range(65535, 0, -1) if _door(port, n) not in used | wanted)
-        used.add(_door(port, number))
-        found[port] = number
+        sort, number = _sort(port), port.port
+        if (*sort, number) in used:
+            number = next(spare.setdefault(sort, _spare(sort, wanted)), 0)
+        if number:
+            used.add((*sort, number))
+            found[port] = number
     return found
 
 
-def _door(port: HostPort, number: int) -> tuple[str, bool, int]:
-    return port.protocol, ":" in port.backend[0], number
+def _spare(sort: tuple[str, bool], wanted: Set[tuple[str, bool, int]]) -> Iterator[int]:
+    return (number for number in range(65535, 0, -1) if (*sort, number) not in wanted)
+
+
+def _sort(port: HostPort) -> tuple[str, bool]:
+    return port.protocol, ":" in port.backend[0]
 
 
 class Inward:

@@ -8,8 +8,9 @@ has meddled, and the table is written again. Elements that packets themselves pu
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -66,13 +67,8 @@ class Nftables:
 
     def listing(self, family: str, name: str, stateless: bool = True) -> list[dict[str, Any]]:
         """What the kernel has, as nft describes it; empty when there is no such table."""
-        flags = _OUTPUT_JSON | _OUTPUT_NUMERIC | (_OUTPUT_STATELESS if stateless else 0)
-        self._library.nft_ctx_output_set_flags(self._context, flags)
-        try:
-            found = msgspec.json.decode(self.run(f"list table {family} {name}"))
-        except NftablesFault:
-            return []
-        return [each for each in found["nftables"] if "metainfo" not in each]
+        shown = self._shown(family, name, stateless)
+        return [each for each in msgspec.json.decode(shown)["nftables"] if "metainfo" not in each] if shown else []
 
     def run(self, commands: str) -> bytes:
         """Carry out commands, all or none, and return what they say. Raises NftablesFault."""
@@ -91,18 +87,41 @@ class Nftables:
         body, fingerprint = self._written.get(key, ("", b""))
         return body == table.body and (not verify or self._fingerprint(*key) == fingerprint)
 
+    def _shown(self, family: str, name: str, stateless: bool = True) -> bytes:
+        flags = _OUTPUT_JSON | _OUTPUT_NUMERIC | (_OUTPUT_STATELESS if stateless else 0)
+        self._library.nft_ctx_output_set_flags(self._context, flags)
+        try:
+            return self.run(f"list table {family} {name}")
+        except NftablesFault:
+            return b""
+
     def _fingerprint(self, family: str, name: str) -> bytes:
-        return msgspec.json.encode([_lasting(each) for each in self.listing(family, name)])
+        shown = self._shown(family, name)
+        found = sha256()
+        for each in _decode_parts(shown).nftables if shown else ():
+            for kind, content in each.items():
+                found.update(b"\0".join((kind.encode(), *_lasting(content))))
+        return found.digest()
 
 
-def _lasting(each: dict[str, Any]) -> dict[str, Any]:
+class _Parts(msgspec.Struct):
+    """What nft shows, taken apart only as far as it has to be: tables may have very many elements."""
+
+    nftables: list[dict[str, dict[str, msgspec.Raw]]]
+
+
+_decode_parts = msgspec.json.Decoder(_Parts).decode
+_decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def _lasting(content: dict[str, msgspec.Raw]) -> Iterator[bytes]:
     """What stays the same between two readings: no handles, elements in order, none that packets made."""
-    ((kind, content),) = each.items()
-    kept = {key: value for key, value in content.items() if key != "handle"}
-    if kind in ("set", "map") and "elem" in kept:
-        dynamic = "dynamic" in kept.get("flags", ())
-        kept["elem"] = [] if dynamic else sorted(msgspec.json.encode(element).decode() for element in kept["elem"])
-    return {kind: kept}
+    for key, value in content.items():
+        if key == "elem":
+            dynamic = b"dynamic" in bytes(content.get("flags", b""))
+            yield from () if dynamic else sorted(map(bytes, _decode_elements(value)))
+        elif key not in ("handle", "version", "release_name"):
+            yield b"%b %b" % (key.encode(), bytes(value))
 
 
 _loaded: list[ctypes.CDLL] = []

@@ -8,33 +8,48 @@ themselves, but for those of UDP, which has no ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Final
 
 from tarmac.datapath.interface import NetworkState, Rules, ServicePort
 from tarmac.datapath.linux.conntrack import Connection
-from tarmac.datapath.permitting import permits, widens
+from tarmac.datapath.permitting import Permission, widens
+
+_UNRESTRICTED: Final = Rules()
+_JUDGEMENTS: Final = 1_000_000
+"""Steps, each a fraction of a microsecond: connections times the rules about them."""
 
 
 def may_revoke(before: NetworkState | None, after: NetworkState) -> bool:
     """Whether some connection could have been allowed before and be so no longer. What was before may be unknown."""
     if before is None:
         return True
-    limited = any(
-        not (widens(old.ingress, rules.ingress) and widens(old.egress, rules.egress))
+    # By identity: many addresses have the very same rules, which may be long.
+    changes = {
+        (id(old), id(rules)): (old, rules)
         for address, rules in after.rules.items()
-        for old in (before.rules.get(address, Rules()),)
+        if (old := before.rules.get(address, _UNRESTRICTED)) is not rules
+    }
+    limited = any(
+        not (widens(old.ingress, rules.ingress) and widens(old.egress, rules.egress)) for old, rules in changes.values()
     )
     return limited or not _udp(before) <= _udp(after)
 
 
 def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Callable[[Connection], bool]:
-    """The question whether a connection may no longer be."""
+    """The question whether a connection may no longer be.
+
+    To answer for many connections and many rules could take minutes. Past a bound of work every connection with an end
+    that rules are about counts as one that may not be: forgotten, its next packet is asked about like a first one.
+    """
     answerers: dict[str, set[str]] = {}
     for port in ports:
         if port.protocol == "UDP":
             answerers.setdefault(port.address, set()).update(address for address, _ in port.backends)
 
+    judge = _Judge(rules)
+
     def revoked(connection: Connection) -> bool:
-        return _is_denied(rules, connection) or (
+        return judge.denies(connection) or (
             connection.protocol == "UDP"
             and connection.meant in answerers
             and connection.answerer not in answerers[connection.meant]
@@ -53,10 +68,34 @@ def _udp(state: NetworkState) -> set[tuple[str, str]]:
     return {(port.address, address) for port in ports for address, _ in port.backends}
 
 
-def _is_denied(rules: Mapping[str, Rules], connection: Connection) -> bool:
-    source, answerer = connection.source, connection.answerer
-    if source == answerer:
-        return False
-    sender, receiver = rules.get(source, Rules()), rules.get(answerer, Rules())
-    protocol, port = connection.protocol, connection.port
-    return not (permits(sender.egress, answerer, protocol, port) and permits(receiver.ingress, source, protocol, port))
+class _Judge:
+    """Rules by address, each made ready when it is first asked about."""
+
+    def __init__(self, rules: Mapping[str, Rules]) -> None:
+        self._rules = rules
+        self._ready: dict[int, tuple[Permission, Permission]] = {}  # by the identity of rules
+        self._left = _JUDGEMENTS
+
+    def denies(self, connection: Connection) -> bool:
+        source, answerer = connection.source, connection.answerer
+        if source == answerer:
+            return False
+        sender, receiver = self._rules.get(source), self._rules.get(answerer)
+        if sender is None and receiver is None:
+            return False
+        return self._is_denied(connection, sender or _UNRESTRICTED, receiver or _UNRESTRICTED)
+
+    def _is_denied(self, connection: Connection, sender: Rules, receiver: Rules) -> bool:
+        goes, comes = self._permissions(sender)[1], self._permissions(receiver)[0]
+        self._left -= goes.cost + comes.cost
+        if self._left < 0:
+            return sender != _UNRESTRICTED or receiver != _UNRESTRICTED
+        protocol, port = connection.protocol, connection.port
+        return not (
+            goes.permits(connection.answerer, protocol, port) and comes.permits(connection.source, protocol, port)
+        )
+
+    def _permissions(self, rules: Rules) -> tuple[Permission, Permission]:
+        if id(rules) not in self._ready:
+            self._ready[id(rules)] = Permission(rules.ingress), Permission(rules.egress)
+        return self._ready[id(rules)]

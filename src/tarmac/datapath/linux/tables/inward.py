@@ -12,13 +12,12 @@ from typing import Final
 
 from tarmac.datapath.interface import HostPort
 from tarmac.datapath.linux.nftables import Table
-from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, version
-from tarmac.datapath.permitting import collapsed
+from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, chain, declaration, version
+from tarmac.datapath.permitting import collapsed, written
 
 Door = tuple[str, int]
 """Where a port is led: the router's end of an uplink, and the number there."""
 
-_CARRIED: Final = "meta l4proto { tcp, udp, sctp }"
 _LOCAL: Final = {4: "fib daddr type local", 6: "ip6 daddr != ::1 fib daddr type local"}
 """Addresses of the node. What IPv6 sends from its loopback cannot be sent elsewhere."""
 
@@ -32,7 +31,7 @@ def inward(
         word = WORDS[family]
         own = {port: door for port, door in doors.items() if version(door[0]) == family}
         body += _declarations(family, own, foreign)
-        to = f"{_CARRIED} dnat {word} to"
+        to = f"{CARRIED} dnat {word} to"
         lead.append(f"{to} {word} daddr . meta l4proto . th dport map @at{family}")
         lead.append(f"{_LOCAL[family]} {to} meta l4proto . th dport map @any{family}")
         mask.append(f"oifname {ours} {word} saddr @foreign{family} snat {word} to {mark}")
@@ -47,10 +46,11 @@ def _declarations(family: int, doors: Mapping[HostPort, Door], foreign: Sequence
     place, key = TYPES[family], "inet_proto . inet_service"
     one = {f"{port.address} . {_key(port)}": door for port, door in doors.items() if port.address}
     every = {_key(port): door for port, door in doors.items() if not port.address}
+    ranges = (written(each, family) for each in collapsed(foreign, family))
     return (
         declaration("map", f"at{family}", f"{place} . {key} : {place} . inet_service", _pairs(one))
         + declaration("map", f"any{family}", f"{key} : {place} . inet_service", _pairs(every))
-        + declaration("set", f"foreign{family}", place, map(str, collapsed(foreign, family)), flags="interval")
+        + declaration("set", f"foreign{family}", place, ranges, flags="interval")
     )
 
 

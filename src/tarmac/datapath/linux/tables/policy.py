@@ -1,7 +1,9 @@
 """Who may talk: the rules of every local address, asked of what is forwarded between links.
 
 The node's own packets are not forwarded, so that probes always pass. Replies pass because their connection does. A pod
-may always talk with itself. Addresses with the same rules share a chain, and chains share sets of peers.
+may always talk with itself. Addresses with the same rules share a chain, and chains share sets of peers. A chain has
+one rule for each set of ports, however many policies speak of it: the kernel finds an element of a set at once, but a
+set by walking over all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Final
 from tarmac.datapath.interface import Allowance, Ports, Rules
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, digest, in_order, version
-from tarmac.datapath.permitting import merged, ranges
+from tarmac.datapath.permitting import grouped, merged, written
 
 NAME: Final = "tarmac-policy"
 _PEER: Final = {"in": "saddr", "out": "daddr"}
@@ -42,32 +44,34 @@ def _chains(family: int, direction: str, wanted: Mapping[str, Sequence[Allowance
     """Sets and chains by name, and last the map that sends each address to its chain."""
     targets: list[str] = []
     made: dict[str, str] = {}
+    named: dict[int, str] = {}  # by identity: many addresses have the very same rules, which may be long
     for address, allowances in wanted.items():
-        name = f"{direction}{family}-{digest(tuple(allowances))}"
-        targets.append(f"{address} : jump {name}")
-        if name not in made:
-            lines: list[str] = []
-            for allowance in allowances:
-                peers, match = _peers(family, direction, allowance)
-                made |= peers
-                lines += [f"{match}{ports}return" for ports in _ports(allowance.ports)] if match is not None else []
-            made[name] = chain(name, [*lines, "drop"])
+        if id(allowances) not in named:
+            named[id(allowances)] = _add_chain(made, family, direction, allowances)
+        targets.append(f"{address} : jump {named[id(allowances)]}")
     verdicts = f"{direction}{family}"
     made[verdicts] = declaration("map", verdicts, f"{TYPES[family]} : verdict", targets)
     yield from made.items()
 
 
-def _peers(family: int, direction: str, allowance: Allowance) -> tuple[dict[str, str], str | None]:
-    """The set of peers by name, and the match with it; None when no peer of the family is meant."""
-    meant = ranges(allowance, family)
-    if meant is None:
-        return {}, ""
-    if not meant:
-        return {}, None
-    listed = [str(each.network_address) if each.num_addresses == 1 else str(each) for each in meant]
-    name = f"peers{family}-{digest(tuple(listed))}"
-    declared = declaration("set", name, TYPES[family], listed, flags="interval")
-    return {name: declared}, f"{WORDS[family]} {_PEER[direction]} @{name} "
+def _add_chain(made: dict[str, str], family: int, direction: str, allowances: Sequence[Allowance]) -> str:
+    """Add a chain for allowances, and the sets it needs, under names that follow from their content; the chain's."""
+    lines: list[str] = []
+    for ports, spans in grouped(allowances, family).items():
+        match = ""
+        if spans is not None:
+            peers = _add_peers(made, family, [written(each, family) for each in spans])
+            match = f"{WORDS[family]} {_PEER[direction]} @{peers} "
+        lines += [f"{match}{each}return" for each in _ports(ports)]
+    name = f"{direction}{family}-{digest(lines)}"
+    made[name] = chain(name, [*lines, "drop"])
+    return name
+
+
+def _add_peers(made: dict[str, str], family: int, listed: Sequence[str]) -> str:
+    name = f"peers{family}-{digest(listed)}"
+    made[name] = declaration("set", name, TYPES[family], listed, flags="interval")
+    return name
 
 
 def _ports(ports: Sequence[Ports] | None) -> list[str]:
@@ -80,9 +84,14 @@ def _ports(ports: Sequence[Ports] | None) -> list[str]:
         if spans is None:
             found.append(f"meta l4proto {protocol.lower()} ")
         elif spans:
-            listed = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
-            found.append(f"{protocol.lower()} dport {{ {listed} }} ")
+            listed = [str(first) if first == last else f"{first}-{last}" for first, last in spans]
+            found.append(f"{protocol.lower()} dport {_any_of(listed)} ")
     return found
+
+
+def _any_of(listed: Sequence[str]) -> str:
+    """One value stands by itself: every set costs the kernel a walk over all others of the table."""
+    return listed[0] if len(listed) == 1 else f"{{ {', '.join(listed)} }}"
 
 
 def _forward() -> str:

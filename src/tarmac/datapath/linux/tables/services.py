@@ -1,5 +1,8 @@
 """Cluster addresses: connections to them are sent to one of the backends, by chance or where the client was before.
 
+Services with the same number of backends share one map and one chain: the kernel finds an element at once however many
+there are, but a set or a chain by walking over all of them. Only those with affinity have chains of their own.
+
 A service without a backend refuses at once. A pod that reaches itself would get an answer from its own address, which
 it would not take: such connections are given the gateway's address as their source.
 """
@@ -11,7 +14,17 @@ from typing import Final
 
 from tarmac.datapath.interface import ServicePort
 from tarmac.datapath.linux.nftables import Table
-from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, digest, in_order, version
+from tarmac.datapath.linux.tables.text import (
+    CARRIED,
+    FAMILIES,
+    TYPES,
+    WORDS,
+    chain,
+    declaration,
+    digest,
+    in_order,
+    version,
+)
 
 NAME: Final = "tarmac-services"
 _REFUSAL: Final = {4: "icmp type port-unreachable", 6: "icmpv6 type port-unreachable"}
@@ -26,7 +39,8 @@ def services(
 ) -> Table:
     """The table for these services. `remembered` are the clients in the sets of the table it replaces, by set."""
     parts = [_declarations(family, [port for port in ports if version(port.address) == family]) for family in FAMILIES]
-    parts += [_backends(port) for port in ports if port.backends]
+    parts += [_choices(family, size, group) for (family, size), group in sorted(_by_size(ports).items())]
+    parts += [_with_affinity(port) for port in ports if port.backends and port.affinity]
     parts += [_refuse(hook) + _translate(hook) for hook in ("prerouting", "output")] + [_hairpin()]
     return Table("inet", name, "".join(parts), _restored(ports, remembered))
 
@@ -38,7 +52,7 @@ def client_sets(ports: Sequence[ServicePort]) -> list[str]:
 
 def _declarations(family: int, ports: Sequence[ServicePort]) -> str:
     key = f"{TYPES[family]} . inet_proto . inet_service"
-    served = [f"{_key(port)} : goto {_name(port)}" for port in ports if port.backends]
+    served = [f"{_key(port)} : goto {_chain_of(port)}" for port in ports if port.backends]
     refused = [_key(port) for port in ports if not port.backends]
     backends = in_order({address for port in ports for address, _ in port.backends})
     pairs = [f"{address} . {address}" for address in backends]
@@ -58,13 +72,29 @@ def _restored(ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Cl
     return "".join(lines)
 
 
-def _backends(port: ServicePort) -> str:
+def _by_size(ports: Sequence[ServicePort]) -> dict[tuple[int, int], list[ServicePort]]:
+    """Services without affinity by family and number of backends."""
+    found: dict[tuple[int, int], list[ServicePort]] = {}
+    for port in ports:
+        if port.backends and not port.affinity:
+            found.setdefault((version(port.address), len(port.backends)), []).append(port)
+    return found
+
+
+def _choices(family: int, size: int, ports: Sequence[ServicePort]) -> str:
+    """A map from an address and a number below `size` to a backend, and the chain that draws the number."""
+    word, name = WORDS[family], f"choices{family}-{size}"
+    key = f"{word} daddr . meta l4proto . th dport . numgen random mod {size}"
+    elements = [
+        f"{_key(port)} . {n} : {address} . {at}" for port in ports for n, (address, at) in enumerate(port.backends)
+    ]
+    declared = declaration("map", name, f"{key} : {word} daddr . th dport", elements, typing="typeof")
+    return declared + chain(f"any{family}-of-{size}", [f"{CARRIED} dnat {word} to {key} map @{name}"])
+
+
+def _with_affinity(port: ServicePort) -> str:
     family = version(port.address)
     word, protocol = WORDS[family], port.protocol.lower()
-    if not port.affinity:
-        choices = ", ".join(f"{n} : {address} . {at}" for n, (address, at) in enumerate(port.backends))
-        choice = f"numgen random mod {len(port.backends)} map {{ {choices} }}"
-        return chain(_name(port), [f"meta l4proto {protocol} dnat {word} to {choice}"])
     made = ""
     for backend in port.backends:
         address, at = backend
@@ -100,6 +130,10 @@ def _hairpin() -> str:
 
 def _key(port: ServicePort) -> str:
     return f"{port.address} . {port.protocol.lower()} . {port.port}"
+
+
+def _chain_of(port: ServicePort) -> str:
+    return _name(port) if port.affinity else f"any{version(port.address)}-of-{len(port.backends)}"
 
 
 def _name(port: ServicePort) -> str:

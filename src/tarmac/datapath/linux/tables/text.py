@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, Literal
 
 FAMILIES: Final = (4, 6)
 TYPES: Final = {4: "ipv4_addr", 6: "ipv6_addr"}
 WORDS: Final = {4: "ip", 6: "ip6"}
+CARRIED: Final = "meta l4proto { tcp, udp, sctp }"
+"""Protocols that have ports."""
 
 
 def version(address: str) -> int:
@@ -22,10 +24,17 @@ def digest(*parts: object) -> str:
     return sha256(repr(parts).encode()).hexdigest()[:12]
 
 
-def declaration(sort: str, name: str, type: str, elements: Iterable[str] = (), flags: str = "") -> str:
-    """A set or map with its elements."""
+def declaration(
+    sort: str,
+    name: str,
+    type: str,
+    elements: Iterable[str] = (),
+    flags: str = "",
+    typing: Literal["type", "typeof"] = "type",
+) -> str:
+    """A set or map with its elements. `typeof`: its type is that of the expressions it is asked with."""
     listed = ", ".join(elements)
-    lines = [f"type {type}"]
+    lines = [f"{typing} {type}"]
     lines += [f"flags {flags}"] if flags else []
     lines += [f"elements = {{ {listed} }}"] if listed else []
     return f"\t{sort} {name} {{\n" + "".join(f"\t\t{line}\n" for line in lines) + "\t}\n"
