@@ -16,9 +16,16 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from tarmac.api.networking.interfaces import AttachedInterface
+
+HOST: Final = ""
+"""Where `apply` reports failures of the node's own part, which belong to no network."""
+
+
+class RulesRefused(Exception):
+    """The kernel did not take a network's rules. Those it has from before are in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +126,12 @@ class Datapath(Protocol):
         ...
 
     async def detach(self, sandbox_id: str) -> None: ...
-    async def apply(self, state: NodeNetworks, *, verify: bool = True) -> None:
-        """Make the node's networks so. Without `verify`, what did not change since it was made is taken to be there."""
+    async def apply(self, state: NodeNetworks, *, verify: bool = True) -> Mapping[str, Exception]:
+        """Make the node's networks so, each whatever becomes of the others; the failures by network.
+
+        Without `verify`, what did not change since it was made is taken to be there. Raises when networks could not be
+        kept apart on the node: then none is made.
+        """
         ...
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import msgspec
 import pytest
 
-from tarmac.agent.network.compiling import Snapshot, compile_networks
+from tarmac.agent.network.compiling import Compiler, Snapshot
 from tarmac.agent.network.compiling.facts import Policy, decode_service, decode_slice, policy_of
 from tarmac.agent.network.compiling.members import Member, member_of, remote_member
 from tarmac.api.declare import decode
@@ -17,7 +18,7 @@ from tarmac.api.networking.network import Network
 from tarmac.api.networking.podendpoint import project
 from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.api.schema import JsonObject
-from tarmac.datapath.interface import Allowance, HostPort, NetworkState, Ports, Remote, Rules, ServicePort
+from tarmac.datapath.interface import Allowance, HostPort, NetworkState, NodeNetworks, Ports, Remote, Rules, ServicePort
 
 HERE, NET = "here", "shop/default"
 
@@ -73,8 +74,12 @@ def policy(spec: JsonObject, namespace: str = "shop", name: str = "p") -> Policy
     return policy_of(msgspec.json.encode({"metadata": {"namespace": namespace, "name": name}, "spec": spec}))
 
 
+def compile_networks(snapshot: Snapshot, node_addresses: tuple[str, ...], kept: Set[str] = frozenset()) -> NodeNetworks:
+    return Compiler(HERE, lambda: 0.0).compile(snapshot, node_addresses, kept).networks
+
+
 def compiled(**snapshot: Any) -> dict[str, NetworkState]:
-    found = compile_networks(Snapshot(**snapshot), HERE, ("198.18.0.1", "fd99::1"))
+    found = compile_networks(Snapshot(**snapshot), ("198.18.0.1", "fd99::1"))
     return {network.name: network for network in found.networks}
 
 
@@ -123,7 +128,7 @@ class TestWhichNetworks:
         assert (found.vni, found.mtu, found.ranges) == (5000, 1460, ("10.128.0.0/9", "fd20::/48"))
 
     def test_a_network_may_be_kept_without_pods(self) -> None:
-        found = compile_networks(Snapshot(), HERE, ("198.18.0.1",), {"shop/gone"})
+        found = compile_networks(Snapshot(), ("198.18.0.1",), {"shop/gone"})
         assert [network.name for network in found.networks] == ["shop/gone"]
 
 
@@ -297,7 +302,7 @@ class TestServices:
             services=[service(), service("api", clusterIPs=["10.96.0.1"])],
             slices=[endpoints("10.128.0.7"), endpoints("192.0.2.1", network="", name="api")],
         )
-        found = compile_networks(snapshot, HERE, ("198.18.0.1",)).services
+        found = compile_networks(snapshot, ("198.18.0.1",)).services
         assert found == (ServicePort("10.96.0.1", "TCP", 5432, (("192.0.2.1", 6000),)),)
 
     @pytest.mark.parametrize("spec", [{"clusterIPs": ["None"]}, {"clusterIPs": []}, {"type": "ExternalName"}])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from tarmac.agent.network import keeping
 from tarmac.agent.network.cni.server import Uncovered
+from tarmac.agent.network.compiling import Compiled
 from tarmac.agent.network.keeping import NetworkKeeper
 from tarmac.api.identities import controller_user
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
@@ -19,6 +20,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.control_plane import local_transport
 from tarmac.client.client import Client
+from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets import NODES, PODS, SERVICE_ACCOUNTS, dynamic
 from tarmac.datapath.fake import FakeDatapath
@@ -39,7 +41,9 @@ class World:
         self.admin = admin
         self.datapath = FakeDatapath()
         self.informers = Informers(node)
-        self.keeper = NetworkKeeper(self.informers, self.datapath, "here", lambda: ("198.18.0.1",))
+        self.keeper = NetworkKeeper(
+            self.informers, self.datapath, "here", lambda: ("198.18.0.1",), Recorder(node, "kubelet", "here")
+        )
 
     async def create(self, target: Any, name: str, annotations: dict[str, str] | None = None, **fields: Any) -> None:
         metadata = {"name": name, "annotations": annotations or {}}
@@ -91,16 +95,16 @@ async def _account(admin: Client) -> None:
                 await asyncio.sleep(0.02)
 
 
-def counted_compilations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def counted_compilations(world: World, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each, from now on."""
     compiled: list[int] = []
-    compile_networks = keeping.compile_networks
+    compile_networks = world.keeper._compiler.compile
 
-    def counted(*arguments: Any) -> NodeNetworks:
+    def counted(*arguments: Any) -> Compiled:
         compiled.append(1)
         return compile_networks(*arguments)
 
-    monkeypatch.setattr(keeping, "compile_networks", counted)
+    monkeypatch.setattr(world.keeper._compiler, "compile", counted)
     return compiled
 
 
@@ -127,11 +131,11 @@ async def test_a_pod_waits_until_its_rules_are_in_force(world: World, monkeypatc
     begun, go_on = asyncio.Event(), asyncio.Event()
     apply = world.datapath.apply
 
-    async def held_up(state: NodeNetworks, *, verify: bool) -> None:
+    async def held_up(state: NodeNetworks, *, verify: bool) -> Mapping[str, Exception]:
         if state.networks:
             begun.set()
             await go_on.wait()
-        await apply(state)
+        return await apply(state)
 
     monkeypatch.setattr(world.datapath, "apply", held_up)
     await world.pod()
@@ -158,7 +162,7 @@ async def test_what_a_pod_here_says_of_its_node_makes_no_work(world: World, monk
     await world.pod()
     await world.until(world.network)
     await asyncio.sleep(0.2)
-    compiled = counted_compilations(monkeypatch)
+    compiled = counted_compilations(world, monkeypatch)
     members = world.keeper._watching.own.by_key
     pods = world.admin.resource(PODS)
     await pods.patch("web", {"status": {"hostIP": "198.18.0.1"}}, "default", subresource="status")
@@ -173,7 +177,7 @@ async def test_pods_of_other_nodes_and_networks_make_no_work(world: World, monke
     await world.pod()
     await world.until(world.network)
     await asyncio.sleep(0.2)
-    compiled = counted_compilations(monkeypatch)
+    compiled = counted_compilations(world, monkeypatch)
     await world.pod("stranger", AttachedInterface("eth0", "bank/default", addresses=["10.128.0.9/20"]), node="there")
     await world.pod("peer", AttachedInterface("eth0", "default/default", addresses=["10.128.0.6/20"]), node="there")
     await world.until(lambda: compiled)
@@ -197,12 +201,12 @@ async def test_a_failure_is_tried_again(world: World, monkeypatch: pytest.Monkey
     failures = 3
     apply = world.datapath.apply
 
-    async def failing(state: NodeNetworks, *, verify: bool) -> None:
+    async def failing(state: NodeNetworks, *, verify: bool) -> Mapping[str, Exception]:
         nonlocal failures
         if state.networks and failures:
             failures -= 1
             raise OSError("no buffers")
-        await apply(state)
+        return await apply(state)
 
     monkeypatch.setattr(world.datapath, "apply", failing)
     await world.pod()

@@ -17,6 +17,7 @@ from tarmac.api.networking.interfaces import AttachedInterface, encode_interface
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
+from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.fake import FakeDatapath
 from tarmac.datapath.interface import Datapath, NetworkState, Rules
@@ -37,7 +38,8 @@ async def question(datapath: Datapath, namespace: Path, uid: str, interfaces: Se
     """What the runtime is told when it asks for a pod's interfaces, of an agent that has heard nothing."""
     annotations = {ANNOTATION_INTERFACES: encode_interfaces(interfaces)}
     pod: JsonObject = {"metadata": {"namespace": "shop", "name": "pod", "uid": uid, "annotations": annotations}}
-    keeper = NetworkKeeper(Informers(Client(Silence())), datapath, "here", tuple)  # type: ignore[arg-type]
+    client = Client(Silence())  # type: ignore[arg-type]
+    keeper = NetworkKeeper(Informers(client), datapath, "here", tuple, Recorder(client, "kubelet", "here"))
     server = CniServer(Path("unused"), datapath, lambda *_: pod, keeper.covered)
     names = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": uid, "CNI_NETNS": str(namespace)}
     said = await server.answer(names)

@@ -1,7 +1,11 @@
 """Keeps the datapath as the API says, and pods from starting before the rules about them are there.
 
-Changes are gathered for a moment, compiled together and applied; what the kernel has is compared with it every minute
-even when nothing changes. A network stays for a while after its last pod: the next one often comes soon.
+Changes are gathered for a moment, compiled beside the loop and applied; what the kernel has is compared with it every
+minute even when nothing changes. A network stays for a while after its last pod: the next one often comes soon.
+
+No network holds up another. One that is late, or that the kernel refuses, is missing from what is applied, and only its
+own pods wait. Where the kernel refuses rules, the network is closed until they change or it is time to try again: its
+pods are denied everything rather than left with rules that somebody has taken back. People are told by an Event.
 
 A pod is *covered* once a state that knows it by its addresses has been applied. While the server has not been heard
 since the agent began, what is in force is what an earlier agent left in the kernel: it covers the pods it names, and
@@ -11,46 +15,52 @@ only those. An address that another pod had before is not covered for the one th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from dataclasses import replace
 
-from msgspec.structs import replace
+from msgspec.structs import replace as replace_fields
 
 from tarmac.agent.network.cni.server import Uncovered
-from tarmac.agent.network.compiling import compile_networks, networks_on
+from tarmac.agent.network.compiling import Compiled, Compiler
 from tarmac.agent.network.compiling.members import Member
+from tarmac.agent.network.troubles import Complaints, Troubles
 from tarmac.agent.network.watching import Watching
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.base.log import log
-from tarmac.client.backoff import Backoff
+from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.datapath.interface import Datapath, NodeNetworks
+from tarmac.datapath.interface import HOST, Datapath, NodeNetworks
 
 GATHER = 0.02
 CHECK_EVERY = 60.0
 LINGER = 120.0
 PATIENCE = 10.0
 
-_log = log("network")
-
 
 class NetworkKeeper:
     """The networks of one node."""
 
     def __init__(
-        self, informers: Informers, datapath: Datapath, node: str, node_addresses: Callable[[], Sequence[str]]
+        self,
+        informers: Informers,
+        datapath: Datapath,
+        node: str,
+        node_addresses: Callable[[], Sequence[str]],
+        recorder: Recorder,
     ) -> None:
         self._datapath = datapath
         self._clock = informers.client.clock
         self._node = node
         self._node_addresses = node_addresses
         self._wake = asyncio.Event()
+        self._compiler = Compiler(node, self._clock.monotonic)
         self._applied = NodeNetworks(())
         self._check_at = 0.0
         self._news = asyncio.Condition()
         self._last_used: dict[str, float] = {}
+        self._troubles = Troubles(self._clock, informers.client.randomness)
         self._observers: list[Callable[[Set[str]], Awaitable[None]]] = []
         self._watching = Watching(informers, node, self._wake.set, self._concerns)
-        self._backoff = Backoff(informers.client.randomness, 0.2, 30.0)
+        self._complaints = Complaints(recorder, self._watching.networks.by_key)
 
     @property
     def networks(self) -> Set[str]:
@@ -90,42 +100,58 @@ class NetworkKeeper:
 
     async def _turn(self) -> float:
         """Compile and apply once; how long it is good for if nothing changes."""
-        self._wake.clear()
-        wanted = self._compile()
+        self._wake.clear()  # before the snapshot: what changes from here on makes another turn
+        compiled = await self._compile()
+        if compiled.late:
+            self._wake.set()
         now = self._clock.monotonic()
-        verify = now >= self._check_at
-        if wanted == self._applied and not verify:
-            return self._check_at - now
-        try:
-            if not wanted.node_addresses:
-                raise OSError("the node has no address that others could reach it at")
-            await self._datapath.apply(wanted, verify=verify)
-        except Exception as error:
-            _log.error("networks could not be applied", error=repr(error), why=_details(error))
-            return self._backoff.next()
-        self._backoff.reset()
+        found = compiled.networks
+        wanted = replace(found, networks=tuple(self._troubles.stand_in(network) for network in found.networks))
+        verify, retry_at = now >= self._check_at, self._troubles.next_at
+        if wanted != self._applied or verify or (retry_at is not None and retry_at <= now):
+            await self._apply(wanted, verify=verify)
+        retry_at = self._troubles.next_at
+        return min(self._check_at, self._check_at if retry_at is None else retry_at) - now
+
+    async def _compile(self) -> Compiled:
+        """In a thread: it can take a second, and the loop answers probes and names meanwhile."""
+        now, snapshot = self._clock.monotonic(), self._watching.snapshot()
+        kept = {name for name, at in self._last_used.items() if now - at < LINGER and name in snapshot.networks}
+        compiled = await asyncio.to_thread(self._compiler.compile, snapshot, self._node_addresses(), kept)
+        self._last_used = {name: at for name, at in self._last_used.items() if name in kept}
+        self._last_used |= dict.fromkeys(compiled.used, now)
+        self._complaints.about(compiled.refusals)
+        return compiled
+
+    async def _apply(self, wanted: NodeNetworks, *, verify: bool) -> None:
+        failures = await self._tried(wanted, verify=verify)
+        if self._troubles.settle(wanted.networks, failures):
+            self._wake.set()  # to close what was refused
         if verify:
-            self._check_at = now + CHECK_EVERY
-        before, self._applied = self.networks, wanted
+            self._check_at = self._clock.monotonic() + CHECK_EVERY
+        # Where a network failed, what it was before is what is in force.
+        known = {network.name: network for network in self._applied.networks if network.name in failures}
+        made = (known.get(each.name) if each.name in failures else each for each in wanted.networks)
+        before, self._applied = self.networks, replace(wanted, networks=tuple(each for each in made if each))
         async with self._news:
             self._news.notify_all()
         if self.networks != before:
             for observer in self._observers:
                 await observer(self.networks)
-        return self._check_at - now
 
-    def _compile(self) -> NodeNetworks:
-        now = self._clock.monotonic()
-        snapshot = self._watching.snapshot()
-        self._last_used |= dict.fromkeys(networks_on(snapshot, self._node), now)
-        self._last_used = {name: at for name, at in self._last_used.items() if now - at < LINGER}
-        kept = {name for name in self._last_used if name in snapshot.networks}
-        return compile_networks(snapshot, self._node, self._node_addresses(), kept)
+    async def _tried(self, wanted: NodeNetworks, *, verify: bool) -> Mapping[str, Exception]:
+        """Failures by network; all of them when the node itself could not be prepared."""
+        try:
+            if not wanted.node_addresses:
+                raise OSError("the node has no address that others could reach it at")
+            return await self._datapath.apply(wanted, verify=verify)
+        except Exception as error:
+            return dict.fromkeys((HOST, *(network.name for network in wanted.networks)), error)
 
     def _concerns(self, before: Member | None, after: Member | None) -> bool:
         """Whether a pod that changed is here, or on a network that is. Where this node is, its pods need not tell."""
         if before and after and before.node == after.node == self._node:
-            return replace(before, hosts=()) != replace(after, hosts=())
+            return replace_fields(before, hosts=()) != replace_fields(after, hosts=())
         return any(self._is_near(version) for version in (before, after) if version)
 
     def _is_near(self, member: Member) -> bool:
@@ -148,8 +174,3 @@ class NetworkKeeper:
             for interface in interfaces
             for address in interface.addresses
         )
-
-
-def _details(error: Exception) -> list[str]:
-    inner = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
-    return [f"{each} ({', '.join(getattr(each, '__notes__', ()))})" for each in inner]

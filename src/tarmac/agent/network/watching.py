@@ -77,12 +77,12 @@ class Watching:
             await feed.synced()
 
     def snapshot(self) -> Snapshot:
-        """It, as of now."""
+        """It, as of now, for others to read while it changes."""
         return Snapshot(
             members=[*self.own.by_key.values(), *self.others.by_key.values()],
-            networks=self.networks.by_key,
+            networks=dict(self.networks.by_key),
             policies=list(self.policies.by_key.values()),
-            namespaces=self.namespaces.by_key,
+            namespaces=dict(self.namespaces.by_key),
             services=list(self.services.by_key.values()),
             slices=list(self.slices.by_key.values()),
         )

@@ -185,7 +185,7 @@ class Node:
         )
         if self._networking is None:
             return serving.runs()
-        networks = self._networking.serve(self._pods, runtime, self._addresses, self._sources.token)
+        networks = self._networking.serve(self._pods, runtime, self._addresses, self._sources.token, self._recorder)
         disks = DiskRemoval(self._client, self._volumes, self.name)
         return {**networks, **serving.runs(), "disks": disks.run}
 

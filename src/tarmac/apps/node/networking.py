@@ -28,6 +28,7 @@ from tarmac.agent.pods.manager import PodManager
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
+from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.linux.datapath import LinuxDatapath
 from tarmac.runtimes.interface import Runtime
@@ -49,11 +50,16 @@ class Networking:
         self.dial = PodDialer(self._datapath)
 
     def serve(
-        self, pods: PodManager, runtime: Runtime, addresses: Callable[[], Sequence[str]], identify: Identify
+        self,
+        pods: PodManager,
+        runtime: Runtime,
+        addresses: Callable[[], Sequence[str]],
+        identify: Identify,
+        recorder: Recorder,
     ) -> Runs:
         """What has to run, by name."""
         flags = self._config.flags
-        keeper = NetworkKeeper(self.informers, self._datapath, self._config.node_name, addresses)
+        keeper = NetworkKeeper(self.informers, self._datapath, self._config.node_name, addresses, recorder)
         path = flags.run_dir / _SOCKET
         pods.add_admission(unconnected)
         write_files(flags.cni_bin_dir, flags.cni_conf_dir, path)

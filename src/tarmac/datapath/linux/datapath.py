@@ -11,16 +11,17 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks
+from tarmac.base.log import log
+from tarmac.datapath.interface import HOST, Attached, NetworkState, NodeNetworks
 from tarmac.datapath.linux import namespaces
 from tarmac.datapath.linux.host import Host, tunnels_of
-from tarmac.datapath.linux.inward import Uplink
 from tarmac.datapath.linux.naming import router_name, sandbox_mark
 from tarmac.datapath.linux.pod import configure_pod, prepare_pod
 from tarmac.datapath.linux.router import PodEnd, Router
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 _ADDRESS_SECONDS: Final = 5.0
 _A_MOMENT: Final = 0.002
+
+_log = log("network")
 
 
 class LinuxDatapath:
@@ -41,6 +44,7 @@ class LinuxDatapath:
         self._sockets = ThreadPoolExecutor(1, "datapath-sockets", initializer=namespaces.enter, initargs=(host,))
         self._host: Host | None = None
         self._prepared_for: object = None
+        self._offered: object = None
         self._routers: dict[str, Router] = {}  # by the name of their files
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
@@ -51,9 +55,21 @@ class LinuxDatapath:
         """Remove the pod's links."""
         await self._run(lambda: self._detach(sandbox_id))
 
-    async def apply(self, state: NodeNetworks, *, verify: bool = True) -> None:
-        """Make the node's networks as they should be. Every one is tried before a failure is raised."""
-        await self._run(lambda: self._apply(state, verify))
+    async def apply(self, state: NodeNetworks, *, verify: bool = True) -> Mapping[str, Exception]:
+        """Make the node's networks as they should be; failures by network.
+
+        Each network is a piece of work of its own, the small ones first: pods of others are attached in between.
+        """
+        await self._run(lambda: self._prepare(state, verify))
+        failures: dict[str, Exception] = {}
+        pieces = [(network.name, partial(self._configure, state, network, verify)) for network in _small_first(state)]
+        pieces += [(HOST, partial(self._offer, state, verify)), (HOST, partial(self._lead, state, verify))]
+        for name, piece in pieces:
+            try:
+                await self._run(piece)
+            except Exception as failure:
+                failures[name] = failure
+        return failures
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
         """Remove what belongs to none of the sandboxes in `live`; the ids of those it removed."""
@@ -120,7 +136,10 @@ class LinuxDatapath:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._host = Host(self._run_dir)
             for path in self._folder.iterdir():
-                self._router(path.name)
+                try:
+                    self._router(path.name)
+                except Exception as failure:  # tried again when it is wanted; the others' pods need not wait for it
+                    _log.error("a network of before could not be taken up", router=path.name, error=repr(failure))
         return work()
 
     def _router(self, name: str) -> Router:
@@ -146,31 +165,33 @@ class LinuxDatapath:
         for router in self._routers.values():
             router.detach(sandbox_id)
 
-    def _apply(self, state: NodeNetworks, verify: bool) -> None:
+    def _prepare(self, state: NodeNetworks, verify: bool) -> None:
         assert self._host is not None, "the host is known before it is changed"
-        wanted = {router_name(network.name): network for network in state.networks}
+        wanted = {router_name(network.name) for network in state.networks}
         self._remove([name for name, router in self._routers.items() if name not in wanted and not router.ends])
-        about = state.services, tunnels_of(state)
+        about = tunnels_of(state)
         if verify or self._prepared_for != about:
             self._prepared_for = None
             self._host.keep_only(tuple(self._routers))
             self._host.prepare(state)
             self._prepared_for = about
-        failures: list[Exception] = []
-        connected: dict[Uplink, NetworkState] = {}
-        for name, network in wanted.items():
-            router = self._router(name)
-            try:
-                router.configure(network, state.node_addresses[0], verify=verify)
-            except Exception as failure:
-                failure.add_note(f"network {network.name}")
-                failures.append(failure)
-            if router.uplink is not None:
-                connected[router.uplink] = network
+
+    def _configure(self, state: NodeNetworks, network: NetworkState, verify: bool) -> None:
+        self._router(router_name(network.name)).configure(network, state.node_addresses[0], verify=verify)
+
+    def _offer(self, state: NodeNetworks, verify: bool) -> None:
+        assert self._host is not None, "the host is known before it is changed"
+        if verify or self._offered != state.services:
+            self._offered = None
+            self._host.offer(state.services)
+            self._offered = state.services
+
+    def _lead(self, state: NodeNetworks, verify: bool) -> None:
+        assert self._host is not None, "the host is known before it is changed"
+        routers = ((self._routers.get(router_name(network.name)), network) for network in state.networks)
+        connected = {router.uplink: network for router, network in routers if router and router.uplink}
         if state.node_addresses:
             self._host.lead(connected, state.node_addresses[0], verify=verify)
-        if failures:
-            raise ExceptionGroup("some networks could not be made", failures)
 
     def _remove(self, names: Sequence[str]) -> None:
         for name in names:
@@ -178,14 +199,10 @@ class LinuxDatapath:
             del self._routers[name]
 
     def _sweep(self, live: Set[str]) -> Sequence[str]:
-        marks = {sandbox_mark(each) for each in live}
+        marks = tuple({sandbox_mark(each) for each in live})
         swept: set[str] = set()
         for router in self._routers.values():
-            dead = [
-                each
-                for each in router.ends
-                if _identity(each) not in live and not any(each.end.link.startswith(mark) for mark in marks)
-            ]
+            dead = [each for each in router.ends if _identity(each) not in live and not each.end.link.startswith(marks)]
             swept |= {_identity(each) for each in dead}
             router.remove_ends(dead)
             router.clear()
@@ -224,7 +241,7 @@ class LinuxDatapath:
         self._routers.clear()
         if self._host is not None:
             self._host.close()
-            self._host, self._prepared_for = None, None
+            self._host, self._prepared_for, self._offered = None, None, None
 
     def _remove_all(self) -> None:
         assert self._host is not None, "the host is known before it is changed"
@@ -232,6 +249,10 @@ class LinuxDatapath:
         self._host.remove()
         self._folder.rmdir()
         self._close()
+
+
+def _small_first(state: NodeNetworks) -> list[NetworkState]:
+    return sorted(state.networks, key=lambda network: len(network.rules) + len(network.services) + len(network.remotes))
 
 
 def _identity(end: PodEnd) -> str:

@@ -14,7 +14,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
-from tarmac.datapath.interface import NetworkState, NodeNetworks
+from tarmac.datapath.interface import NetworkState, NodeNetworks, ServicePort
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.inward import Inward, Uplink
 from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, host_table, uplinks_prefix
@@ -46,19 +46,18 @@ class Host:
         self._inward = Inward(f"{self._table}-inward", self._prefix, self._netlink, self._nftables)
 
     def prepare(self, state: NodeNetworks) -> None:
-        """Forward packets, keep the networks apart, and lead the node's own connections to services."""
+        """Forward packets, and keep the networks apart."""
         self._remember_controls()
         # A node that learns its own routes from router advertisements must go on doing so when it forwards.
         for name in ("all", "default", *(link.name for link in links.links(self._netlink))):
             if namespaces.control(f"ipv6/conf/{name}/accept_ra") == "1":
                 namespaces.set_controls({f"ipv6/conf/{name}/accept_ra": "2"})
         namespaces.set_controls({name: on for name, on in _FORWARDING.items() if namespaces.control(name) != on})
-        self._nftables.ensure(
-            [
-                host(self._table, self._prefix, UPLINKS, *tunnels_of(state)),
-                services(state.services, name=f"{self._table}-services"),
-            ]
-        )
+        self._nftables.ensure([host(self._table, self._prefix, UPLINKS, *tunnels_of(state))])
+
+    def offer(self, ports: Sequence[ServicePort]) -> None:
+        """Lead the node's own connections to services outside all networks."""
+        self._nftables.ensure([services(ports, name=f"{self._table}-services")])
 
     def lead(self, networks: Mapping[Uplink, NetworkState], node_address: str, *, verify: bool) -> None:
         """Lead the node's ports, and its own connections to services inside, into networks that are there by now."""

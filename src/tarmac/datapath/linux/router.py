@@ -82,6 +82,8 @@ class Router:
         """Make everything but the pods' ends as it should be. What is known to be so is looked at only to verify."""
         known = self._made if not verify and self._made and self._made[1] == node_address else None
         before = known[0] if known else None
+        if before == state:
+            return
         self._made = None  # should this fail halfway, nothing is known
         if before is None or (before.vni, before.mtu) != (state.vni, state.mtu):
             self.uplink = self._host.uplink(self.path.name, self.path, self._netlink)

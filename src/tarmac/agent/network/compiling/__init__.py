@@ -1,7 +1,7 @@
-"""From API objects to what this node's networks should be. Pure."""
+"""From API objects to what this node's networks should be. Pure, but for what the compiler remembers."""
 
 from __future__ import annotations
 
-from tarmac.agent.network.compiling.networks import Snapshot, compile_networks, networks_on
+from tarmac.agent.network.compiling.networks import Compiled, Compiler, Snapshot
 
-__all__ = ["Snapshot", "compile_networks", "networks_on"]
+__all__ = ["Compiled", "Compiler", "Snapshot"]

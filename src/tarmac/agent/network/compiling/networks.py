@@ -1,17 +1,29 @@
-"""What this node's networks should be, given what the API says."""
+"""What this node's networks should be, given what the API says.
+
+Each network is worked out by itself, from what concerns it, and again only when some of that is different. Those that
+took least time before come first, and after a while the others wait for the next turn as they are: whoever writes much
+waits for it alone. What is too large for its bounds is left closed, in its own network.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from tarmac.agent.network.compiling.facts import Policy, Service, Slice
 from tarmac.agent.network.compiling.members import Member
-from tarmac.agent.network.compiling.policies import PolicyBook
-from tarmac.agent.network.compiling.services import by_service, service_ports
+from tarmac.agent.network.compiling.policies import DENIED, PolicyBook
+from tarmac.agent.network.compiling.services import Offered, ServiceIndex, ServicePorts
+from tarmac.agent.network.compiling.state import Inputs, network_state
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.networking.network import Network
-from tarmac.datapath.interface import HostPort, NetworkState, NodeNetworks, Remote, Rules, ServicePort
+from tarmac.base.log import log
+from tarmac.datapath.interface import NetworkState, NodeNetworks, ServicePort
+
+TURN_SECONDS: Final = 0.25
+
+_log = log("network")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +38,108 @@ class Snapshot:
     slices: Sequence[Slice] = ()
 
 
-def compile_networks(
-    snapshot: Snapshot, node: str, node_addresses: Sequence[str], kept: Set[str] = frozenset()
-) -> NodeNetworks:
-    """Every network that a pod on this node has to do with, and those `kept` for pods that may come."""
-    found = _by_network(snapshot)
-    slices = by_service(snapshot.slices)
-    compiler = _Compiler(snapshot, node, node_addresses, slices)
-    names = sorted(_on(node, found) | kept)
-    outside = service_ports("", node, snapshot.services, slices)
-    networks = [compiler.network(name, found.get(name, [])) for name in names]
-    return NodeNetworks(tuple(node_addresses), tuple(_reached_from_node(networks, outside)), outside)
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What the networks should be; those that pods here use; why parts of some are closed; and who has to wait."""
+
+    networks: NodeNetworks
+    used: Set[str]
+    refusals: Mapping[str, Sequence[str]]
+    late: Set[str]
 
 
-def networks_on(snapshot: Snapshot, node: str) -> set[str]:
-    """The networks that pods on a node have to do with."""
-    return _on(node, _by_network(snapshot))
+@dataclass(slots=True)
+class _Known:
+    """A network as it was worked out last. `seconds` is how long that took."""
+
+    services: ServicePorts
+    inputs: Inputs | None = None
+    state: NetworkState | None = None
+    offered: Sequence[Offered] | None = None
+    refusals: Sequence[str] = ()
+    seconds: float = 0.0
 
 
-def _on(node: str, found: Mapping[str, Sequence[Member]]) -> set[str]:
-    return {network for network, members in found.items() if any(member.node == node for member in members)}
+class Compiler:
+    """The networks of one node. It remembers, so it is for one caller at a time."""
+
+    def __init__(self, node: str, monotonic: Callable[[], float]) -> None:
+        self._node = node
+        self._monotonic = monotonic
+        self._known: dict[str, _Known] = {}
+        self._outside = ServicePorts("", node)
+
+    def compile(self, snapshot: Snapshot, node_addresses: Sequence[str], kept: Set[str] = frozenset()) -> Compiled:
+        """Every network that a pod on this node has to do with, and those `kept` for pods that may come."""
+        by_network, index = _by_network(snapshot), ServiceIndex(snapshot.services, snapshot.slices)
+        used = {name for name, members in by_network.items() if any(each.node == self._node for each in members)}
+        names, policies = used | kept, _by_namespace(snapshot.policies)
+        self._known = {name: self._known.get(name) or _Known(ServicePorts(name, self._node)) for name in names}
+        begun, late = self._monotonic(), set[str]()
+        for name in sorted(names, key=lambda each: (self._known[each].seconds, each)):
+            members = by_network.get(name, [])
+            inputs = _inputs(name, self._node, members, snapshot, policies, node_addresses)
+            if not self._follow(name, inputs, index.offered(name), in_time=self._monotonic() - begun < TURN_SECONDS):
+                late.add(name)
+        self._outside.update(index.offered(""))
+        made = [known.state for name in sorted(names) if (known := self._known[name]).state is not None]
+        networks = tuple(_reached_from_node(made, self._outside.ports))
+        return Compiled(
+            NodeNetworks(tuple(node_addresses), networks, self._outside.ports), used, self._refusals(), late
+        )
+
+    def _follow(self, name: str, inputs: Inputs, offered: Sequence[Offered], *, in_time: bool) -> bool:
+        """Bring one network up to date; False when there was no time for it."""
+        known = self._known[name]
+        if known.inputs == inputs and known.offered == offered:
+            return True
+        if not in_time:
+            return False
+        begun = self._monotonic()
+        if known.state is None or known.inputs != inputs:
+            known.state, known.refusals = self._made(name, inputs)
+        known.services.update(offered)
+        known.state = replace(known.state, services=known.services.ports)
+        known.inputs, known.offered, known.seconds = inputs, offered, self._monotonic() - begun
+        return True
+
+    def _made(self, name: str, inputs: Inputs) -> tuple[NetworkState, Sequence[str]]:
+        try:
+            book = PolicyBook(name, inputs.policies, inputs.members, inputs.labels)
+            return network_state(name, self._node, inputs, book.rules), book.refusals
+        except Exception as error:  # objects that nobody expected close their own network, and no other
+            _log.error("a network's rules could not be worked out", network=name, error=repr(error))
+            return network_state(name, self._node, inputs, lambda *_: DENIED), [f"its rules are wrong: {error!r}"]
+
+    def _refusals(self) -> dict[str, Sequence[str]]:
+        found = {name: (*known.refusals, *known.services.refusals) for name, known in self._known.items()}
+        return {name: refusals for name, refusals in found.items() if refusals}
+
+
+def _inputs(
+    name: str,
+    node: str,
+    members: Sequence[Member],
+    snapshot: Snapshot,
+    policies: Mapping[str, Sequence[Policy]],
+    node_addresses: Sequence[str],
+) -> Inputs:
+    """What concerns one network: of policies those of the namespaces whose pods are on it here."""
+    concerned = {each.namespace for each in members if each.node == node}
+    return Inputs(
+        declared=snapshot.networks.get(name),
+        members=members,
+        policies=[policy for namespace in sorted(concerned) for policy in policies.get(namespace, ())],
+        labels={each.namespace: snapshot.namespaces.get(each.namespace, {}) for each in members},
+        node_addresses=tuple(node_addresses),
+    )
+
+
+def _by_namespace(policies: Sequence[Policy]) -> dict[str, list[Policy]]:
+    found: dict[str, list[Policy]] = {}
+    for policy in policies:
+        found.setdefault(policy.namespace, []).append(policy)
+    return found
 
 
 def _by_network(snapshot: Snapshot) -> dict[str, list[Member]]:
@@ -69,79 +163,8 @@ def _reached_from_node(networks: Sequence[NetworkState], outside: Sequence[Servi
         for port in network.services:
             place = not port.backends, network.name
             chosen[port.address] = min(chosen.get(port.address, place), place)
+    led: dict[str, list[str]] = {}
+    for address, (_, name) in chosen.items():
+        led.setdefault(name, []).append(address)
     for network in networks:
-        own = sorted(address for address, (_, name) in chosen.items() if name == network.name)
-        yield replace(network, from_node=tuple(own))
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiler:
-    snapshot: Snapshot
-    node: str
-    node_addresses: Sequence[str]
-    slices: Mapping[str, Sequence[Slice]]
-
-    def network(self, name: str, members: Sequence[Member]) -> NetworkState:
-        """One network, given the pods on it anywhere."""
-        declared = self.snapshot.networks.get(name)
-        status = declared.status if declared else None
-        interfaces = [each for member in members for each in member.interfaces if each.network == name]
-        ranges = (status.ipv4_range, status.ipv6_range) if status else ()
-        return NetworkState(
-            name=name,
-            vni=(status.vni if status else 0) or next((each.vni for each in interfaces), 0),
-            mtu=self._mtu(name, members) or (declared.spec.mtu if declared else 0),
-            ranges=tuple(each for each in ranges if each),
-            remotes=self._remotes(name, members),
-            rules=self._rules(name, members),
-            services=service_ports(name, self.node, self.snapshot.services, self.slices),
-            host_ports=tuple(sorted(self._host_ports(name, members))),
-            pods={
-                each: member.uid for member in members if member.node == self.node for each in member.addresses(name)
-            },
-        )
-
-    def _mtu(self, name: str, members: Sequence[Member]) -> int:
-        """What the pods here were told; the largest, since each has its own limit."""
-        here = [member for member in members if member.node == self.node]
-        return max((each.mtu for member in here for each in member.interfaces if each.network == name), default=0)
-
-    def _remotes(self, name: str, members: Sequence[Member]) -> tuple[Remote, ...]:
-        found: dict[str, list[str]] = {}
-        for member in members:
-            host = self._host(member)
-            if member.node != self.node and host:
-                found.setdefault(host, []).extend(
-                    f"{each}/{128 if ':' in each else 32}" for each in member.addresses(name)
-                )
-        return tuple(Remote(host, tuple(sorted(prefixes))) for host, prefixes in sorted(found.items()))
-
-    def _host(self, member: Member) -> str:
-        """The address of a pod's node of the family that this node's tunnels use."""
-        six = ":" in self.node_addresses[0] if self.node_addresses else False
-        return next((each for each in member.hosts if (":" in each) == six), "")
-
-    def _host_ports(self, name: str, members: Sequence[Member]) -> Iterator[HostPort]:
-        """Ports lead to a pod's first address of their family, if that is on this network."""
-        for member in members:
-            if member.node != self.node or not member.published:
-                continue
-            addresses = [(each.network, own.partition("/")[0]) for each in member.interfaces for own in each.addresses]
-            first = {6 if ":" in address else 4: (network, address) for network, address in reversed(addresses)}
-            for port in member.published:
-                network, address = first.get(port.family, ("", ""))
-                if network == name:
-                    yield HostPort(port.protocol, port.host_port, (address, port.port), port.address)
-
-    def _rules(self, name: str, members: Sequence[Member]) -> dict[str, Rules]:
-        """Rules of every local address, those that are not restricted included."""
-        book = PolicyBook(name, self.snapshot.policies, members, self.snapshot.namespaces)
-        return {
-            address.partition("/")[0]: rules
-            for member in members
-            if member.node == self.node
-            for interface in member.interfaces
-            if interface.network == name
-            for rules in (book.rules(member, interface),)
-            for address in interface.addresses
-        }
+        yield replace(network, from_node=tuple(sorted(led.get(network.name, ()))))

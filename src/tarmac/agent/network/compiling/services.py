@@ -3,13 +3,18 @@
 A Service is there in a network when a backend is on it or outside all networks, and in every network of its own
 namespace, where it refuses while it has none. Endpoints that are ready take connections; when there are none, those
 that still serve on their way out do.
+
+Endpoints outside all networks are seen in every network, so whoever writes many of them would cost everybody: foreign
+namespaces together have the same bound as the network's own has, the small ones first, and a Service beyond it refuses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
+from tarmac.agent.network.compiling.budget import MOST_BACKENDS, MOST_REFUSING, MOST_REMEMBERING, Budget, TooLarge
 from tarmac.agent.network.compiling.facts import Endpoint, Service, ServicePortFacts, Slice
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.datapath.interface import ServicePort
@@ -17,61 +22,150 @@ from tarmac.datapath.marks import is_reserved
 
 LABEL_SERVICE = "kubernetes.io/service-name"
 
-
-def by_service(slices: Sequence[Slice]) -> dict[str, list[Slice]]:
-    """Slices by the key of their Service."""
-    found: dict[str, list[Slice]] = {}
-    for each in slices:
-        name = (each.metadata.labels or {}).get(LABEL_SERVICE)
-        if name:
-            found.setdefault(f"{each.metadata.namespace}/{name}", []).append(each)
-    return found
+Offered = tuple[Service, tuple[Slice, ...]]
+"""A Service, and those of its slices that can be reached."""
 
 
-def service_ports(
-    network: str, node: str, services: Sequence[Service], slices: Mapping[str, Sequence[Slice]]
-) -> tuple[ServicePort, ...]:
-    """The cluster addresses of a network, in an order of their own; those outside all of them when it is empty."""
-    found: list[ServicePort] = []
-    for service in services:
-        reachable = [each for each in slices.get(service.key, ()) if _network(each) in ("", network)]
-        own = service.metadata.namespace == network.partition("/")[0]
-        if own or any(each.endpoints for each in reachable):
-            found += _ports(service, node, reachable)
-    return tuple(sorted(found, key=lambda port: (port.address, port.protocol, port.port)))
+class ServiceIndex:
+    """Services and their slices, found by the network from which they are asked about."""
+
+    def __init__(self, services: Iterable[Service], slices: Iterable[Slice]) -> None:
+        self._services = {service.key: service for service in services}
+        self._slices: dict[str, list[Slice]] = {}
+        self._on: dict[str, dict[str, None]] = {}  # network → Services that have an endpoint on it
+        self._of: dict[str, list[str]] = {}  # namespace → its Services
+        for each in slices:
+            service = f"{each.metadata.namespace}/{(each.metadata.labels or {}).get(LABEL_SERVICE, '')}"
+            if service in self._services:
+                self._slices.setdefault(service, []).append(each)
+                if each.endpoints:
+                    self._on.setdefault(_network(each), {})[service] = None
+        for key, service in self._services.items():
+            self._of.setdefault(service.metadata.namespace, []).append(key)
+
+    def offered(self, network: str) -> list[Offered]:
+        """Everything that there is in a network, in order; outside all of them when it is empty."""
+        own = self._of.get(network.partition("/")[0], ())
+        keys = {**dict.fromkeys(own), **self._on.get(network, {}), **self._on.get("", {})}
+        return [
+            (
+                self._services[key],
+                tuple(each for each in self._slices.get(key, ()) if _network(each) in ("", network)),
+            )
+            for key in sorted(keys)
+        ]
 
 
-def _ports(service: Service, node: str, slices: Sequence[Slice]) -> list[ServicePort]:
+@dataclass(slots=True)
+class ServicePorts:
+    """The cluster addresses of a network, for one node. What did not change is not worked out again."""
+
+    network: str
+    node: str
+    refusals: Sequence[str] = ()
+    ports: tuple[ServicePort, ...] = ()
+    _known: Mapping[str, tuple[Offered, list[ServicePort]]] | None = None
+
+    def update(self, offered: Sequence[Offered]) -> None:
+        """Follow what there is now."""
+        before = self._known or {}
+        found: dict[str, tuple[Offered, list[ServicePort]]] = {}
+        for each in offered:
+            key = each[0].key
+            known = before.get(key)
+            found[key] = known if known is not None and known[0] == each else (each, _ports_of(each, self.node))
+        self._known = found
+        bounded, self.refusals = _bounded(self.network, list(found.values()))
+        self.ports = tuple(sorted(bounded, key=lambda port: (port.address, port.protocol, port.port)))
+
+
+def _bounded(
+    network: str, found: Sequence[tuple[Offered, list[ServicePort]]]
+) -> tuple[list[ServicePort], Sequence[str]]:
+    """Ports within their namespaces' bounds; those beyond refuse."""
+    own = network.partition("/")[0]
+    sizes: dict[str, int] = {}
+    for (service, _), ports in found:
+        namespace = service.metadata.namespace
+        sizes[namespace] = sizes.get(namespace, 0) + sum(1 + len(port.backends) for port in ports)
+    budgets = {True: _Budgets(), False: _Budgets()}
+    bounded: list[ServicePort] = []
+    refusing: list[ServicePort] = []
+    refusals: list[str] = []
+    for (service, _), ports in sorted(found, key=lambda each: (sizes[each[0][0].metadata.namespace], each[0][0].key)):
+        try:
+            bounded += budgets[service.metadata.namespace == own].within(ports)
+        except TooLarge as refusal:
+            refusals.append(f"Service {service.key}: {refusal}")
+            refusing += [replace(port, backends=(), affinity=0) for port in ports[: MOST_REFUSING - len(refusing)]]
+    return bounded + refusing, refusals
+
+
+class _Budgets:
+    def __init__(self) -> None:
+        self._backends = Budget(MOST_BACKENDS, "backends")
+        self._remembering = Budget(MOST_REMEMBERING, "backends that remember their clients")
+
+    def within(self, ports: Sequence[ServicePort]) -> Iterable[ServicePort]:
+        """The ports of one Service; without memory, when there is no room for that. Raises TooLarge."""
+        self._backends.spend(sum(1 + len(port.backends) for port in ports))
+        try:
+            self._remembering.spend(sum(len(port.backends) for port in ports if port.affinity))
+        except TooLarge:
+            return [replace(port, affinity=0) for port in ports]
+        return ports
+
+
+def _ports_of(offered: Offered, node: str) -> list[ServicePort]:
+    """The ports of one Service; all of them refuse when there is too much behind them."""
+    try:
+        return _ports(*offered, node)
+    except TooLarge:
+        return _ports(offered[0], (), node)
+
+
+def _ports(service: Service, slices: Sequence[Slice], node: str) -> list[ServicePort]:
     return [
         ServicePort(
-            address,
-            cast("Literal['TCP', 'UDP', 'SCTP']", port.protocol),
-            port.port,
-            _backends(
-                service, port, node, [each for each in slices if (":" in address) == (each.address_type == "IPv6")]
-            ),
-            service.affinity,
+            address, cast("Literal['TCP', 'UDP', 'SCTP']", port.protocol), port.port, backends, service.affinity
         )
-        for address in service.addresses
-        for port in service.spec.ports or ()
+        for family, six in (("IPv4", False), ("IPv6", True))  # a slice of names leads nowhere
+        for addresses in ([each for each in service.addresses if (":" in each) == six],)
+        if addresses
+        for port, backends in _backends(service, node, [each for each in slices if each.address_type == family])
+        for address in addresses
     ]
 
 
 def _backends(
-    service: Service, port: ServicePortFacts, node: str, slices: Sequence[Slice]
-) -> tuple[tuple[str, int], ...]:
-    ready: set[tuple[str, int]] = set()
-    leaving: set[tuple[str, int]] = set()
+    service: Service, node: str, slices: Sequence[Slice]
+) -> Iterator[tuple[ServicePortFacts, tuple[tuple[str, int], ...]]]:
+    """Who answers at each port. Slices say by the name of a port where they answer it. Raises TooLarge."""
+    ready: dict[tuple[str, str], set[tuple[str, int]]] = {}
+    leaving: dict[tuple[str, str], set[tuple[str, int]]] = {}
+    places = Budget(MOST_BACKENDS, "backends")  # ports times endpoints, so what is too much must not be made first
+    asked = {(port.name, port.protocol) for port in service.spec.ports or ()}
     for each in slices:
-        numbers = [
-            own.port for own in each.ports or () if own.name == port.name and own.protocol == port.protocol and own.port
-        ]
-        for endpoint in each.endpoints or ():
-            if _is_near(service, endpoint, node) and (_network(each) or not is_reserved(endpoint.addresses[0])):
-                places = {(endpoint.addresses[0], number) for number in numbers}
-                ready |= places if endpoint.ready else set()
-                leaving |= places if endpoint.leaving else set()
-    return tuple(sorted(ready or leaving))
+        takes, leaves = _addresses(service, node, each)
+        for port in each.ports or ():
+            name = port.name, port.protocol
+            if port.port and name in asked:
+                places.spend(len(takes) + len(leaves))
+                ready.setdefault(name, set()).update((address, port.port) for address in takes)
+                leaving.setdefault(name, set()).update((address, port.port) for address in leaves)
+    for port in service.spec.ports or ():
+        name = port.name, port.protocol
+        yield port, tuple(sorted(ready.get(name) or leaving.get(name) or ()))
+
+
+def _addresses(service: Service, node: str, slice_: Slice) -> tuple[list[str], list[str]]:
+    """Of those in a slice that may answer here, who takes connections, and who still serves on the way out."""
+    near = [
+        each
+        for each in slice_.endpoints or ()
+        if _is_near(service, each, node) and (_network(slice_) or not is_reserved(each.addresses[0]))
+    ]
+    return [each.addresses[0] for each in near if each.ready], [each.addresses[0] for each in near if each.leaving]
 
 
 def _is_near(service: Service, endpoint: Endpoint, node: str) -> bool:
