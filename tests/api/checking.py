@@ -7,7 +7,7 @@ import copy
 from tarmac.api.catalog import build_catalog
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.base.fielderrors import FieldErrors
+from tarmac.base.fielderrors import FieldError, FieldErrors
 
 _OWN = {resource.kind: resource for resource in build_catalog() if not resource.native}
 
@@ -30,6 +30,11 @@ def make(kind: str, spec: JsonObject, *, name: str = "x", status: JsonObject | N
 
 def causes(obj: JsonObject, old: JsonObject | None = None) -> list[str]:
     """Everything wrong with an object, as "Kind path" lines in order."""
+    return [f"{error.kind} {error.path}" for error in errors_of(obj, old)]
+
+
+def errors_of(obj: JsonObject, old: JsonObject | None = None) -> list[FieldError]:
+    """Everything wrong with an object."""
     errors = FieldErrors()
     strategy = served(obj["kind"]).strategy
     for each in (obj, old):
@@ -40,4 +45,4 @@ def causes(obj: JsonObject, old: JsonObject | None = None) -> list[str]:
         strategy.validate(obj, errors)
     else:
         strategy.validate_update(obj, old, errors)
-    return [f"{error.kind} {error.path}" for error in errors]
+    return list(errors)

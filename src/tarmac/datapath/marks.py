@@ -1,7 +1,7 @@
 """Addresses of the datapath's own, of ranges that are no network's and nowhere in the world.
 
-Networks may have any range, and so may nodes. So inside networks other addresses stand for nodes, which every node can
-work out for every other; and on each node, others for its ways into networks.
+Networks may have almost any range, and so may nodes. So inside networks other addresses stand for nodes, which every
+node can work out for every other; and on each node, others for its ways into networks.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from hashlib import sha256
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-NODES: Final = ("240.0.0.0/4", "fd74:6172:6d63:fffe::/64")
-"""Of those that stand for nodes, by family."""
+from tarmac.api.networking.names import NODE_MARKS as NODES
+from tarmac.api.networking.names import UPLINKS
 
-UPLINKS: Final = ("169.254.64.0/18", "fd74:6172:6d63:ffff::/64")
-"""Of the networks' ends of the ways between a node and its networks, by family; they mean something there only."""
+__all__ = ["NODES", "UPLINKS", "is_reserved", "node_marks"]
 
 _RESERVED: Final = tuple(ip_network(each) for each in (*NODES, *UPLINKS))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.decide import reasons
-from tarmac.decide.addresses import allocate_vni, carve, default_range, numbers, subnet_prefix
+from tarmac.decide.addresses import allocate_vni, carve, default_range, numbers, subnet_prefix, vni_numbers
 from tarmac.decide.addresses.numbers import FIRST_VNI, LAST_VNI
 
 
@@ -94,12 +94,12 @@ def test_a_carved_subnet_overlaps_nothing_and_is_the_lowest(taken: list[str], pr
 def test_a_network_number_is_the_lowest_that_is_free(taken: set[int]) -> None:
     """From 4097 on."""
     expected = next(number for number in range(FIRST_VNI, LAST_VNI) if number not in taken)
-    assert allocate_vni(taken).value == expected
+    assert allocate_vni(vni_numbers(taken)).value == expected
 
 
 def test_numbers_can_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last is used, then it says so."""
     monkeypatch.setattr(numbers, "LAST_VNI", FIRST_VNI + 2)
-    assert allocate_vni([FIRST_VNI, FIRST_VNI + 1]).value == FIRST_VNI + 2
-    (refusal,) = allocate_vni(range(FIRST_VNI, FIRST_VNI + 3)).refusals
+    assert allocate_vni(vni_numbers([FIRST_VNI, FIRST_VNI + 1])).value == FIRST_VNI + 2
+    (refusal,) = allocate_vni(vni_numbers(range(FIRST_VNI, FIRST_VNI + 3))).refusals
     assert refusal.reason == reasons.NETWORK_IDS_EXHAUSTED

@@ -46,6 +46,15 @@ ANNOTATION_UNDERLAY_MTU = f"{GROUP}/underlay-mtu"
 RESOLVERS = ("169.254.20.10", "fd00:96:20::a")
 """Where pods ask for names, in every Network."""
 
+SERVICE_RANGES = ("10.96.0.0/12", "fd00:96::/112")
+"""Where Services have their addresses, by family."""
+
+NODE_MARKS = ("240.0.0.0/4", "fd74:6172:6d63:fffe::/64")
+"""Of the addresses that stand for nodes inside networks, by family."""
+
+UPLINKS = ("169.254.64.0/18", "fd74:6172:6d63:ffff::/64")
+"""Of the networks' ends of the ways between a node and its networks, by family; they mean something there only."""
+
 METADATA_ADDRESS = "169.254.169.254"
 """Where pods ask about themselves, in every Network."""
 

@@ -10,7 +10,7 @@ from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet, SubnetClaim
 from tarmac.api.networking.policy import NetworkPolicy
-from tarmac.api.networking.validation.ranges import check_address, check_range
+from tarmac.api.networking.validation.ranges import check_address, check_range, reserved_by
 from tarmac.api.networking.validation.rules import check_egress, check_ingress
 from tarmac.api.ownkinds import OwnStrategy
 from tarmac.api.schema import JsonObject
@@ -73,9 +73,9 @@ class NetworkStrategy(OwnStrategy):
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
         """The address ranges."""
-        ipam = mapping(obj["spec"], "ipam")
+        ipam, known = mapping(obj["spec"], "ipam"), mapping((old or {}).get("spec") or {}, "ipam")
         for field, family in (("ipv4Range", 4), ("ipv6Range", 6)):
-            if ipam.get(field):
+            if ipam.get(field) and ipam[field] != known.get(field):
                 check_range(ipam[field], family, f"spec.ipam.{field}", errors)
 
 
@@ -95,12 +95,15 @@ class SubnetStrategy(OwnStrategy):
     immutable = ("spec.subnetClass", "spec.networkContext", "spec.location", "spec.ipFamily")
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """The names, and that the address is of the family."""
+        """The names, and that the address is of the family and can be a network's."""
         spec = obj["spec"]
         check_names(spec, ("networkContext", "location"), errors)
         family = 6 if spec.get("ipFamily") == "IPv6" else 4
-        if spec.get("startAddress"):
-            check_address(spec["startAddress"], "spec.startAddress", errors, family=family)
+        start = spec.get("startAddress")
+        if start and start != ((old or {}).get("spec") or {}).get("startAddress"):
+            address = check_address(start, "spec.startAddress", errors, family=family)
+            if address is not None and (reason := reserved_by(start)):
+                errors.invalid("spec.startAddress", start, reason)
         length = spec.get("prefixLength")
         if family == 4 and length is not None and 32 < length <= 128:
             errors.invalid("spec.prefixLength", length, "must be at most 32 for IPv4")
@@ -118,8 +121,9 @@ class NetworkPolicyStrategy(OwnStrategy):
         checks.label_selector(spec.get("selector"), "spec.selector", errors)
         if spec.get("network"):
             checks.dns_label(spec["network"], "spec.network", errors)
-        check_ingress(objects(spec, "ingress"), "spec.ingress", errors)
-        check_egress(objects(spec, "egress"), "spec.egress", errors)
+        for field, check in (("ingress", check_ingress), ("egress", check_egress)):
+            if old is None or objects(spec, field) != objects(old, "spec", field):
+                check(objects(spec, field), f"spec.{field}", errors)
 
 
 def check_names(spec: JsonObject, fields: tuple[str, ...], errors: FieldErrors) -> None:

@@ -20,7 +20,7 @@ from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
 from tarmac.controllers.conditions import find, holds, with_condition
 from tarmac.controllers.context import Context
-from tarmac.controllers.network.networks import BY_NETWORK, MANAGER, network_key, network_of_binding
+from tarmac.controllers.network.networks import BY_NETWORK, MANAGER, network_key, network_of_binding, refused
 from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
@@ -81,6 +81,8 @@ class BindingController:
             return _no(reasons.NETWORK_NOT_FOUND, f"Network {wanted} does not exist.", f"Create Network {wanted}.")
         if network.metadata.deletion_timestamp is not None:
             return _no(reasons.NETWORK_IN_USE, f"Network {wanted} is being deleted.")
+        if (refusal := refused(network)) is not None:
+            return Verdict(None, (refusal,))
         context = self._known_contexts.get(context_key(binding))
         if context is None:
             context = await self._make(network, binding.spec.location.name)

@@ -3,28 +3,38 @@
 Numbers and ranges are given by one worker, from what every Network says it has and from what was given but is not seen
 yet; so no two Networks get the same. A Network that is deleted waits until no deployment uses it, then its contexts go,
 with their subnets; then it goes itself.
+
+A range that can be no network's, or that holds the address of a node, is refused: nothing more is attached to the
+Network until the node has gone. Nodes come and go, so whenever one's addresses change every Network is looked at again.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
 from tarmac.api.networking.names import NETWORK_FINALIZER
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkStatus
+from tarmac.api.networking.validation.ranges import reserved_by
+from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
 from tarmac.client.cache import Item, by_owner
 from tarmac.client.controller import controller_key
-from tarmac.controllers.conditions import with_condition
+from tarmac.client.targets import NODES
+from tarmac.controllers.conditions import find, with_condition
 from tarmac.controllers.context import Context
+from tarmac.controllers.network.allocated import Allocated
 from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
-from tarmac.decide.addresses import allocate_vni, default_range
+from tarmac.decide.addresses import NodeAddresses, allocate_vni, default_range
+from tarmac.decide.verdict import Refusal, Verdict
 
 MANAGER = "tarmac-network"
 BY_NETWORK, BY_OWNER = "network", "owner"
+_EVERY, _GATHER_SECONDS, _AT_ONCE = "", 0.5, 500
 
 
 def network_key(binding: NetworkBinding) -> str:
@@ -36,6 +46,20 @@ def network_key(binding: NetworkBinding) -> str:
 def network_of_binding(item: Item[NetworkBinding]) -> tuple[str, ...]:
     """Index: bindings by the key of their Network."""
     return (network_key(item.object),)
+
+
+def refused(network: Network) -> Refusal | None:
+    """Why nothing may be attached to a Network, if its range was refused."""
+    said = find(network.status.conditions if network.status else (), "Ready")
+    if said is None or said.reason != reasons.NETWORK_RANGE_REFUSED:
+        return None
+    return Refusal(said.reason, said.message, rule="network")
+
+
+def addresses_of(node: JsonObject) -> list[str]:
+    """The addresses that a Node says it has."""
+    listed = (node.get("status") or {}).get("addresses") or ()
+    return [each["address"] for each in listed if each["type"] in ("InternalIP", "ExternalIP")]
 
 
 class NetworkController:
@@ -51,12 +75,16 @@ class NetworkController:
         self._bindings.add_index(BY_NETWORK, network_of_binding)
         self._known_contexts = informers.informer(NETWORK_CONTEXTS)
         self._known_contexts.add_index(BY_OWNER, by_owner)
-        self._given: dict[str, NetworkStatus] = {}  # by uid: written, not seen yet
+        self._nodes = NodeAddresses()
+        self._known_nodes = informers.informer(NODES)
+        self._known_nodes.on_change(self._node_changed)
+        self._allocated = Allocated()  # what is seen, and what was given but is not seen yet
         self._known.on_change(self._seen)
         self._controller = context.controller("network", self.reconcile, workers=1)
         self._controller.watches(self._known)
         self._controller.watches(self._bindings, network_of_binding)
         self._controller.watches(self._known_contexts, controller_key("Network"))
+        self._controller.awaits(self._known_nodes)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -64,6 +92,9 @@ class NetworkController:
 
     async def reconcile(self, key: str) -> None:
         """Bring one Network in line."""
+        if key == _EVERY:
+            await self._look_at_all()
+            return
         network = self._known.get(key)
         if network is None:
             return
@@ -76,34 +107,61 @@ class NetworkController:
             await self._provide(network)
 
     async def _provide(self, network: Network) -> None:
+        uid = network.metadata.uid
+        self._allocated.release(uid)  # what it was given before and does not show yet it may be given again
         status = self._wanted(network)
-        self._given[network.metadata.uid] = status
+        self._allocated.hold(uid, status)
         try:
-            written = await write_status(self._networks, network.metadata, network.status, status, MANAGER)
+            await write_status(self._networks, network.metadata, network.status, status, MANAGER)
         except NotFound:
-            written = None
-        if written is None:
-            self._given.pop(network.metadata.uid, None)
+            self._allocated.release(uid)
 
     def _wanted(self, network: Network) -> NetworkStatus:
         known = network.status or NetworkStatus()
-        ipam, families = network.spec.ipam, network.spec.ip_families
-        others = [status for uid, status in self._statuses() if uid != network.metadata.uid]
-        verdict = allocate_vni(status.vni for status in others) if not known.vni else None
-        vni = known.vni if verdict is None else verdict.value or 0
-        taken = [status.ipv6_range for status in others if status.ipv6_range]
-        ipv4, ipv6 = ipam.ipv4_range or known.ipv4_range, ipam.ipv6_range or known.ipv6_range
-        status = NetworkStatus(
-            observed_generation=network.metadata.generation,
-            vni=vni,
-            ipv4_range=(ipv4 or default_range("IPv4", network.metadata.uid)) if "IPv4" in families else "",
-            ipv6_range=(ipv6 or default_range("IPv6", network.metadata.uid, taken)) if "IPv6" in families else "",
-        )
+        verdict = Verdict(known.vni) if known.vni else allocate_vni(self._allocated.numbers)
+        ipv4, ipv6 = self._ranges(network)
+        refusal = verdict.refusals[0] if verdict.refusals else self._refusal((ipv4, ipv6))
+        if refusal is not None:  # what it has it keeps, but gets nothing that could be carved up
+            ipv4, ipv6 = known.ipv4_range, known.ipv6_range
         condition = Condition("Ready", "True", reasons.NETWORK_READY, "The network can be used.")
-        if verdict is not None and verdict.value is None:
-            refusal = verdict.refusals[0]
+        if refusal is not None:
             condition = Condition("Ready", "False", refusal.reason, refusal.message)
+        status = NetworkStatus(network.metadata.generation, [], verdict.value or 0, ipv4, ipv6)
         return self._with(status, known, condition, network)
+
+    def _ranges(self, network: Network) -> tuple[str, str]:
+        """What it asks for, has, or would get; empty for a family that it does not carry."""
+        known, ipam, families = network.status or NetworkStatus(), network.spec.ipam, network.spec.ip_families
+        uid, taken, nodes = network.metadata.uid, self._allocated.ranges, self._nodes.are_in
+        ipv4, ipv6 = ipam.ipv4_range or known.ipv4_range, ipam.ipv6_range or known.ipv6_range
+        return (
+            (ipv4 or default_range("IPv4", uid, holds_node=nodes)) if "IPv4" in families else "",
+            (ipv6 or default_range("IPv6", uid, taken, nodes)) if "IPv6" in families else "",
+        )
+
+    def _refusal(self, ranges: Iterable[str]) -> Refusal | None:
+        for each in filter(None, ranges):
+            if reason := reserved_by(each):
+                return Refusal(reasons.NETWORK_RANGE_REFUSED, f"The range {each} {reason}.")
+            if self._nodes.are_in(each):
+                message = f"The range {each} holds the address of a node: use a Network whose range holds none."
+                return Refusal(reasons.NETWORK_RANGE_REFUSED, message)
+        return None
+
+    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        item = new or old
+        assert item is not None, "a change has a state before or after it"
+        if self._nodes.put(item.metadata.name, addresses_of(new.object) if new is not None else ()):
+            self._controller.queue.add_after(_EVERY, _GATHER_SECONDS)  # once, however many nodes come together
+
+    async def _look_at_all(self) -> None:
+        """Those whose range is refused and was not, or the other way round, get another look."""
+        for number, item in enumerate(list(self._known.cache.items())):
+            network = item.object
+            if (refused(network) is None) != (self._refusal(self._ranges(network)) is None):
+                self._controller.queue.add(item.key)
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
 
     def _with(
         self, status: NetworkStatus, known: NetworkStatus, condition: Condition, network: Network
@@ -112,22 +170,12 @@ class NetworkController:
         status.conditions = with_condition(known.conditions, condition, self._clock.now())
         return status
 
-    def _statuses(self) -> Iterable[tuple[str, NetworkStatus]]:
-        """What every Network has, as far as known here."""
-        for item in self._known.cache.items():
-            network = item.object
-            if network.status is not None:
-                yield network.metadata.uid, network.status
-        yield from self._given.items()
-
     def _seen(self, old: Item[Network] | None, new: Item[Network] | None) -> None:
-        """What was given is in our copy once it shows a number, and given back when the Network is gone."""
+        """What a Network shows is what it has. One that shows no number yet may have been given one."""
         if new is None and old is not None:
-            self._given.pop(old.metadata.uid, None)
-        elif new is not None and new.metadata.uid in self._given:
-            status = new.object.status
-            if status is not None and status.vni:
-                del self._given[new.metadata.uid]
+            self._allocated.release(old.metadata.uid)
+        elif new is not None and new.object.status is not None and new.object.status.vni:
+            self._allocated.hold(new.metadata.uid, new.object.status)
 
     async def _take_down(self, key: str, network: Network) -> None:
         metadata = network.metadata

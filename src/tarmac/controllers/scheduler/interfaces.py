@@ -29,6 +29,7 @@ from tarmac.controllers.addressbook import pod_holder
 from tarmac.controllers.attaching import Attaching
 from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
+from tarmac.controllers.network.networks import refused
 from tarmac.controllers.targets import NETWORK_BINDINGS
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal, Verdict
@@ -83,6 +84,8 @@ class PodInterfaces:
         return await self._attach(pod.key, network, location)
 
     async def _attach(self, key: str, network: Network, location: str) -> Verdict[str]:
+        if (refusal := refused(network)) is not None:
+            return Verdict(None, (refusal,))
         own = network.metadata
         context = self._attaching.contexts.get(f"{own.namespace}/{context_name(own.name, location)}")
         families = network.spec.ip_families

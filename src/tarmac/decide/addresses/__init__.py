@@ -9,14 +9,17 @@ address or none does. What is full says which range that is and what would help.
 from __future__ import annotations
 
 from tarmac.decide.addresses.interfaces import Assignment, assign, mac_address, release
-from tarmac.decide.addresses.numbers import Numbers, allocate_vni
+from tarmac.decide.addresses.nodes import NodeAddresses
+from tarmac.decide.addresses.numbers import FIRST_VNI, Numbers, allocate_vni, vni_numbers
 from tarmac.decide.addresses.packets import packet_size
 from tarmac.decide.addresses.pool import Pool
 from tarmac.decide.addresses.routes import routes_of
 from tarmac.decide.addresses.subnets import carve, default_range, subnet_prefix
 
 __all__ = [
+    "FIRST_VNI",
     "Assignment",
+    "NodeAddresses",
     "Numbers",
     "Pool",
     "allocate_vni",
@@ -28,4 +31,5 @@ __all__ = [
     "release",
     "routes_of",
     "subnet_prefix",
+    "vni_numbers",
 ]

@@ -56,9 +56,13 @@ class Numbers:
         return self.size - self.taken.bit_count()
 
 
-def allocate_vni(taken: Iterable[int]) -> Verdict[int]:
+def vni_numbers(taken: Iterable[int] = ()) -> Numbers:
+    """The numbers that networks may have on the wire, counted from `FIRST_VNI`, with these in use."""
+    return Numbers.of(LAST_VNI - FIRST_VNI + 1, (vni - FIRST_VNI for vni in taken))
+
+
+def allocate_vni(numbers: Numbers) -> Verdict[int]:
     """The number that keeps a network's traffic apart on the wire: the lowest that no other network has."""
-    numbers = Numbers.of(LAST_VNI - FIRST_VNI + 1, (vni - FIRST_VNI for vni in taken))
     lowest = numbers.lowest()
     if lowest is not None:
         return Verdict(FIRST_VNI + lowest)

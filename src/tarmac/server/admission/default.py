@@ -19,6 +19,7 @@ from tarmac.server.admission.interfaces import InterfaceHolding
 from tarmac.server.admission.limitranges import LimitRanger
 from tarmac.server.admission.localdisks import LocalDiskRemoval
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
+from tarmac.server.admission.networkranges import NetworkRanges
 from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition
 from tarmac.server.admission.podsecurity.plugin import PodSecurity
@@ -69,6 +70,7 @@ def default_plugins(
         InstanceCreation(),
         InterfaceHolding(reader),
         WorkloadReferences(authorizer),
+        NetworkRanges(reader),
         ServiceAddresses(reader, randomness),
         ResourceQuotas(reader, quotas),
     ]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from tarmac.api.kubernetes.core.services import families
 from tarmac.api.kubernetes.core.services.validation import validate_addresses
+from tarmac.api.networking.names import SERVICE_RANGES
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import InternalError, invalid
@@ -22,10 +23,9 @@ from tarmac.server.reader import Reader, decode
 from tarmac.store.interface import Event
 
 _BUCKET = "core/services"
-RANGES = {
-    families.IPV4: ipaddress.ip_network("10.96.0.0/12"),
-    families.IPV6: ipaddress.ip_network("fd00:96::/112"),
-}
+RANGES: dict[str, ipaddress.IPv4Network | ipaddress.IPv6Network] = dict(
+    zip((families.IPV4, families.IPV6), map(ipaddress.ip_network, SERVICE_RANGES), strict=True)
+)
 NODE_PORTS = range(30000, 32768)
 # The first addresses of a range are for those who choose theirs; random ones come from behind them.
 _RESERVED = 256

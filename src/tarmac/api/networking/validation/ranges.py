@@ -1,9 +1,15 @@
-"""Addresses and ranges of addresses."""
+"""Addresses and ranges of addresses.
+
+Some ranges can be no network's: those that mean something by themselves wherever they are, and those that the platform
+uses inside every network. A pod with such an address could not be reached, or would be in the platform's place.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+from typing import Final
 
+from tarmac.api.networking.names import NODE_MARKS, RESOLVERS, SERVICE_RANGES, UPLINKS
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
@@ -11,6 +17,33 @@ MIN_ADDRESSES_BITS = 4  # a /28 of IPv4; as many addresses of IPv6
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Range = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_USES: Final = {
+    "0.0.0.0/8": "addresses that mean no host",
+    "127.0.0.0/8": "the loopback of every host",
+    "169.254.0.0/16": "link-local addresses, where the platform answers for names and metadata",
+    "224.0.0.0/4": "multicast",
+    NODE_MARKS[0]: "addresses that stand for nodes",
+    SERVICE_RANGES[0]: "addresses of Services",
+    "::/8": "the loopback, and addresses of IPv4 written as IPv6",
+    "fe80::/10": "link-local addresses",
+    "ff00::/8": "multicast",
+    SERVICE_RANGES[1]: "addresses of Services",
+    f"{RESOLVERS[1]}/128": "the platform's resolver",
+    NODE_MARKS[1]: "addresses that stand for nodes",
+    UPLINKS[1]: "the platform's ways into networks",
+}
+_RESERVED: Final = [(ipaddress.ip_network(each), use) for each, use in _USES.items()]
+_FITTING: Final = {4: "a part of 10.128.0.0/9, 172.16.0.0/12 or 192.168.0.0/16", 6: "a /48 of fd20::/20"}
+
+
+def reserved_by(written: str) -> str:
+    """Why a range, or an address, can be no network's, and what could; empty when it can."""
+    asked = ipaddress.ip_network(written)
+    for reserved, use in _RESERVED:
+        if reserved.version == asked.version and reserved.overlaps(asked):  # type: ignore[arg-type] of one family
+            return f"must not overlap {reserved}, {use}: use for example {_FITTING[asked.version]}"
+    return ""
 
 
 def check_address(written: str, path: str, errors: FieldErrors, *, family: int | None = None) -> Address | None:
@@ -35,7 +68,7 @@ def parse_range(written: str, path: str, errors: FieldErrors) -> Range | None:
 
 
 def check_range(written: str, family: int, path: str, errors: FieldErrors) -> None:
-    """The range of a network: of the family, and with room for sixteen addresses."""
+    """The range of a network: of the family, with room for sixteen addresses, and nobody else's."""
     found = parse_range(written, path, errors)
     if found is None:
         return
@@ -43,3 +76,5 @@ def check_range(written: str, family: int, path: str, errors: FieldErrors) -> No
         errors.invalid(path, written, f"must be an IPv{family} range")
     elif found.max_prefixlen - found.prefixlen < MIN_ADDRESSES_BITS:
         errors.invalid(path, written, f"must be /{found.max_prefixlen - MIN_ADDRESSES_BITS} or larger")
+    elif reason := reserved_by(written):
+        errors.invalid(path, written, reason)

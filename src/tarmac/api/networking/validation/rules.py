@@ -1,12 +1,15 @@
-"""Traffic rules, validated as Kubernetes validates those of its NetworkPolicy."""
+"""Traffic rules, validated as Kubernetes validates those of its NetworkPolicy, but for how many there may be."""
 
 from __future__ import annotations
 
 from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.checks import objects
+from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.networking.validation.ranges import Range, parse_range
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
+
+MOST_ENTRIES = 2000
+"""Rules, ports, peers and exceptions of one list of rules together: all of it is looked at on every write."""
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 
@@ -22,11 +25,22 @@ def check_egress(rules: list[JsonObject], path: str, errors: FieldErrors) -> Non
 
 
 def _rules(rules: list[JsonObject], peers: str, path: str, errors: FieldErrors) -> None:
+    count = sum(_entries(rule, peers) for rule in rules)
+    if count > MOST_ENTRIES:
+        detail = f"must have at most {MOST_ENTRIES} rules, ports, peers and exceptions together, and has {count}"
+        errors.add("TooMany", path, count, f"{detail}: use larger ranges, or several policies")
+        return
     for index, rule in enumerate(rules):
         for number, port in enumerate(objects(rule, "ports")):
             _port(port, f"{path}[{index}].ports[{number}]", errors)
         for number, peer in enumerate(objects(rule, peers)):
             _peer(peer, f"{path}[{index}].{peers}[{number}]", errors)
+
+
+def _entries(rule: JsonObject, peers: str) -> int:
+    chosen = objects(rule, peers)
+    blocks = (mapping(peer, "ipBlock") for peer in chosen)
+    return 1 + len(objects(rule, "ports")) + len(chosen) + sum(len(block.get("except") or ()) for block in blocks)
 
 
 def _port(port: JsonObject, path: str, errors: FieldErrors) -> None:

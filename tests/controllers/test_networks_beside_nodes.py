@@ -1,0 +1,101 @@
+"""No Network is in a node's place: not when it is made, nor when the node comes later; and it heals when that goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import Invalid
+from tarmac.client.targets import NAMESPACES
+from tests.controllers.cities import BINDINGS, NETWORKS, Cities, condition, play, pod
+from tests.controllers.test_networks_in_places import binding, network
+
+NAMES = "namespace,network"
+
+
+async def move(cities: Cities, node: str, *addresses: str) -> None:
+    """Give a node these addresses."""
+    listed = [{"type": "InternalIP", "address": each} for each in addresses]
+    await cities.nodes.patch(node, {"status": {"addresses": listed}}, subresource="status")
+
+
+async def a_node(cities: Cities) -> str:
+    return (await cities.nodes.list()).items[0]["metadata"]["name"]
+
+
+def test_a_range_with_a_nodes_address_in_it_is_refused() -> None:
+    async def story(cities: Cities) -> None:
+        await move(cities, await a_node(cities), "203.0.113.7", "2001:db8:7::1")
+        networks = cities.user.resource(NETWORKS)
+        for field, written in (("ipv4Range", "203.0.113.0/28"), ("ipv6Range", "2001:db8:7::/48")):
+            with pytest.raises(Invalid) as refusal:
+                await networks.create(network("mine", ["IPv4", "IPv6"], **{field: written}))
+            assert f"spec.ipam.{field}" in str(refusal.value)
+            assert "use a range that they are not in" in str(refusal.value)
+            assert "203.0.113.7" not in str(refusal.value), "where nodes are is no tenant's business"
+        await networks.create(network("mine", ipv4Range="203.0.113.16/28"))
+
+    play(NAMES, story)
+
+
+def test_a_node_that_comes_later_closes_the_network_to_new_pods_until_it_goes() -> None:
+    async def story(cities: Cities) -> None:
+        networks, bindings = cities.user.resource(NETWORKS), cities.user.resource(BINDINGS)
+        await networks.create(network("mine", ipv4Range="203.0.113.0/24"))
+        await bindings.create(binding("before", "mine"))
+        await cities.wait(2)
+        assert (await cities.ready(bindings, "before", "default"))["status"] == "True"
+        node = await a_node(cities)
+        where = (await cities.nodes.get(node))["status"]["addresses"][0]["address"]
+
+        await move(cities, node, "203.0.113.7")
+        await cities.wait(2)
+        found = await networks.get("mine", "default")
+        assert condition(found, "Ready")["reason"] == "NetworkRangeRefused"
+        assert found["status"]["ipv4Range"] == "203.0.113.0/24", "pods that are there stay there"
+        assert (await cities.ready(bindings, "before", "default"))["reason"] == "NetworkRangeRefused"
+
+        await move(cities, node, where)
+        await cities.wait(2)
+        assert (await cities.ready(networks, "mine", "default"))["status"] == "True"
+        assert (await cities.ready(bindings, "before", "default"))["status"] == "True"
+
+    play(NAMES, story)
+
+
+def test_pods_are_not_attached_to_a_network_in_a_nodes_place() -> None:
+    async def story(cities: Cities) -> None:
+        await cities.pods.create(pod("first"))
+        await cities.wait(5)
+        assert (await cities.nodes_of("first"))[0]
+        node = await a_node(cities)
+        where = (await cities.nodes.get(node))["status"]["addresses"][0]["address"]
+        await move(cities, node, "10.128.77.7")
+        await cities.wait(2)
+        await cities.pods.create(pod("second"))
+        await cities.wait(10)
+        assert (await cities.nodes_of("second"))[0] == ""
+        await move(cities, node, where)
+
+        async def placed() -> bool:
+            return bool((await cities.nodes_of("second"))[0])
+
+        await cities.until(placed, 600)
+
+    play(f"{NAMES},scheduler,node", story)
+
+
+def test_a_network_that_asks_for_no_range_gets_one_that_no_node_is_in() -> None:
+    async def story(cities: Cities) -> None:
+        await move(cities, await a_node(cities), "10.130.0.1")
+        await cities.wait(1)
+        team: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+        await cities.user.resource(NAMESPACES).create(team)
+        await cities.wait(2)
+        made: Any = await cities.user.resource(NETWORKS).get("default", "team")
+        assert made["status"]["ipv4Range"] == "172.16.0.0/12"
+        assert condition(made, "Ready")["status"] == "True"
+
+    play(NAMES, story)
