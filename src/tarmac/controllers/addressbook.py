@@ -65,7 +65,7 @@ class AddressBook:
 
     def __init__(self, informers: Informers) -> None:
         self.informers: tuple[Informer[Any], ...] = (informers.informer(INSTANCES), informers.informer(PODS))
-        self._holders: Counter[Held] = Counter()
+        self._holders: dict[str, Counter[str]] = {}  # by network: how many hold each address
         self._pools: dict[str, dict[str, Pool]] = {}  # by network, then by subnet
         self._promised: dict[str, list[_Promise]] = {}
         instances, pods = self.informers
@@ -90,7 +90,7 @@ class AddressBook:
 
     def uses(self, network: str) -> bool:
         """Whether anything has an address of the network, as namespace/name."""
-        return any(of == network for of, _ in self._holders)
+        return network in self._holders
 
     def forget(self, key: str) -> None:
         """The object was not made and will not be."""
@@ -107,13 +107,14 @@ class AddressBook:
         for family, subnet in attachment.ranges.items():
             (self._pools[attachment.network][subnet],) = verdict.value.pools[family]
         interface = _interface(attachment, verdict.value.addresses)
-        self._holders.update(_held((interface,)))
+        for network, address in _held((interface,)):
+            self._holders.setdefault(network, Counter())[address] += 1
         return Verdict(interface)
 
     def _pool(self, network: str, subnet: str) -> Pool:
         pools = self._pools.setdefault(network, {})
         if subnet not in pools:
-            pools[subnet] = Pool.of(subnet, [address for of, address in self._holders if of == network])
+            pools[subnet] = Pool.of(subnet, self._holders.get(network, ()))
         return pools[subnet]
 
     def _changed(
@@ -134,9 +135,10 @@ class AddressBook:
             self.forget(holder(key))
 
     def _hold(self, held: Held) -> None:
-        self._holders[held] += 1
-        if self._holders[held] == 1:
-            network, address = held
+        network, address = held
+        holders = self._holders.setdefault(network, Counter())
+        holders[address] += 1
+        if holders[address] == 1:
             pools = self._pools.get(network, {})
             for subnet, pool in pools.items():
                 taken = pool.take(address) if pool.is_free(address) else None
@@ -147,10 +149,14 @@ class AddressBook:
             self._release(held)
 
     def _release(self, held: Held) -> None:
-        self._holders[held] -= 1
-        if self._holders[held] <= 0:
-            del self._holders[held]
-            network, address = held
+        network, address = held
+        holders = self._holders.get(network, Counter())
+        holders[address] -= 1
+        if holders[address] <= 0:
+            del holders[address]
+            if not holders:  # the network may never be seen again
+                self._holders.pop(network, None)
+                self._pools.pop(network, None)
             pools = self._pools.get(network, {})
             for subnet, pool in pools.items():
                 pools[subnet] = pool.release(address)

@@ -3,12 +3,15 @@
 An asker sees the addresses on its own networks and nothing of others: what is on other networks does not exist for it.
 The address of a Service counts as on the networks its endpoints are on; without endpoints, on those of its namespace.
 A name that has records of other types, or names below it, exists and has no such data; any other does not exist.
+
+An answer has a bounded number of records, whatever stands behind a name: it is made on the loop that serves everybody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import ip_address
+from itertools import chain, islice
 from typing import Final
 
 from tarmac.agent.names.messages import (
@@ -32,11 +35,17 @@ from tarmac.agent.names.names import Malformed, Name, address_of, name_of
 from tarmac.agent.names.view import Endpoint, Place, Port, Service, Slice, View, label_of
 
 TTL: Final = 5
+MOST_RECORDS: Final = 1000
+"""Of one answer. As many fit into some 16 KiB, and more addresses help nobody."""
+
 _ADDRESSES: Final = {A: 4, AAAA: 6}
 _PROTOCOLS: Final = ("_tcp", "_udp", "_sctp")
 
 Networks = Collection[str]
 """The networks of an asker, as namespace/name."""
+
+Offered = dict[Port, list[Slice]]
+"""Ports of a Service, and the slices that serve them."""
 
 
 class Resolver:
@@ -69,9 +78,9 @@ class Resolver:
             case ("svc",) | ("inst",):
                 return Answer()
             case (namespace, "svc"):
-                return Answer() if any(key[0] == namespace for key in self._view.services) else None
+                return Answer() if self._view.has(namespace, "svc") else None
             case (namespace, "inst"):
-                return Answer() if any(key[0] == namespace for key in self._view.workloads) else None
+                return Answer() if self._view.has(namespace, "inst") else None
             case (*inner, service, namespace, "svc"):
                 return self._service(question, tuple(inner), (namespace, service), networks)
             case (workload, namespace, "inst"):
@@ -101,8 +110,9 @@ class Resolver:
             case (label,) if label in _PROTOCOLS:
                 return Answer()
             case (label,):
-                named = [each for each in _endpoints(service, seen) if label_of(each).lower() == label]
-                return _addresses(question, [each.place.address for each in named]) if named else None
+                named = self._view.endpoints(key, label)
+                ready = [each.place.address for of, each in named if each.ready and of in ("", *networks)]
+                return _addresses(question, ready) if ready else None
             case _:
                 return None
 
@@ -116,46 +126,43 @@ class Resolver:
 
     def _whole(self, question: Question, service: Service, slices: list[Slice]) -> Answer:
         if question.type == SRV:
-            ports = list(dict.fromkeys(port for each in _offered(service, slices) for port in each[0]))
-            records = [
-                record for port in ports if port.name for record in self._targets(question, service, slices, port)
-            ]
-            return self._with_addresses(question, service, slices, records)
-        ready = (each.place.address for each in _endpoints(service, slices))
+            offered = _offered(service, slices)
+            ports = [port for port in offered if port.name]
+            return self._with_addresses(question, service, slices, self._targets(question, service, offered, ports))
+        ready = (each.place.address for each in _endpoints(slices))
         return _addresses(question, service.addresses or ready)
 
     def _port(
         self, question: Question, service: Service, slices: list[Slice], name: str, protocol: str
     ) -> Answer | None:
-        offered = [port for ports, _ in _offered(service, slices) for port in ports]
-        wanted = [port for port in dict.fromkeys(offered) if (port.name.lower(), port.protocol) == (name, protocol)]
+        offered = _offered(service, slices)
+        wanted = [port for port in offered if (port.name.lower(), port.protocol) == (name, protocol)]
         if not wanted:
             return None
         if question.type not in (SRV, ANY):
             return Answer()
-        records = [record for port in wanted for record in self._targets(question, service, slices, port)]
-        return self._with_addresses(question, service, slices, records)
+        return self._with_addresses(question, service, slices, self._targets(question, service, offered, wanted))
 
-    def _targets(self, question: Question, service: Service, slices: list[Slice], port: Port) -> Iterator[Record]:
-        """Where a port is served: at the Service's own address, or at each endpoint of a headless one."""
+    def _targets(
+        self, question: Question, service: Service, offered: Offered, ports: Iterable[Port]
+    ) -> Iterator[Record]:
+        """Where ports are served: at the Service's own address, or at each endpoint of a headless one."""
         base = self._base(question)
-        if service.addresses:
-            yield service_record(question.name, port.number, base, TTL)
-            return
-        for ports, endpoints in _offered(service, slices):
-            if port in ports:
-                for endpoint in endpoints:
-                    yield service_record(question.name, port.number, (label_of(endpoint).lower(), *base), TTL)
+        for port in ports:
+            if service.addresses:
+                yield service_record(question.name, port.number, base, TTL)
+            for endpoint in _endpoints(offered[port]):
+                yield service_record(question.name, port.number, (label_of(endpoint).lower(), *base), TTL)
 
     def _with_addresses(
         self, question: Question, service: Service, slices: list[Slice], records: Iterable[Record]
     ) -> Answer:
         """Service records, and the addresses of the names in them."""
-        base, records = self._base(question), tuple(dict.fromkeys(records))
+        base, records = self._base(question), tuple(dict.fromkeys(islice(records, MOST_RECORDS)))
         if service.addresses:
             extra = [address_record(base, address, TTL) for address in service.addresses]
         else:
-            endpoints = _endpoints(service, slices)
+            endpoints = islice(_endpoints(slices), MOST_RECORDS)
             extra = [address_record((label_of(each).lower(), *base), each.place.address, TTL) for each in endpoints]
         return Answer(answers=records, additional=tuple(extra) if records else ())
 
@@ -170,9 +177,8 @@ class Resolver:
         seen = [member for member in members if any(place.network in networks for place in member.places)]
         if not seen:
             return None
-        return _addresses(
-            question, _on([place for member in seen if member.ready for place in member.places], networks)
-        )
+        ready = (place for member in seen if member.ready for place in member.places)
+        return _addresses(question, (place.address for place in ready if place.network in networks))
 
     def _instance(self, question: Question, name: str, key: tuple[str, str], networks: Networks) -> Answer | None:
         member = self._view.workloads.get(key, {}).get(name)
@@ -182,9 +188,10 @@ class Resolver:
     # Addresses.
 
     def _reverse(self, question: Question, address: str, networks: Networks) -> Answer | None:
-        names = [
-            name for network, name in self._view.reverse.get(address, ()) if self._may_know(network, name, networks)
-        ]
+        here = (Place(network, address) for network in ("", *networks))
+        found = ((place.network, name) for place in here for name in self._view.reverse.get(place, ()))
+        asked = islice(found, MOST_RECORDS)
+        names = [name for network, name in asked if self._may_know(network, name, networks)]
         if names:
             if question.type not in (PTR, ANY):
                 return Answer(authority=(start_record(question.name, TTL),))
@@ -203,21 +210,25 @@ class Resolver:
 
 def _is_visible(namespace: str, slices: list[Slice], networks: Networks) -> bool:
     """Whether a Service is on one of these networks, or outside all."""
-    inhabited = [each for each in slices if each.endpoints]
-    if not inhabited:
+    if not any(each.endpoints for each in slices):
         return any(network.partition("/")[0] == namespace for network in networks)
-    return any(each.network in ("", *networks) for each in inhabited)
+    known = {"", *networks}
+    return any(each.endpoints and each.network in known for each in slices)
 
 
-def _offered(service: Service, slices: list[Slice]) -> list[tuple[tuple[Port, ...], tuple[Endpoint, ...]]]:
-    """Ports, and who serves them. A Service with an address of its own says itself which it has."""
+def _offered(service: Service, slices: Iterable[Slice]) -> Offered:
+    """Ports, and the slices that serve them. A Service with an address of its own says itself which it has."""
     if service.addresses:
-        return [(service.ports, ())]
-    return [(each.ports, tuple(one for one in each.endpoints if one.ready)) for each in slices]
+        return {port: [] for port in service.ports}
+    found: Offered = {}
+    for each in slices:
+        for port in each.ports:
+            found.setdefault(port, []).append(each)
+    return found
 
 
-def _endpoints(service: Service, slices: list[Slice]) -> list[Endpoint]:
-    return [endpoint for each in slices for endpoint in each.endpoints if endpoint.ready]
+def _endpoints(slices: Iterable[Slice]) -> Iterator[Endpoint]:
+    return (endpoint for endpoint in chain.from_iterable(each.endpoints for each in slices) if endpoint.ready)
 
 
 def _on(places: Iterable[Place], networks: Networks) -> list[str]:
@@ -228,5 +239,6 @@ def _addresses(question: Question, addresses: Iterable[str]) -> Answer:
     wanted = _ADDRESSES.get(question.type)
     if wanted is None and question.type != ANY:
         return Answer()
-    found = [each for each in dict.fromkeys(addresses) if wanted in (None, ip_address(each).version)]
+    asked = (each for each in addresses if wanted in (None, 6 if ":" in each else 4))
+    found = dict.fromkeys(islice(asked, MOST_RECORDS))
     return Answer(answers=tuple(address_record(question.name, each, TTL) for each in found))

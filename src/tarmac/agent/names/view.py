@@ -1,11 +1,12 @@
 """What there is to be named, by name and by address.
 
 Of Services their addresses and ports, of EndpointSlices who is ready on which network, of instances (their pods) the
-addresses on each of their networks. Lookups cost the same however much there is.
+addresses on each of their networks. Lookups cost the same however much there is of others.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -68,28 +69,44 @@ class View:
         self.services: dict[Key, Service] = {}
         self.slices: dict[Key, dict[str, Slice]] = {}
         self.workloads: dict[Key, dict[str, Member]] = {}
-        self.reverse: dict[str, dict[tuple[str, Name], None]] = {}  # address → network and name
+        self.reverse: dict[Place, dict[Name, None]] = {}
+        self._labels: dict[Key, dict[str, dict[str, list[Endpoint]]]] = {}  # by Service, slice and name of an endpoint
+        self._spaces: dict[str, Counter[str]] = {"svc": Counter(), "inst": Counter()}
+
+    def has(self, namespace: str, sort: str) -> bool:
+        """Whether there are Services (`svc`) or instances (`inst`) in a namespace."""
+        return self._spaces[sort][namespace] > 0
+
+    def endpoints(self, key: Key, label: str) -> Iterator[tuple[str, Endpoint]]:
+        """The endpoints of a Service that have a name, each with the network of its slice."""
+        slices = self.slices.get(key, {})
+        for name, labels in self._labels.get(key, {}).items():
+            for endpoint in labels.get(label, ()):
+                yield slices[name].network, endpoint
 
     def put_service(self, key: Key, service: Service | None) -> None:
         """A Service is as told, or gone."""
         old = self.services.pop(key, None)
         self._unname(_service_names(key, old))
+        self._count("svc", key, (service is not None) - (old is not None))
         if service is not None:
             self.services[key] = service
             self._name(_service_names(key, service))
 
     def put_slice(self, key: Key, name: str, slice_: Slice | None) -> None:
         """A slice is as told, or gone."""
-        known = self.slices.setdefault(key, {})
+        known, labels = self.slices.setdefault(key, {}), self._labels.setdefault(key, {})
         self._unname(_slice_names(key, known.pop(name, None)))
+        labels.pop(name, None)
         if slice_ is not None:
-            known[name] = slice_
+            known[name], labels[name] = slice_, _by_label(slice_)
             self._name(_slice_names(key, slice_))
         if not known:
-            del self.slices[key]
+            del self.slices[key], self._labels[key]
 
     def put_member(self, key: Key, name: str, member: Member | None) -> None:
         """An instance is as told, or gone."""
+        was = key in self.workloads
         known = self.workloads.setdefault(key, {})
         self._unname(_member_names(key, name, known.pop(name, None)))
         if member is not None:
@@ -97,22 +114,36 @@ class View:
             self._name(_member_names(key, name, member))
         if not known:
             del self.workloads[key]
+        self._count("inst", key, (key in self.workloads) - was)
 
     def _name(self, entries: Iterable[tuple[Place, Name]]) -> None:
         for place, name in entries:
-            self.reverse.setdefault(place.address, {})[place.network, name] = None
+            self.reverse.setdefault(place, {})[name] = None
 
     def _unname(self, entries: Iterable[tuple[Place, Name]]) -> None:
         for place, name in entries:
-            known = self.reverse.get(place.address, {})
-            known.pop((place.network, name), None)
+            known = self.reverse.get(place, {})
+            known.pop(name, None)
             if not known:
-                self.reverse.pop(place.address, None)
+                self.reverse.pop(place, None)
+
+    def _count(self, sort: str, key: Key, change: int) -> None:
+        spaces = self._spaces[sort]
+        spaces[key[0]] += change
+        if not spaces[key[0]]:
+            del spaces[key[0]]
 
 
 def label_of(endpoint: Endpoint) -> str:
     """The name of an endpoint within its Service: its own, or one made of its address."""
     return endpoint.hostname or endpoint.place.address.replace(".", "-").replace(":", "-")
+
+
+def _by_label(slice_: Slice) -> dict[str, list[Endpoint]]:
+    found: dict[str, list[Endpoint]] = {}
+    for endpoint in slice_.endpoints:
+        found.setdefault(label_of(endpoint).lower(), []).append(endpoint)
+    return found
 
 
 def _service_names(key: Key, service: Service | None) -> Iterator[tuple[Place, Name]]:

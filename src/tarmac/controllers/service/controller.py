@@ -2,12 +2,14 @@
 
 A slice's name follows from its Service, group and number, so that making it twice makes it once. Slices of a Service
 that selects nothing any more are removed; those of one that never did are somebody else's and left alone. A change of a
-pod reaches the Services whose selector matches it now or matched it before.
+pod reaches the Services whose selector matches it now or matched it before; only those that ask for one of its labels
+are looked at. Thousands of pods behind a Service are read a few at a time, since others wait for the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +21,7 @@ from tarmac.client.cache import Item, by_namespace
 from tarmac.client.events import Reference
 from tarmac.client.targets import PODS, dynamic
 from tarmac.controllers.context import Context
+from tarmac.controllers.service.selectors import Selectors, matches
 from tarmac.controllers.service.slices import (
     BY_SERVICE,
     MANAGER,
@@ -29,12 +32,13 @@ from tarmac.controllers.service.slices import (
     slice_document,
 )
 from tarmac.decide import reasons
-from tarmac.decide.endpoints import Group, PodFacts, ServiceFacts, grouped, shared_out
+from tarmac.decide.endpoints import Endpoint, Group, Grouping, PodFacts, ServiceFacts, shared_out
 
 SERVICES = dynamic("v1", "services", "Service")
 SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 BY_NAMESPACE = "namespace"
 GATHER_SECONDS = 0.1  # pods of a rollout change together
+AT_ONCE = 250  # pods that are read before others have the loop
 _NOT_OFFERED = ("NodePort", "LoadBalancer")
 
 _read_pod = msgspec.json.Decoder(PodFacts).decode
@@ -48,7 +52,7 @@ class ServiceController:
         informers = context.informers
         self._recorder = context.recorder
         self._slices = context.client.resource(SLICES)
-        self._selectors: dict[str, dict[str, dict[str, str]]] = {}  # by namespace, then by Service
+        self._selectors = Selectors()
         self._known = informers.informer(SERVICES)
         self._known.on_change(self._service_changed)
         self._pods = informers.informer(PODS)
@@ -68,20 +72,16 @@ class ServiceController:
     def _service_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         item = new or old
         assert item is not None, "a change has a state before or after it"
-        selectors = self._selectors.setdefault(item.metadata.namespace, {})
         service = _read_service(new.raw) if new is not None else None
-        if service is None or not service.spec.selector:
-            selectors.pop(item.key, None)
-        else:
-            selectors[item.key] = service.spec.selector
+        selector = service.spec.selector if service is not None else None
+        self._selectors.put(item.metadata.namespace, item.key, selector or {})
         if service is not None and (old is None or _read_service(old.raw).spec.type != service.spec.type):
             self._tell(service)
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         states = [item.metadata for item in (old, new) if item is not None]
-        for key, selector in self._selectors.get(states[0].namespace, {}).items():
-            if any(_matches(selector, state.labels or {}) for state in states):
-                self._controller.queue.add_after(key, GATHER_SECONDS)
+        for key in {key for state in states for key in self._selectors.matching(state.namespace, state.labels or {})}:
+            self._controller.queue.add_after(key, GATHER_SECONDS)
 
     async def reconcile(self, key: str) -> None:
         """Bring the slices of one Service in line."""
@@ -91,14 +91,28 @@ class ServiceController:
         slices = self._known_slices.indexed(BY_SERVICE, key)
         present = {each.metadata.name: each for each in slices if is_managed(each)}
         service = _read_service(item.raw)
-        wanted = dict(self._wanted(service, present)) if service.selects else {}
+        wanted = dict(self._wanted(service, await self._grouped(service), present)) if service.selects else {}
         for name, slice_ in wanted.items():
             await self._write(slice_, present.get(name))
+            await asyncio.sleep(0)
         for name in present.keys() - wanted.keys():
             await self._remove(present[name])
 
-    def _wanted(self, service: ServiceFacts, present: dict[str, Item[Any]]) -> Iterator[tuple[str, Slice]]:
-        for group, endpoints in grouped(service, self._selected(service)).items():
+    async def _grouped(self, service: ServiceFacts) -> dict[Group, list[Endpoint]]:
+        """The endpoints of a Service. A pod that changes meanwhile brings us here again."""
+        found, selector = Grouping(service), service.spec.selector or {}
+        pods = self._pods.indexed(BY_NAMESPACE, service.metadata.namespace)
+        selected = [item for item in pods if matches(selector, item.metadata.labels or {})]
+        for number, item in enumerate(selected, 1):
+            found.add(_read_pod(item.raw))
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return found.groups()
+
+    def _wanted(
+        self, service: ServiceFacts, groups: dict[Group, list[Endpoint]], present: dict[str, Item[Any]]
+    ) -> Iterator[tuple[str, Slice]]:
+        for group, endpoints in groups.items():
             prefix = f"{service.metadata.name}-{_digest(service, group)}"
             by_uid = {each.uid: each.document for each in endpoints}
             numbers = ((number_of(name, prefix), item) for name, item in present.items())
@@ -106,12 +120,6 @@ class ServiceController:
             for number, members in shared_out(shares, by_uid).items():
                 name = f"{prefix}-{number}"
                 yield name, Slice(name, service, group, tuple(by_uid[uid] for uid in members))
-
-    def _selected(self, service: ServiceFacts) -> Iterable[PodFacts]:
-        selector = service.spec.selector or {}
-        for item in self._pods.indexed(BY_NAMESPACE, service.metadata.namespace):
-            if _matches(selector, item.metadata.labels or {}):
-                yield _read_pod(item.raw)
 
     async def _write(self, wanted: Slice, present: Item[Any] | None) -> None:
         document = slice_document(wanted)
@@ -138,10 +146,6 @@ class ServiceController:
             about = Reference("v1", "Service", own.name, own.namespace, own.uid)
             message = f"Services of type {service.spec.type} are not offered; inside the cluster it works as ClusterIP."
             self._recorder.event(about, "Warning", reasons.SERVICE_TYPE_NOT_OFFERED, message)
-
-
-def _matches(selector: dict[str, str], labels: dict[str, str]) -> bool:
-    return selector.items() <= labels.items()
 
 
 def _digest(service: ServiceFacts, group: Group) -> str:

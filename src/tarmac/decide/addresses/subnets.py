@@ -7,6 +7,7 @@ cut into sixteenths, down to sixteen addresses, so that even a small network rea
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from functools import lru_cache
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
@@ -78,10 +79,15 @@ def carve(whole: str, taken: Iterable[str], prefix: int | None = None, start: st
 
 def _overlapping(network: Range, taken: Iterable[str]) -> list[tuple[int, int]]:
     """First addresses, and first addresses behind, of what lies in the range; sorted."""
-    parsed = (ip_network(each) for each in taken)
-    spans = [_span(each) for each in parsed if each.version == network.version]
+    spans = [_span_of(each) for each in taken if (":" in each) == (network.version == 6)]
     low, high = _span(network)
     return sorted((first, behind) for first, behind in spans if first < high and behind > low)
+
+
+@lru_cache(maxsize=1 << 14)
+def _span_of(written: str) -> tuple[int, int]:
+    """The same ones are asked about for every subnet of a network, and reading them is what takes the time."""
+    return _span(ip_network(written))
 
 
 def _span(network: Range) -> tuple[int, int]:

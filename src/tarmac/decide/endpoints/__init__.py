@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
-from tarmac.decide.endpoints.groups import Endpoint, Group, Port, grouped
+from tarmac.decide.endpoints.groups import Endpoint, Group, Grouping, Port, grouped
 from tarmac.decide.endpoints.shares import shared_out
 
-__all__ = ["Endpoint", "Group", "PodFacts", "Port", "ServiceFacts", "grouped", "shared_out"]
+__all__ = ["Endpoint", "Group", "Grouping", "PodFacts", "Port", "ServiceFacts", "grouped", "shared_out"]

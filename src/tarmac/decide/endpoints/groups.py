@@ -46,19 +46,35 @@ class Endpoint(NamedTuple):
 
 
 def grouped(service: ServiceFacts, pods: Iterable[PodFacts]) -> dict[Group, list[Endpoint]]:
-    """The endpoints of a Service, given the pods it selects. Each family has at least a group without any."""
-    found: dict[Group, list[Endpoint]] = {}
+    """The endpoints of a Service, given the pods it selects."""
+    found = Grouping(service)
     for pod in pods:
+        found.add(pod)
+    return found.groups()
+
+
+class Grouping:
+    """The endpoints of a Service, from the pods it selects, one after another: there may be very many."""
+
+    def __init__(self, service: ServiceFacts) -> None:
+        self._service = service
+        self._found: dict[Group, list[Endpoint]] = {}
+
+    def add(self, pod: PodFacts) -> None:
+        """One more pod that it selects."""
         if pod.ended:
-            continue
-        ports = _ports(service, pod)
-        for family in service.spec.ip_families:
+            return
+        ports = _ports(self._service, pod)
+        for family in self._service.spec.ip_families:
             addresses = pod.addresses(family)
             if addresses:
                 group = Group(family, pod.network_of(addresses[0]), ports)
-                found.setdefault(group, []).append(_endpoint(service, pod, addresses))
-    present = {group.family for group in found}
-    return found | {Group(family, "", ()): [] for family in service.spec.ip_families if family not in present}
+                self._found.setdefault(group, []).append(_endpoint(self._service, pod, addresses))
+
+    def groups(self) -> dict[Group, list[Endpoint]]:
+        """All of them. Each family has at least a group without any."""
+        present, families = {group.family for group in self._found}, self._service.spec.ip_families
+        return self._found | {Group(family, "", ()): [] for family in families if family not in present}
 
 
 def _ports(service: ServiceFacts, pod: PodFacts) -> tuple[Port, ...]:

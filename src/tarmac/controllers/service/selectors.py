@@ -1,0 +1,39 @@
+"""What Services select by, found by a label of whom they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+Labels = Mapping[str, str]
+
+
+def matches(selector: Labels, labels: Labels) -> bool:
+    """Whether a selector means somebody with these labels."""
+    return selector.items() <= labels.items()
+
+
+class Selectors:
+    """The selectors of every Service, each under the first of its labels."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Labels] = {}
+        self._by_label: dict[tuple[str, str, str], dict[str, Labels]] = {}
+
+    def put(self, namespace: str, key: str, selector: Labels) -> None:
+        """A Service selects by this; by nothing when it is empty."""
+        before = self._by_key.pop(key, {})
+        for label, value in sorted(before.items())[:1]:
+            known = self._by_label[namespace, label, value]
+            del known[key]
+            if not known:
+                del self._by_label[namespace, label, value]
+        for label, value in sorted(selector.items())[:1]:
+            self._by_key[key] = selector
+            self._by_label.setdefault((namespace, label, value), {})[key] = selector
+
+    def matching(self, namespace: str, labels: Labels) -> Iterator[str]:
+        """The keys of the Services that mean somebody with these labels."""
+        for label, value in labels.items():
+            for key, selector in self._by_label.get((namespace, label, value), {}).items():
+                if matches(selector, labels):
+                    yield key
