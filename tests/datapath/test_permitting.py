@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.datapath.interface import Allowance, NetworkState, Ports, Rules, ServicePort
+from tarmac.datapath.linux import revoking
 from tarmac.datapath.linux.conntrack import Connection
 from tarmac.datapath.linux.revoking import is_revoked, may_revoke
 from tarmac.datapath.permitting import merged, permits, ranges, widens
@@ -112,6 +113,16 @@ def test_datagrams_to_a_backend_that_left_its_service_go_elsewhere() -> None:
     assert question(Connection("10.0.0.5", "10.96.0.9", "10.0.0.2", "UDP", 53, b""))
     assert not question(Connection("10.0.0.5", "10.96.0.9", "10.0.0.1", "UDP", 53, b""))
     assert not question(Connection("10.0.0.5", "10.96.0.9", "10.0.0.2", "TCP", 53, b""))
+
+
+def test_connections_beyond_what_can_be_judged_are_asked_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revoking, "_JUDGEMENTS", 20)
+    question = is_revoked({"10.0.0.9": Rules(ingress=(NARROW,)), "10.0.0.8": Rules()}, ())
+    allowed = Connection("10.0.0.1", "10.0.0.9", "10.0.0.9", "TCP", 80, b"")
+    judged = [question(allowed) for _ in range(20)]
+    assert not judged[0]
+    assert judged[-1]
+    assert not question(Connection("10.0.0.1", "10.0.0.8", "10.0.0.8", "TCP", 80, b"")), "nobody restricts it"
 
 
 def test_a_connection_is_judged_by_who_answers() -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Literal
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Rules
+from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Rules, ignore
 from tarmac.datapath.marks import node_marks
 from tarmac.datapath.permitting import permits
 
@@ -50,7 +50,9 @@ class FakeDatapath:
         self.attached.pop(sandbox_id, None)
         self._indexes = {key: of for key, of in self._indexes.items() if of != sandbox_id}
 
-    async def apply(self, state: NodeNetworks, *, verify: bool = True) -> Mapping[str, Exception]:
+    async def apply(
+        self, state: NodeNetworks, *, verify: bool = True, made: Callable[[NetworkState], None] = ignore
+    ) -> Mapping[str, Exception]:
         """Remember the networks, and those that pods still use."""
         used = {interface.network for interfaces in self.attached.values() for interface in interfaces}
         named = {network.name for network in state.networks}
@@ -58,6 +60,8 @@ class FakeDatapath:
         self.state = replace(state, networks=(*state.networks, *kept))
         for address in state.node_addresses:
             self._underlay.nodes[address] = self
+        for network in state.networks:
+            made(network)
         return {}
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:

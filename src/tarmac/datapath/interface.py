@@ -14,7 +14,7 @@ address that stands for the node in every network, and rules are asked about tha
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
@@ -22,10 +22,6 @@ from tarmac.api.networking.interfaces import AttachedInterface
 
 HOST: Final = ""
 """Where `apply` reports failures of the node's own part, which belong to no network."""
-
-
-class RulesRefused(Exception):
-    """The kernel did not take a network's rules. Those it has from before are in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +97,15 @@ class NetworkState:
     host_ports: tuple[HostPort, ...] = ()
     from_node: tuple[str, ...] = ()  # addresses of services that the node itself looks for in this network
 
+    @property
+    def weight(self) -> int:
+        """How much it is for a kernel to take: ranges, backends, addresses. Rules that many have count once."""
+        rules = {id(each): each for each in self.rules.values()}.values()
+        allowances = [each for rule in rules for each in (*(rule.ingress or ()), *(rule.egress or ()))]
+        ranges = sum(1 + len(each.peers or ()) + len(each.excluded) for each in allowances)
+        backends = sum(1 + len(port.backends) for port in self.services)
+        return ranges + backends + len(self.rules) + sum(len(remote.prefixes) for remote in self.remotes)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeNetworks:
@@ -118,6 +123,10 @@ class Attached:
     interfaces: tuple[AttachedInterface, ...]
 
 
+def ignore(_: NetworkState) -> None:
+    """For those who only want the end."""
+
+
 class Datapath(Protocol):
     """Makes networks real on one node."""
 
@@ -126,11 +135,15 @@ class Datapath(Protocol):
         ...
 
     async def detach(self, sandbox_id: str) -> None: ...
-    async def apply(self, state: NodeNetworks, *, verify: bool = True) -> Mapping[str, Exception]:
+    async def apply(
+        self, state: NodeNetworks, *, verify: bool = True, made: Callable[[NetworkState], None] = ignore
+    ) -> Mapping[str, Exception]:
         """Make the node's networks so, each whatever becomes of the others; the failures by network.
 
-        Without `verify`, what did not change since it was made is taken to be there. Raises when networks could not be
-        kept apart on the node: then none is made.
+        `made` is told of each as soon as it is so. An OSError means that the node could not, and may later; anything
+        else, that what was asked for cannot be: what the network was before is in force then. Without `verify`, what
+        did not change since it was made is taken to be there. Raises when networks could not be kept apart on the node:
+        then none is made.
         """
         ...
 

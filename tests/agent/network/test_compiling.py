@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tarmac.agent.network.compiling import Compiler, Snapshot
 from tarmac.agent.network.compiling.facts import Policy, decode_service, decode_slice, policy_of
@@ -108,6 +109,11 @@ class TestWhichNetworks:
         ]
         there = ("10.128.0.6/32", "10.128.0.7/32", "fd20::6/128", "fd20::7/128")
         assert compiled(members=members)[NET].remotes == (Remote("198.18.0.2", there),)
+
+    @pytest.mark.parametrize("host", ["nonsense", "198.18.0.2 } accept", "198.18.0.02", ""])
+    def test_a_node_that_says_anything_but_an_address_is_left_out(self, host: str) -> None:
+        members = [member("a", "10.128.0.5"), member("b", "10.128.0.6", "there", host=host)]
+        assert compiled(members=members)[NET].remotes == ()
 
     @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
     def test_pods_that_have_run_their_course_count_no_more(self, phase: str) -> None:
@@ -296,6 +302,15 @@ class TestServices:
         both = service(clusterIPs=["10.96.0.9", "fd00:96::9"])
         found = self.ports([both], [endpoints(address, network="")])
         assert [each.backends for each in found] == [(), ()]
+
+    def test_a_slice_of_names_leads_nowhere_and_stops_nobody(self) -> None:
+        names = replace(endpoints("192.0.2.1", network="", name="names", namespace="bank"), address_type="FQDN")
+        names = replace(names, endpoints=[replace(each, addresses=["db.example"]) for each in names.endpoints])
+        named = service("names", "bank", clusterIPs=["10.96.0.8"])
+        found = {
+            port.address: port.backends for port in self.ports([named, service()], [names, endpoints("10.128.0.7")])
+        }
+        assert found == {"10.96.0.8": (), "10.96.0.9": (("10.128.0.7", 6000),)}
 
     def test_the_node_itself_reaches_what_is_outside_all_networks(self) -> None:
         snapshot = Snapshot(

@@ -131,11 +131,11 @@ async def test_a_pod_waits_until_its_rules_are_in_force(world: World, monkeypatc
     begun, go_on = asyncio.Event(), asyncio.Event()
     apply = world.datapath.apply
 
-    async def held_up(state: NodeNetworks, *, verify: bool) -> Mapping[str, Exception]:
+    async def held_up(state: NodeNetworks, **options: Any) -> Mapping[str, Exception]:
         if state.networks:
             begun.set()
             await go_on.wait()
-        return await apply(state)
+        return await apply(state, **options)
 
     monkeypatch.setattr(world.datapath, "apply", held_up)
     await world.pod()
@@ -201,12 +201,12 @@ async def test_a_failure_is_tried_again(world: World, monkeypatch: pytest.Monkey
     failures = 3
     apply = world.datapath.apply
 
-    async def failing(state: NodeNetworks, *, verify: bool) -> Mapping[str, Exception]:
+    async def failing(state: NodeNetworks, **options: Any) -> Mapping[str, Exception]:
         nonlocal failures
         if state.networks and failures:
             failures -= 1
             raise OSError("no buffers")
-        return await apply(state)
+        return await apply(state, **options)
 
     monkeypatch.setattr(world.datapath, "apply", failing)
     await world.pod()

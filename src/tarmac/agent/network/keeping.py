@@ -28,7 +28,7 @@ from tarmac.agent.network.watching import Watching
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.datapath.interface import HOST, Datapath, NodeNetworks
+from tarmac.datapath.interface import HOST, Datapath, NetworkState, NodeNetworks
 
 GATHER = 0.02
 CHECK_EVERY = 60.0
@@ -54,8 +54,9 @@ class NetworkKeeper:
         self._wake = asyncio.Event()
         self._compiler = Compiler(node, self._clock.monotonic)
         self._applied = NodeNetworks(())
+        self._covered: dict[str, Mapping[str, str]] = {}  # the pods that rules in force are about, by network
         self._check_at = 0.0
-        self._news = asyncio.Condition()
+        self._news = asyncio.Event()  # another one each time that something has come into force
         self._last_used: dict[str, float] = {}
         self._troubles = Troubles(self._clock, informers.client.randomness)
         self._observers: list[Callable[[Set[str]], Awaitable[None]]] = []
@@ -87,8 +88,9 @@ class NetworkKeeper:
             ) from None
         self._wake.set()
         try:
-            async with asyncio.timeout(PATIENCE), self._news:
-                await self._news.wait_for(lambda: self._covers(pod, interfaces))
+            async with asyncio.timeout(PATIENCE):
+                while not self._covers(pod, interfaces):
+                    await self._news.wait()
         except TimeoutError:
             raise Uncovered("the network's rules about the pod are not in force yet") from None
 
@@ -133,8 +135,8 @@ class NetworkKeeper:
         known = {network.name: network for network in self._applied.networks if network.name in failures}
         made = (known.get(each.name) if each.name in failures else each for each in wanted.networks)
         before, self._applied = self.networks, replace(wanted, networks=tuple(each for each in made if each))
-        async with self._news:
-            self._news.notify_all()
+        self._covered = {network.name: network.pods for network in self._applied.networks}
+        self._tell()
         if self.networks != before:
             for observer in self._observers:
                 await observer(self.networks)
@@ -144,9 +146,18 @@ class NetworkKeeper:
         try:
             if not wanted.node_addresses:
                 raise OSError("the node has no address that others could reach it at")
-            return await self._datapath.apply(wanted, verify=verify)
+            return await self._datapath.apply(wanted, verify=verify, made=self._made)
         except Exception as error:
             return dict.fromkeys((HOST, *(network.name for network in wanted.networks)), error)
+
+    def _made(self, network: NetworkState) -> None:
+        """One network is in force: its pods need not wait for the others."""
+        self._covered[network.name] = network.pods
+        self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
     def _concerns(self, before: Member | None, after: Member | None) -> bool:
         """Whether a pod that changed is here, or on a network that is. Where this node is, its pods need not tell."""
@@ -168,9 +179,8 @@ class NetworkKeeper:
         await self._clock.sleep(GATHER)
 
     def _covers(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
-        pods = {network.name: network.pods for network in self._applied.networks}
         return all(
-            pods.get(interface.network, {}).get(address.partition("/")[0]) == pod
+            self._covered.get(interface.network, {}).get(address.partition("/")[0]) == pod
             for interface in interfaces
             for address in interface.addresses
         )

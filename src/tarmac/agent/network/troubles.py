@@ -17,7 +17,7 @@ from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.client.backoff import Backoff
 from tarmac.client.events import Recorder, Reference
-from tarmac.datapath.interface import NetworkState, RulesRefused
+from tarmac.datapath.interface import NetworkState
 
 REASON = "NetworkClosed"
 SHOWN = 3
@@ -72,7 +72,7 @@ class Troubles:
         _log.error("a network could not be made", network=name, error=repr(failure))
         trouble = self._known.setdefault(name, _Trouble(Backoff(self._randomness, 0.2, 30.0)))
         trouble.retry_at = self._clock.monotonic() + trouble.backoff.next()
-        if not isinstance(failure, RulesRefused) or tried is None or tried == closed(tried):
+        if isinstance(failure, OSError) or tried is None or tried == closed(tried):
             return False
         trouble.refused = tried
         return True

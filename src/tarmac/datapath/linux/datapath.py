@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeVar
 
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.log import log
-from tarmac.datapath.interface import HOST, Attached, NetworkState, NodeNetworks
+from tarmac.datapath.interface import HOST, Attached, NetworkState, NodeNetworks, ignore
 from tarmac.datapath.linux import namespaces
 from tarmac.datapath.linux.host import Host, tunnels_of
 from tarmac.datapath.linux.naming import router_name, sandbox_mark
@@ -55,21 +55,28 @@ class LinuxDatapath:
         """Remove the pod's links."""
         await self._run(lambda: self._detach(sandbox_id))
 
-    async def apply(self, state: NodeNetworks, *, verify: bool = True) -> Mapping[str, Exception]:
+    async def apply(
+        self, state: NodeNetworks, *, verify: bool = True, made: Callable[[NetworkState], None] = ignore
+    ) -> Mapping[str, Exception]:
         """Make the node's networks as they should be; failures by network.
 
         Each network is a piece of work of its own, the small ones first: pods of others are attached in between.
         """
         await self._run(lambda: self._prepare(state, verify))
         failures: dict[str, Exception] = {}
-        pieces = [(network.name, partial(self._configure, state, network, verify)) for network in _small_first(state)]
-        pieces += [(HOST, partial(self._offer, state, verify)), (HOST, partial(self._lead, state, verify))]
-        for name, piece in pieces:
-            try:
-                await self._run(piece)
-            except Exception as failure:
-                failures[name] = failure
+        for network in sorted(state.networks, key=lambda each: each.weight):
+            if await self._tried(network.name, partial(self._configure, state, network, verify), failures):
+                made(network)
+        await self._tried(HOST, partial(self._offer, state, verify), failures)
+        await self._tried(HOST, partial(self._lead, state, verify), failures)
         return failures
+
+    async def _tried(self, name: str, piece: Callable[[], None], failures: dict[str, Exception]) -> bool:
+        try:
+            await self._run(piece)
+        except Exception as failure:
+            failures[name] = failure
+        return name not in failures
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
         """Remove what belongs to none of the sandboxes in `live`; the ids of those it removed."""
@@ -249,10 +256,6 @@ class LinuxDatapath:
         self._host.remove()
         self._folder.rmdir()
         self._close()
-
-
-def _small_first(state: NodeNetworks) -> list[NetworkState]:
-    return sorted(state.networks, key=lambda network: len(network.rules) + len(network.services) + len(network.remotes))
 
 
 def _identity(end: PodEnd) -> str:

@@ -15,14 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from tarmac.datapath.interface import RulesRefused
-
 _OUTPUT_JSON: Final = 1 << 4
 _OUTPUT_NUMERIC: Final = 0b1111 << 7
 _OUTPUT_STATELESS: Final = 1 << 2
 
 
-class NftablesFault(RulesRefused):
+class NftablesFault(Exception):
     """nftables refused. The message is its own."""
 
 

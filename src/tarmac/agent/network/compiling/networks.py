@@ -22,6 +22,8 @@ from tarmac.base.log import log
 from tarmac.datapath.interface import NetworkState, NodeNetworks, ServicePort
 
 TURN_SECONDS: Final = 0.25
+APPLYING_SECONDS: Final = 2e-5
+"""What each part of a network's weight is expected to take the kernel, which comes on top."""
 
 _log = log("network")
 
@@ -75,12 +77,16 @@ class Compiler:
         used = {name for name, members in by_network.items() if any(each.node == self._node for each in members)}
         names, policies = used | kept, _by_namespace(snapshot.policies)
         self._known = {name: self._known.get(name) or _Known(ServicePorts(name, self._node)) for name in names}
-        begun, late = self._monotonic(), set[str]()
+        begun, late, weight = self._monotonic(), set[str](), 0
         for name in sorted(names, key=lambda each: (self._known[each].seconds, each)):
             members = by_network.get(name, [])
             inputs = _inputs(name, self._node, members, snapshot, policies, node_addresses)
-            if not self._follow(name, inputs, index.offered(name), in_time=self._monotonic() - begun < TURN_SECONDS):
+            in_time = self._monotonic() - begun + weight * APPLYING_SECONDS < TURN_SECONDS
+            before = self._known[name].state
+            if not self._follow(name, inputs, index.offered(name), in_time=in_time):
                 late.add(name)
+            elif (after := self._known[name].state) is not before and after is not None:
+                weight += after.weight
         self._outside.update(index.offered(""))
         made = [known.state for name in sorted(names) if (known := self._known[name]).state is not None]
         networks = tuple(_reached_from_node(made, self._outside.ports))
