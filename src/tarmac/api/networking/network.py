@@ -24,7 +24,11 @@ class IPAM(Struct):
 
     mode: Annotated[Literal["Auto", "Policy"], Field("Auto: ranges are chosen when not given.")]
     ipv4_range: Annotated[
-        str, Field("IPv4 range, /28 or larger, without host bits; by default 10.128.0.0/9. Cannot be changed.")
+        str,
+        Field(
+            "IPv4 range, /28 or larger, without host bits; by default 10.128.0.0/9, or another without nodes in it. "
+            "Cannot be changed."
+        ),
     ] = ""
     ipv6_range: Annotated[
         str, Field("IPv6 range, without host bits; by default a /48 from fd20::/20. Cannot be changed.")
