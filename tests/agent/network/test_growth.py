@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -16,6 +17,8 @@ from tarmac.agent.names.resolver import MOST_RECORDS, Resolver
 from tarmac.agent.names.view import Endpoint, Member, Place, Port, Service, Slice, View
 from tarmac.agent.network.compiling import Compiled, Compiler, Snapshot
 from tarmac.agent.network.compiling.policies import DENIED
+from tarmac.api.networking.network import NetworkStatus
+from tarmac.controllers.network.allocated import Allocated
 from tarmac.controllers.service.selectors import Selectors
 from tarmac.datapath.interface import Allowance, HostPort, NetworkState, Ports, Rules, ServicePort
 from tarmac.datapath.linux.conntrack import Connection
@@ -25,7 +28,9 @@ from tarmac.datapath.linux.tables import pods
 from tarmac.datapath.linux.tables.policy import policy as policy_table
 from tarmac.datapath.linux.tables.services import services as services_table
 from tarmac.datapath.permitting import grouped, merged, ranges, widens
-from tarmac.decide.addresses import NodeAddresses, carve
+from tarmac.decide.addresses import FIRST_VNI, NodeAddresses, allocate_vni, carve, default_range
+from tarmac.decide.endpoints import PodFacts, ServiceFacts, shared_out
+from tarmac.decide.endpoints import grouped as group_endpoints
 from tests.agent.network.growing import LOOP_SECONDS, assert_grows_gently, seconds
 from tests.agent.network.test_compiling import HERE, NET, endpoints, member, policy, service
 
@@ -196,6 +201,35 @@ def selectors(size: int) -> Work:
     return learn
 
 
+def endpoints_of_a_service(size: int) -> Work:
+    spec = {"selector": {"app": "web"}, "ports": [{"port": 80}], "ipFamilies": ["IPv4"]}
+    selecting = msgspec.convert({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}, ServiceFacts)
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    made = [
+        {"metadata": {"name": f"p{n}", "uid": f"u{n}"}, "spec": {}, "status": {**status, "podIPs": [{"ip": at(n)}]}}
+        for n in range(size)
+    ]
+    facts = msgspec.convert(made, list[PodFacts])
+
+    def share() -> None:
+        for found in group_endpoints(selecting, facts).values():
+            shared_out(shared_out({}, [each.uid for each in found]), [each.uid for each in found[1:]])
+
+    return share
+
+
+def numbers_of_networks(size: int) -> Work:
+    def give() -> None:
+        known = Allocated()
+        for n in range(size):
+            number = allocate_vni(known.numbers).value
+            assert number is not None
+            assert number == FIRST_VNI + n
+            known.hold(f"uid-{n}", NetworkStatus(vni=number, ipv6_range=default_range("IPv6", str(n), known.ranges)))
+
+    return give
+
+
 PIECES: dict[str, Callable[[int], Work]] = {
     "ranges": lambda size: lambda: ranges(Allowance(("0.0.0.0/0",), tuple(holes(size))), 4),
     "groups": lambda size: lambda: grouped([Allowance((each,)) for each in holes(size)], 4),
@@ -210,6 +244,8 @@ PIECES: dict[str, Callable[[int], Work]] = {
     "subnets": subnets,
     "nodes": nodes,
     "selectors": selectors,
+    "endpoints of a Service": endpoints_of_a_service,
+    "numbers of networks": numbers_of_networks,
 }
 
 
