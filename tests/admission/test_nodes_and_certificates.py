@@ -32,9 +32,13 @@ async def test_a_node_changes_itself_only(world: World) -> None:
     ("label", "allowed"),
     [
         ("kubernetes.io/hostname", True),
-        ("topology.kubernetes.io/zone", True),
+        ("topology.kubernetes.io/zone", False),
+        ("failure-domain.beta.kubernetes.io/region", False),
+        ("submariner.io/gateway", False),
+        ("example.com/rack", True),
         ("node.kubernetes.io/speed", True),
-        ("topology.datum.net/location", True),
+        ("topology.datum.net/location", False),
+        ("sub.topology.datum.net/x", False),
         ("node-role.kubernetes.io/control-plane", False),
         ("node-restriction.kubernetes.io/zone", False),
         ("example.k8s.io/x", False),
@@ -65,15 +69,26 @@ async def test_a_node_reports_its_own_pods(world: World) -> None:
 
 
 async def test_tokens_are_for_pods_on_the_node(world: World) -> None:
-    await world.put("pods", pod("here", nodeName="n1"))
-    await world.put("pods", pod("there", nodeName="n2"))
+    sources = [{"serviceAccountToken": {"path": "token"}}, {"serviceAccountToken": {"path": "v", "audience": "vault"}}]
+    volumes = [{"name": "tokens", "projected": {"sources": sources}}]
+    await world.put("pods", pod("here", nodeName="n1", volumes=volumes))
+    await world.put("pods", pod("plain", nodeName="n1"))
+    await world.put("pods", pod("there", nodeName="n2", volumes=volumes))
 
-    def ask(name: str) -> None:
+    def ask(name: str, *audiences: str) -> None:
         reference = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": f"uid-{name}"}
-        obj = {"metadata": {"name": "default", "namespace": "default"}, "spec": {"boundObjectRef": reference}}
+        spec = {"boundObjectRef": reference, "audiences": list(audiences)}
+        obj = {"metadata": {"name": "default", "namespace": "default"}, "spec": spec}
         world.admit("serviceaccounts", obj, RESTRICTION, user=NODE, operation="CREATE", subresource="token")
 
     ask("here")
+    ask("here", "vault")
+    with pytest.raises(Forbidden, match='audience "" not found in pod spec volume'):
+        ask("plain")
+    with pytest.raises(Forbidden, match='audience "bank" not found in pod spec volume'):
+        ask("here", "bank")
+    with pytest.raises(Forbidden, match="node may only request 0 or 1 audiences"):
+        ask("here", "vault", "bank")
     with pytest.raises(Forbidden, match="bound to a pod scheduled on a different node"):
         ask("there")
 

@@ -24,6 +24,11 @@ from tests.controllers.signing import signer
 from tests.controllers.test_autoscaling import CPU, DEPLOYMENTS, condition, scaled
 from tests.controllers.test_certificates import CLIENT_USAGES, SERVING_USAGES, csr_pem
 
+JOINING = User(
+    "system:bootstrap:abcdef",
+    groups=("system:bootstrappers", "system:authenticated"),
+    extra={"tarmac.dev/token": ("abcdef",), "tarmac.dev/location": ("dfw",)},
+)
 NODE = User("system:node:dfw-0", groups=("system:nodes", "system:authenticated"))
 PRIORITIES = dynamic("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False)
 
@@ -56,6 +61,23 @@ def test_nodes_and_people_get_certificates_and_old_requests_go() -> None:
             assert issued == ["client", "person", "serving"]
             await cities.wait(2 * 3600)
             assert not (await people.list()).items
+
+    play("location", story)
+
+
+def test_a_token_places_the_node_that_joins_with_it() -> None:
+    async def story(cities: Cities) -> None:
+        joining = cities.world.reliable(JOINING).resource(CERTIFICATE_REQUESTS)
+        manager = Manager(process(cities), "certificates", sign=signer())
+        async with ended(asyncio.create_task(manager.run())):
+            await joining.create(request("new", csr_pem("system:node:dfw-new"), KUBELET_CLIENT, CLIENT_USAGES))
+            await joining.create(request("taken", csr_pem(NODE.name), KUBELET_CLIENT, CLIENT_USAGES))
+            await cities.wait(5)
+            made = await cities.nodes.get("dfw-new")
+            assert made["metadata"]["labels"]["topology.datum.net/location"] == "dfw"
+            assert made["metadata"]["labels"]["topology.datum.net/city-code"] == "DFW"
+            conditions = [(await joining.get(each))["status"]["conditions"] for each in ("new", "taken")]
+            assert [each[0]["reason"] for each in conditions] == ["AutoApproved", "NodeNameTaken"]
 
     play("location", story)
 

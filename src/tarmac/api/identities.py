@@ -17,6 +17,12 @@ _PARTS = {"scheduler": (DEPLOYMENT_SCHEDULER, POD_SCHEDULER)}
 BOOTSTRAP = "bootstrap"
 """Makes what controllers rely on, where they run apart from the server."""
 
+BOOTSTRAPPERS = "system:bootstrappers"
+TOKEN_OF_NODE = "tarmac.dev/token"
+"""The id of the bootstrap token that a request comes with (extra of its user), or that a Node was made for."""
+LOCATION_OF_TOKEN = "tarmac.dev/location"
+"""The Location whose nodes a bootstrap token is for (extra of its user)."""
+
 
 def identities_of(controller: str) -> tuple[str, ...]:
     """The names under which a controller, called as `--controllers` calls it, acts."""

@@ -50,6 +50,7 @@ class Request:
         self.path = path  # percent-decoded
         self.query = query  # raw, without "?"
         # Names in lower case. Repeated lines are joined by ", "; those of impersonate-* (they may hold commas) by "\n".
+        # Headers with one meaning only (`reading.SINGLE`) are never repeated.
         self.headers: Mapping[str, str] = headers if headers is not None else {}
         self.body = body
         self.peer_address = peer_address
@@ -65,7 +66,7 @@ class Request:
     def params(self) -> dict[str, list[str]]:
         """Query parameters, parsed once. Not to be changed: requests with the same query share them."""
         if self._params is None:
-            self._params = _parsed(self.query) if self.query else {}
+            self._params = parse_query(self.query) if self.query else {}
         return self._params
 
     def param(self, name: str, default: str = "") -> str:
@@ -75,7 +76,8 @@ class Request:
 
 
 @lru_cache(256)  # writers send the same few over and over
-def _parsed(query: str) -> dict[str, list[str]]:
+def parse_query(query: str) -> dict[str, list[str]]:
+    """The one reading of a query string; whoever authorizes by it must see what the listing will. Not to be changed."""
     return parse_qs(query, keep_blank_values=True)
 
 

@@ -33,6 +33,14 @@ class Phase(Enum):
 _GET_LINE = re.compile(rb"GET (/[!-~]*) HTTP/1\.1\r\n")
 # With one of these a request has a body, or its end is not simply the end of its headers.
 _NOT_PLAIN = frozenset({"connection", "content-length", "expect", "transfer-encoding", "upgrade"})
+# Headers that say who asks, for what, and where the message ends. With two of them, two readers (a proxy in front, this
+# server, a node behind it) could believe two things; so there is one, or the request is refused.
+SINGLE = frozenset(
+    {
+        "authorization", "content-encoding", "content-length", "content-type", "expect", "host", "impersonate-uid",
+        "impersonate-user", "sec-websocket-key", "transfer-encoding", "upgrade",
+    }
+)  # fmt: skip
 
 
 class _Refused(Exception):
@@ -195,8 +203,8 @@ class RequestReader:
         except UnicodeDecodeError:
             text = value.decode("latin-1")
         if key in headers:
-            if key == "host":
-                self._stop(BadRequest("too many Host headers"))
+            if key in SINGLE:
+                self._stop(BadRequest(f"too many {key.title()} headers"))
             separator = "\n" if key.startswith("impersonate-") else ", "
             text = f"{headers[key]}{separator}{text}"
         headers[key] = text
@@ -253,7 +261,7 @@ class RequestReader:
 
 
 def _clean_path(path: str) -> str:
-    if "://" in path:  # absolute form, as proxies send it
+    if "://" in path and not path.startswith("/"):  # absolute form, as proxies send it; further on it is part of a name
         path = "/" + path.partition("://")[2].partition("/")[2]
     return unquote(path)
 

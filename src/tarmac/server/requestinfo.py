@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tarmac.base.selectors import FieldSelector
 from tarmac.http.messages import Request
 
 _VERBS = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -114,9 +115,8 @@ def boolean(request: Request, name: str) -> bool | None:
 
 
 def _selected_name(selector: str) -> str:
-    for term in selector.split(","):
-        for operator in ("==", "="):
-            field, found, value = term.partition(operator)
-            if found and field.strip() == "metadata.name" and not field.endswith("!"):
-                return value.strip()
-    return ""
+    """The one name that a field selector leaves, as the listing will read it; one that is malformed selects none."""
+    try:
+        return FieldSelector.parse(selector).exact("metadata.name") or ""
+    except ValueError:
+        return ""

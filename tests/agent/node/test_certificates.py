@@ -90,8 +90,9 @@ async def joined(cluster: Cluster, root: Path) -> tuple[Identity, Client]:
 async def test_a_token_is_traded_for_a_certificate(cluster: Cluster, tmp_path: Path) -> None:
     _, client = await joined(cluster, tmp_path)
     try:
-        node: JsonObject = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "dfw-0"}}
-        await client.resource(NODES).create(node)
+        made = await client.resource(NODES).get("dfw-0")
+        assert made["metadata"]["annotations"]["tarmac.dev/token"] == TOKEN_ID
+        await client.resource(NODES).patch("dfw-0", {"metadata": {"labels": {"example.com/rack": "4"}}})
         with pytest.raises(Forbidden):
             await client.resource(SECRETS).list("kube-system")
         with pytest.raises(Forbidden):
@@ -187,11 +188,10 @@ async def test_serving_starts_with_a_certificate_of_its_own_and_gets_the_cluster
     cluster: Cluster, tmp_path: Path
 ) -> None:
     _, client = await joined(cluster, tmp_path)
-    addresses = [{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": "host"}]
-    node: JsonObject = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "dfw-0"}, "status": {}}
-    node["status"]["addresses"] = addresses
+    addresses = [{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": "dfw-0"}]
     try:
-        created = await client.resource(NODES).create(node)
+        status = {"status": {"addresses": addresses}}
+        created = await client.resource(NODES).patch("dfw-0", status, subresource="status")
         serving = ServingCertificate(client, agent_config(tmp_path), lambda: created)
         await serving.prepare(addresses)
         assert serving.certificate.name == "kubelet-self-signed-current.pem"
@@ -203,7 +203,7 @@ async def test_serving_starts_with_a_certificate_of_its_own_and_gets_the_cluster
         work.cancel()
         await asyncio.wait((work,))
         seen = await craft(Order("inspect", pem=serving.certificate.read_text()))
-        assert set(seen.names) == {"10.0.0.7", "host"}
+        assert set(seen.names) == {"10.0.0.7", "dfw-0"}
         again = ServingCertificate(client, agent_config(tmp_path), lambda: created)
         await again.prepare(addresses)
         assert again.certificate.name == "kubelet-server-current.pem"

@@ -161,12 +161,10 @@ def attributes(request: Request) -> tuple[str, list[str]]:
 
 def certified(certificate: bytes) -> Caller:
     """Whom a client certificate speaks for: its common name, and its organisations as groups."""
-    from cryptography import x509  # large, and needed only when somebody comes without a tunnel
-    from cryptography.x509.oid import NameOID
+    from tarmac.http.subjects import certificate_subject  # large, and needed only when somebody comes without a tunnel
 
-    subject = x509.load_der_x509_certificate(certificate).subject
-    names = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    if not names:
-        raise Refusal(401, "Unauthorized")
-    groups = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
-    return Caller(names[0], (*groups, "system:authenticated"))
+    try:
+        subject, _ = certificate_subject(certificate)
+    except ValueError as error:
+        raise Refusal(401, f"Unauthorized: the client certificate names nobody: {error}") from error
+    return Caller(subject.common_name, (*subject.organisations, "system:authenticated"))

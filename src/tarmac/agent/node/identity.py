@@ -15,7 +15,7 @@ import msgspec
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.certificates.files import PairFile, split_pair, write_private
-from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, Subject, obtain
+from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, Refused, Subject, obtain
 from tarmac.agent.node.certificates.rotation import Rotation, usable_until
 from tarmac.agent.node.rotating import RotatingTransport
 from tarmac.base.clock import Clock
@@ -87,6 +87,8 @@ class Identity:
         client = Client(HttpTransport(first, self._clock), self._clock, self._randomness)
         try:
             certificate, key = await obtain(client, CLIENT_SIGNER, self._subject)
+        except Refused as error:
+            raise BadConfig(f"--bootstrap-kubeconfig: the cluster gives no certificate: {error}") from error
         finally:
             await client.close()
         self._file.write(certificate, key)

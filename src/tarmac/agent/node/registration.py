@@ -1,12 +1,14 @@
 """Making the Node object, or adopting the one that is there.
 
 An existing Node keeps everything that others wrote. At each start of the agent the labels that describe the machine
-are set right, and the ones the agent was told by flag; taints are given to new Nodes only.
+are set right, and the ones the agent was told by flag; taints are given to new Nodes only, and to the one that the
+server makes when a bootstrap token is traded for a certificate.
 """
 
 from __future__ import annotations
 
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.api.identities import TOKEN_OF_NODE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, ApiError, Forbidden, NotFound
 from tarmac.base.log import log
@@ -65,11 +67,21 @@ async def _try(client: Client, node: JsonObject) -> JsonObject:
         _log.info("registered", node=name)
         return created
     _log.info("the node is known already", node=name)
+    patch = _missing(node, existing)
+    return await nodes.patch(name, patch, type="strategic") if patch else existing
+
+
+def _missing(node: JsonObject, existing: JsonObject) -> JsonObject:
+    """A patch with the labels that are not as told and, for a Node that was made for this node to fill, its spec."""
     have = existing["metadata"].get("labels") or {}
-    missing = {key: value for key, value in node["metadata"]["labels"].items() if have.get(key) != value}
-    if not missing:
-        return existing
-    return await nodes.patch(name, {"metadata": {"labels": missing}}, type="strategic")
+    labels = {key: value for key, value in node["metadata"]["labels"].items() if have.get(key) != value}
+    patch: JsonObject = {"metadata": {"labels": labels}} if labels else {}
+    awaited = TOKEN_OF_NODE in (existing["metadata"].get("annotations") or {})
+    if awaited and node["spec"] and not any(((existing.get("status") or {}).get("nodeInfo") or {}).values()):
+        known = (existing.get("spec") or {}).get("taints") or []
+        own = [each for each in node["spec"].get("taints") or () if each not in known]
+        patch["spec"] = {**node["spec"], "taints": [*known, *own]}
+    return patch
 
 
 def _taint(key: str, value: str, effect: str) -> JsonObject:

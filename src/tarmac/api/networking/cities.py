@@ -73,8 +73,15 @@ def location_of(name: str, code: str, provider: str) -> JsonObject:
 
 
 def node_labels(location: str, code: str) -> dict[str, str]:
-    """Where a node is, in Tarmac's words and in those of Kubernetes."""
-    labels = {LABEL_LOCATION: location, TOPOLOGY_CITY_CODE: code, "topology.kubernetes.io/zone": location}
-    if city := CITIES.get(code):
-        labels |= {TOPOLOGY_REGION: city.region, "topology.kubernetes.io/region": city.region}
+    """Where a node in a city is."""
+    return labels_at(location_of(location, code, ""))
+
+
+def labels_at(location: JsonObject) -> dict[str, str]:
+    """Where a node of a Location is, in Tarmac's words and in those of Kubernetes."""
+    name, topology = location["metadata"]["name"], (location.get("spec") or {}).get("topology") or {}
+    labels = {LABEL_LOCATION: name, "topology.kubernetes.io/zone": name}
+    labels |= {key: topology[key] for key in (TOPOLOGY_CITY_CODE, TOPOLOGY_REGION) if key in topology}
+    if region := topology.get(TOPOLOGY_REGION):
+        labels["topology.kubernetes.io/region"] = region
     return labels

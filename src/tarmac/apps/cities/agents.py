@@ -23,7 +23,7 @@ _STOP_SECONDS = 15.0
 _PAUSE = 1.0
 
 
-def command(city: City, parts: Parts, oversubscribed: int, extra: Sequence[str] = ()) -> list[str]:
+def command(city: City, parts: Parts, oversubscribed: int) -> list[str]:
     """The agent's command line."""
     program = [sys.executable, "-m", "tarmac.apps.main", "agent"]
     settings = city.containerd(parts)
@@ -47,7 +47,6 @@ def command(city: City, parts: Parts, oversubscribed: int, extra: Sequence[str] 
         f"--net={city.host.namespace}",
         *program,
         *(f"--{name}={value}" for name, value in flags.items()),
-        *extra,
     ]
 
 

@@ -15,6 +15,7 @@ from functools import partial
 
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.networking.names import API_VERSION
+from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.cities import agents
 from tarmac.apps.cities.confining import Confinement
@@ -55,6 +56,7 @@ async def real(
             city.data.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_kubeconfig(city.kubeconfig, url, pki.ca_file.read_bytes(), pki.node(city.node), city.node)
             await client.resource(_LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
+            await client.resource(NODES).apply(_node(city), manager=_FIELD_MANAGER)
             await stack.enter_async_context(relays(city, city.containerd(parts).certs))
         await agents.end(agents.agents_of(layout.data_dir))
         begun = {city.name: asyncio.Event() for city in cities}
@@ -64,11 +66,16 @@ async def real(
             await stack.enter_async_context(ended(keeping))
         await asyncio.gather(*(each.wait() for each in begun.values()))
         for city in cities:
-            labels = ",".join(f"{key}={value}" for key, value in node_labels(city.name, city.code).items())
-            arguments = [*confined.agent(city), *agents.command(city, parts, promised, [f"--node-labels={labels}"])]
+            arguments = [*confined.agent(city), *agents.command(city, parts, promised)]
             await stack.enter_async_context(ended(asyncio.create_task(agents.keep_running(city, arguments))))
         await asyncio.gather(*(_reported(client, city) for city in cities))
         yield
+
+
+def _node(city: City) -> JsonObject:
+    """The Node, which cannot say itself where it is."""
+    labels = node_labels(city.name, city.code)
+    return {"apiVersion": NODES.api_version, "kind": NODES.kind, "metadata": {"name": city.node, "labels": labels}}
 
 
 async def _keep_containerd(city: City, parts: Parts, confined: Confinement, begun: asyncio.Event) -> None:
@@ -123,7 +130,7 @@ async def _trouble(client: Client, city: City) -> str:
         node = await client.resource(NODES).get(city.node)
     except NotFound:
         return f"it has not registered (it says: {agents.last_words(city.log)})"
-    for condition in node["status"].get("conditions") or ():
+    for condition in (node.get("status") or {}).get("conditions") or ():
         if condition["type"] == "Ready":
             return "" if condition["status"] == "True" else f"{condition['reason']}: {condition.get('message', '')}"
     return "it has no status yet"

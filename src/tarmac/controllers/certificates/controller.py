@@ -1,9 +1,10 @@
 """One pass over a CertificateSigningRequest: approve it if it may be, sign it once approved, remove it when old.
 
 A node's client certificate is approved when its sender may ask for it: one for itself (`selfnodeclient`, renewal) or
-for any node (`nodeclient`, bootstrap tokens); both are permissions, asked of the server by SubjectAccessReview. A
-serving certificate is approved when the node itself asks, and its names are the addresses that its Node object shows,
-no more and no fewer. Requests are kept an hour after they were decided, a day while nobody decides.
+for any node whose name is not in use (`nodeclient`, bootstrap tokens; see `newnodes`); both are permissions, asked of
+the server by SubjectAccessReview. A serving certificate is approved when the node itself asks, its names are the
+addresses that its Node object shows, no more and no fewer, and they are nobody else's (`holders`). Requests are kept an
+hour after they were decided, a day while nobody decides.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.client.controller import RetryAfter, Terminal
 from tarmac.client.targets import ACCESS_REVIEWS, CERTIFICATE_REQUESTS, NODES
+from tarmac.controllers.certificates.holders import Holders
+from tarmac.controllers.certificates.newnodes import Decision, NewNodes
 from tarmac.controllers.certificates.requests import (
     CLIENT,
     KUBELET_CLIENT,
@@ -38,8 +41,12 @@ class CertificateController:
         self._requests = context.client.resource(CERTIFICATE_REQUESTS)
         self._sign = context.sign
         self._informer = context.informers.informer(CERTIFICATE_REQUESTS)
+        self._new_nodes = NewNodes(context.client)
+        self._holders = Holders(context)
         self._controller = context.controller("certificates", self.reconcile)
         self._controller.watches(self._informer)
+        self._controller.awaits(self._holders.nodes)
+        self._controller.awaits(self._holders.services)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -67,31 +74,32 @@ class CertificateController:
         request = _parsed(document)
         if objection(request) is not None:
             return
-        if request.signer == KUBELET_SERVING:
-            message = await self._serving_approval(request)
-        else:
-            message = await self._client_approval(document, request)
-        if message is not None:
-            await self._conclude(document, "Approved", "AutoApproved", message, subresource="approval")
+        serving = request.signer == KUBELET_SERVING
+        decision = await (self._about_serving(request) if serving else self._about_client(document, request))
+        if decision is not None:
+            await self._conclude(document, *decision, subresource="approval")
 
-    async def _client_approval(self, document: JsonObject, request: CertificateRequest) -> str | None:
-        if request.user == request.common_name and await self._may(document, "selfnodeclient"):
-            return "Auto approving self kubelet client certificate after SubjectAccessReview."
+    async def _about_client(self, document: JsonObject, request: CertificateRequest) -> Decision | None:
+        if request.is_own and await self._may(document, "selfnodeclient"):
+            return _approved("Auto approving self kubelet client certificate after SubjectAccessReview.")
         if await self._may(document, "nodeclient"):
-            return "Auto approving kubelet client certificate after SubjectAccessReview."
+            return await self._new_nodes.decide(document["spec"], request.node)
         return None
 
-    async def _serving_approval(self, request: CertificateRequest) -> str | None:
-        if request.user != request.common_name:
+    async def _about_serving(self, request: CertificateRequest) -> Decision | None:
+        if not request.is_own:
             return None
         try:
             node = await self._client.resource(NODES).get(request.node)
         except NotFound:
             return None
         addresses = frozenset(each["address"] for each in (node.get("status") or {}).get("addresses") or ())
-        if request.dns_names | request.addresses != addresses:
+        if request.names.hosts != addresses:
             return None
-        return "Auto approving kubelet serving certificate: its names are the node's addresses."
+        why = await self._holders.objection(request, node)
+        if why is not None:
+            return Decision("Denied", "NotTheNodesOwn", f'node "{request.node}" may not serve under this: {why}')
+        return _approved("Auto approving kubelet serving certificate: its names are the node's addresses.")
 
     async def _may(self, document: JsonObject, subresource: str) -> bool:
         spec = document["spec"]
@@ -155,6 +163,10 @@ class CertificateController:
             if condition is not None and condition.get("lastUpdateTime"):
                 return parse_rfc3339(condition["lastUpdateTime"]) + KEPT_DECIDED
         return parse_rfc3339(document["metadata"]["creationTimestamp"]) + KEPT_PENDING
+
+
+def _approved(message: str) -> Decision:
+    return Decision("Approved", "AutoApproved", message)
 
 
 def _parsed(document: JsonObject) -> CertificateRequest:

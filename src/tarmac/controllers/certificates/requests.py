@@ -11,10 +11,8 @@ import base64
 import binascii
 from dataclasses import dataclass
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-
 from tarmac.api.schema import JsonObject
+from tarmac.http.subjects import AlternativeNames, Subject, alternative_names, load_request, subject_of
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -30,12 +28,8 @@ class CertificateRequest:
     """The readable content of one CertificateSigningRequest."""
 
     pem: str
-    common_name: str
-    organisations: tuple[str, ...]
-    dns_names: frozenset[str]
-    addresses: frozenset[str]
-    emails: bool
-    uris: bool
+    subject: Subject
+    names: AlternativeNames
     usages: frozenset[str]
     signer: str
     user: str
@@ -43,7 +37,13 @@ class CertificateRequest:
     @property
     def node(self) -> str:
         """The node the certificate is for, if it is for one."""
-        return self.common_name.removeprefix(NODE_PREFIX) if self.common_name.startswith(NODE_PREFIX) else ""
+        name = self.subject.common_name
+        return name.removeprefix(NODE_PREFIX) if name.startswith(NODE_PREFIX) else ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether somebody asks for themselves."""
+        return self.user == self.subject.common_name
 
 
 def parse(document: JsonObject) -> CertificateRequest:
@@ -53,18 +53,11 @@ def parse(document: JsonObject) -> CertificateRequest:
         pem = base64.b64decode(spec["request"], validate=True)
     except binascii.Error as error:
         raise ValueError(f"the request is not base64: {error}") from error
-    request = x509.load_pem_x509_csr(pem)
-    if not request.is_signature_valid:
-        raise ValueError("the request is not signed with its own key")
-    names = _alternative_names(request)
+    request = load_request(pem)
     return CertificateRequest(
         pem=pem.decode(),
-        common_name="".join(_subject(request, NameOID.COMMON_NAME)[:1]),
-        organisations=tuple(_subject(request, NameOID.ORGANIZATION_NAME)),
-        dns_names=frozenset(names.get_values_for_type(x509.DNSName)),
-        addresses=frozenset(str(each) for each in names.get_values_for_type(x509.IPAddress)),
-        emails=bool(names.get_values_for_type(x509.RFC822Name)),
-        uris=bool(names.get_values_for_type(x509.UniformResourceIdentifier)),
+        subject=subject_of(request),
+        names=alternative_names(request),
         usages=frozenset(spec.get("usages") or ()),
         signer=spec.get("signerName", ""),
         user=spec.get("username", ""),
@@ -81,14 +74,10 @@ def objection(request: CertificateRequest) -> str | None:
 
 
 def _kubelet_client(request: CertificateRequest) -> str | None:
-    if request.organisations != (NODE_GROUP,):
+    names = request.names
+    if request.subject.organisations != (NODE_GROUP,):
         return "subject organization is not system:nodes"
-    for present, what in (
-        (request.dns_names, "DNS"),
-        (request.emails, "Email"),
-        (request.addresses, "IP"),
-        (request.uris, "URI"),
-    ):
+    for present, what in ((names.dns, "DNS"), (names.emails, "Email"), (names.addresses, "IP"), (names.uris, "URI")):
         if present:
             return f"{what} subjectAltNames are not allowed"
     if not request.node:
@@ -97,13 +86,13 @@ def _kubelet_client(request: CertificateRequest) -> str | None:
 
 
 def _kubelet_serving(request: CertificateRequest) -> str | None:
-    if request.organisations != (NODE_GROUP,):
+    if request.subject.organisations != (NODE_GROUP,):
         return "subject organization is not system:nodes"
-    if not request.dns_names and not request.addresses:
+    if not request.names.hosts:
         return "DNS or IP subjectAltName is required"
-    if request.emails:
+    if request.names.emails:
         return "Email subjectAltNames are not allowed"
-    if request.uris:
+    if request.names.uris:
         return "URI subjectAltNames are not allowed"
     if not request.node:
         return "subject common name does not begin with system:node:"
@@ -122,14 +111,3 @@ def _client(request: CertificateRequest) -> str | None:
         if usage != "client auth":
             return f"invalid usage for client certificate: {usage}"
     return None if "client auth" in request.usages else "missing required usage for client certificate: client auth"
-
-
-def _subject(request: x509.CertificateSigningRequest, kind: x509.ObjectIdentifier) -> list[str]:
-    return [str(each.value) for each in request.subject.get_attributes_for_oid(kind)]
-
-
-def _alternative_names(request: x509.CertificateSigningRequest) -> x509.SubjectAlternativeName:
-    try:
-        return request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return x509.SubjectAlternativeName([])

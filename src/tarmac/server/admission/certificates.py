@@ -11,10 +11,13 @@ from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.bootstraptokens import PREFIX as BOOTSTRAP_PREFIX
 from tarmac.server.security.users import User
 
 _BUCKET = "certificates.k8s.io/certificatesigningrequests"
 _CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
+_NODE_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
+_SIGNED_HERE = frozenset((_CLIENT_SIGNER, _NODE_SIGNER, "kubernetes.io/kubelet-serving"))
 
 
 class CertificateRequester(Plugin):
@@ -111,7 +114,7 @@ class CertificateSigning(_SignerPermission):
 
 
 class CertificateSubjectRestriction(Plugin):
-    """Nobody becomes `system:masters` by certificate request."""
+    """A request names one user, and nobody becomes `system:masters` by one. Other signers' requests are theirs."""
 
     name = "CertificateSubjectRestriction"
 
@@ -120,14 +123,18 @@ class CertificateSubjectRestriction(Plugin):
 
     def validate(self, attributes: Attributes) -> None:
         spec = (attributes.obj or {}).get("spec") or {}
-        if spec.get("signerName") == _CLIENT_SIGNER and "system:masters" in _organisations(spec["request"]):
+        signer = spec.get("signerName")
+        if attributes.user.name.startswith(BOOTSTRAP_PREFIX) and signer != _NODE_SIGNER:
+            raise refuse(attributes, f"a bootstrap token may ask for certificates of {_NODE_SIGNER} only")
+        if signer not in _SIGNED_HERE:
+            return
+        # loaded on first use: most servers never see a signing request
+        from tarmac.http.subjects import alternative_names, load_request, subject_of
+
+        try:
+            request = load_request(base64.b64decode(spec["request"]))
+            subject, _ = subject_of(request), alternative_names(request)
+        except ValueError as error:
+            raise refuse(attributes, f"{signer} signs no such request: {error}") from error
+        if signer == _CLIENT_SIGNER and "system:masters" in subject.organisations:
             raise refuse(attributes, f"use of {_CLIENT_SIGNER} signer with system:masters group is not allowed")
-
-
-def _organisations(encoded: str) -> list[str]:
-    # loaded on first use: most servers never see a signing request
-    from cryptography import x509
-
-    subject = x509.load_pem_x509_csr(base64.b64decode(encoded)).subject
-    values = subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)
-    return [str(value.value) for value in values]

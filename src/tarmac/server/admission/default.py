@@ -20,6 +20,7 @@ from tarmac.server.admission.limitranges import LimitRanger
 from tarmac.server.admission.localdisks import LocalDiskRemoval
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.admission.networkranges import NetworkRanges
+from tarmac.server.admission.nodeaddresses import NodeAddresses
 from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition
 from tarmac.server.admission.podsecurity.plugin import PodSecurity
@@ -51,7 +52,8 @@ def default_plugins(
         NamespaceLifecycle(reader),
         LimitRanger(reader),
         ServiceAccounts(reader, randomness),
-        NodeRestriction(reader),
+        NodeRestriction(reader, authorizer),
+        NodeAddresses(reader),
         LocalDiskRemoval(),
         TaintNodesByCondition(),
         PodSecurity(reader),

@@ -5,6 +5,7 @@ The node authorizer decides what a node may read and which verbs it has; this lo
 
 from __future__ import annotations
 
+from tarmac.api.identities import TOKEN_OF_NODE
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import not_found
@@ -13,6 +14,8 @@ from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import is_mirror
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.authorize import Authorizer
 
 _PREFIX = "system:node:"
 _NODES = "core/nodes"
@@ -26,16 +29,16 @@ _OWN_LABELS = frozenset(
         "beta.kubernetes.io/arch",
         "beta.kubernetes.io/instance-type",
         "beta.kubernetes.io/os",
-        "failure-domain.beta.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
         "kubernetes.io/arch",
         "kubernetes.io/hostname",
         "kubernetes.io/os",
         "node.kubernetes.io/instance-type",
-        "topology.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
     }
 )
+# What decides which instances, addresses and traffic a node is given. Kubernetes lets a node say where it is; here that
+# is for an administrator, or for the location of the token that the node came with.
+_PLACE_DOMAINS = ("failure-domain.beta.kubernetes.io", "submariner.io", "topology.datum.net", "topology.kubernetes.io")
+_HINT = " (where a node is, is for an administrator or the location of its token to say)"
 _OWN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
 
 
@@ -44,8 +47,9 @@ class NodeRestriction(Plugin):
 
     name = "NodeRestriction"
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, authorizer: Authorizer) -> None:
         self._reader = reader
+        self._authorizer = authorizer
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         return resource.bucket in (PODS, _NODES, _CLAIMS, _ACCOUNTS, _LEASES)
@@ -132,6 +136,27 @@ class NodeRestriction(Plugin):
             )
         if pod["spec"].get("nodeName") != node:
             raise refuse(attributes, "node requested token bound to a pod scheduled on a different node")
+        self._check_audience(attributes, pod)
+
+    def _check_audience(self, attributes: Attributes, pod: JsonObject) -> None:
+        """One that a volume of the pod asks for, or that somebody granted nodes for this account."""
+        spec = (attributes.obj or {}).get("spec") or {}
+        asked: list[str] = spec.get("audiences") or [""]
+        if len(asked) > 1:
+            raise refuse(attributes, "node may only request 0 or 1 audiences")
+        audience, place = asked[0], (attributes.namespace, attributes.name)
+        if audience in _audiences(pod):
+            return
+        grant = RequestInfo("request-serviceaccounts-token-audience", "", True, "", "v1", audience, "", *place)
+        if not audience or self._authorizer.refuses(attributes.user, grant) is not None:
+            raise refuse(attributes, f'audience "{audience}" not found in pod spec volume')
+
+
+def _audiences(pod: JsonObject) -> set[str]:
+    """For whom the pod's volumes want tokens; "" is the API server itself."""
+    volumes = pod["spec"].get("volumes") or ()
+    sources = [source for volume in volumes for source in (volume.get("projected") or {}).get("sources") or ()]
+    return {token.get("audience") or "" for source in sources if (token := source.get("serviceAccountToken"))}
 
 
 def _labels(obj: JsonObject | None) -> dict[str, str]:
@@ -147,26 +172,44 @@ def _admit_node(node: str, attributes: Attributes) -> None:
         return
     labels, before = _labels(new), _labels(old)
     changed = {key for key in labels.keys() | before.keys() if labels.get(key) != before.get(key)}
-    forbidden = ", ".join(sorted(filter(_is_forbidden, changed)))
+    refused = sorted(filter(_is_forbidden, changed))
+    forbidden = ", ".join(refused) + (_HINT if any(map(_is_place, refused)) else "")
     if old is None:
-        if forbidden:
+        if refused:
             raise refuse(attributes, f'node "{node}" is not allowed to set the following labels: {forbidden}')
         return
-    if (new.get("spec") or {}).get("taints") != (old.get("spec") or {}).get("taints"):
+    if _taints(new) != _taints(old) and not _completes(new, old):
         raise refuse(attributes, f'node "{node}" is not allowed to modify taints')
     if new["metadata"].get("ownerReferences") != old["metadata"].get("ownerReferences"):
         raise refuse(attributes, f'node "{node}" is not allowed to modify ownerReferences')
-    if forbidden:
+    if refused:
         raise refuse(attributes, f"is not allowed to modify labels: {forbidden}")
 
 
+def _taints(node: JsonObject) -> list[JsonObject]:
+    return (node.get("spec") or {}).get("taints") or []
+
+
+def _completes(new: JsonObject, old: JsonObject) -> bool:
+    """Whether a node adds the taints it registers with to the Node that was made for it and has not reported yet."""
+    made_for_it = TOKEN_OF_NODE in (old["metadata"].get("annotations") or {})
+    reported = any(((old.get("status") or {}).get("nodeInfo") or {}).values())
+    return made_for_it and not reported and _taints(new)[: len(_taints(old))] == _taints(old)
+
+
 def _is_forbidden(label: str) -> bool:
-    domain = label.partition("/")[0] if "/" in label else ""
-    if domain == _RESTRICTED_DOMAIN or domain.endswith(f".{_RESTRICTED_DOMAIN}"):
+    if _is_place(label) or _is_in(label, (_RESTRICTED_DOMAIN,)):
         return True
-    system = any(domain == root or domain.endswith(f".{root}") for root in ("kubernetes.io", "k8s.io"))
-    own = any(domain == root or domain.endswith(f".{root}") for root in _OWN_DOMAINS)
-    return system and not own and label not in _OWN_LABELS
+    return _is_in(label, ("kubernetes.io", "k8s.io")) and not _is_in(label, _OWN_DOMAINS) and label not in _OWN_LABELS
+
+
+def _is_place(label: str) -> bool:
+    return _is_in(label, _PLACE_DOMAINS)
+
+
+def _is_in(label: str, roots: tuple[str, ...]) -> bool:
+    domain = label.partition("/")[0] if "/" in label else ""
+    return any(domain == root or domain.endswith(f".{root}") for root in roots)
 
 
 def _admit_lease(node: str, attributes: Attributes) -> None:

@@ -56,7 +56,7 @@ def _passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     for name, value in headers.items():
         if name == "x-stream-protocol-version":  # some readers want each in a line of its own
             lines += ((name, each.strip()) for each in value.split(","))
-        elif name not in _NOT_PASSED_ON and not name.startswith("impersonate-"):
+        elif name not in _NOT_PASSED_ON and not name.startswith(("impersonate-", "x-remote-")):
             lines.append((name, value))
     if "upgrade" in headers:
         return [*lines, ("Connection", "Upgrade"), ("Upgrade", headers["upgrade"])]

@@ -2,7 +2,8 @@
 
 Callers in this process have said so already. Whoever it is may ask to act as somebody else.
 
-A certificate's common name is the user and its organisations are the groups. A token is a service account's or a
+A certificate's one common name is the user and its organisations are the groups; with none or several it is refused. A
+token is a service account's or a
 bootstrap token; one that is neither is refused, it never becomes the anonymous user. Checked credentials are
 remembered, so the same `User` object stands for the same credential, which the authorizer's tables rely on.
 """
@@ -11,12 +12,10 @@ from __future__ import annotations
 
 import hashlib
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-
 from tarmac.api.status import Unauthorized
 from tarmac.base.clock import Clock
 from tarmac.http.messages import Request
+from tarmac.http.subjects import certificate_subject
 from tarmac.server.security import bootstraptokens
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.credentials import Credential, Credentials
@@ -71,16 +70,16 @@ class Authenticator:
         return self._tokens.recognise(token, audiences)
 
     def _check_certificate(self, der: bytes) -> User | None:
-        certificate = x509.load_der_x509_certificate(der)
-        names = [str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        try:
+            subject, certificate = certificate_subject(der)
+        except ValueError as error:
+            raise Unauthorized(f"Unauthorized: the client certificate names nobody: {error}") from error
         expires = certificate.not_valid_after_utc.timestamp()
-        if not names or expires <= self._clock.now():
+        if expires <= self._clock.now():
             return None
-        organisations = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-        groups = tuple(str(organisation.value) for organisation in organisations)
         fingerprint = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
         extra = {"authentication.kubernetes.io/credential-id": (fingerprint,)}
-        user = User(names[-1], groups=(*groups, _AUTHENTICATED), extra=extra)
+        user = User(subject.common_name, groups=(*subject.organisations, _AUTHENTICATED), extra=extra)
         return self._known.keep(der, Credential(user, expires))
 
 

@@ -1,6 +1,7 @@
 """Bootstrap tokens: `<id>.<secret>`, kept as Secrets of type bootstrap.kubernetes.io/token in kube-system.
 
-They let a new node ask for its certificate, and nothing else.
+They let a new node ask for its certificate, and nothing else. One with `tarmac-location` in its data is for nodes of
+that Location: its user carries both as extra, which the server writes into whatever the user asks for.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import re
 from hmac import compare_digest
 from math import inf
 
+from tarmac.api.identities import BOOTSTRAPPERS, LOCATION_OF_TOKEN, TOKEN_OF_NODE
 from tarmac.base.clock import Clock, parse_rfc3339
 from tarmac.server.reader import decode
 from tarmac.server.security.credentials import Credential
 from tarmac.server.security.users import User
 from tarmac.store.interface import Store
 
+PREFIX = "system:bootstrap:"
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})", re.ASCII)
 _EXTRA_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]", re.ASCII)
 _SECRETS = "core/secrets"
@@ -35,14 +38,18 @@ def recognise(token: str, store: Store, clock: Clock) -> Credential | None:
         return None
     data = {key: base64.b64decode(value).decode(errors="replace") for key, value in (secret.get("data") or {}).items()}
     expires = _expiry(data.get("expiration"))
-    matches = compare_digest(data.get("token-secret", ""), match[2]) and data.get("token-id") == match[1]
+    # as bytes: text that is not ASCII, which only a mistake puts there, cannot be compared as such
+    matches = compare_digest(data.get("token-secret", "").encode(), match[2].encode())
+    matches = matches and data.get("token-id") == match[1]
     usable = matches and expires > clock.now() and data.get("usage-bootstrap-authentication") == "true"
     groups = [group for group in data.get("auth-extra-groups", "").split(",") if group]
     if not usable or not all(_EXTRA_GROUP.fullmatch(group) for group in groups):
         return None
-    user = User(
-        f"system:bootstrap:{match[1]}", groups=("system:bootstrappers", *sorted(set(groups)), "system:authenticated")
-    )
+    extra = {TOKEN_OF_NODE: (match[1],)}
+    if location := data.get("tarmac-location"):
+        extra[LOCATION_OF_TOKEN] = (location,)
+    groups = [BOOTSTRAPPERS, *sorted(set(groups)), "system:authenticated"]
+    user = User(f"{PREFIX}{match[1]}", groups=tuple(groups), extra=extra)
     return Credential(user, expires, ((_SECRETS, name, entry),))
 
 

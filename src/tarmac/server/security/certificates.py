@@ -15,7 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from tarmac.http.subjects import Subject, alternative_names, load_request, subject_of
 
 _BACKDATE = timedelta(minutes=5)  # for clients whose clock is behind
 AUTHORITY_LIFETIME = timedelta(days=3652)
@@ -76,11 +78,7 @@ def belongs_to(key: bytes, certificate: x509.Certificate) -> bool:
 
 def subject_names(certificate: x509.Certificate) -> set[str]:
     """The DNS names and addresses a certificate is for."""
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return set()
-    return {str(name.value) for name in names}
+    return set(alternative_names(certificate).hosts)
 
 
 class Authority:
@@ -98,7 +96,7 @@ class Authority:
     def create(name: str, now: float) -> KeyPair:
         """A new self-signed authority."""
         key = new_key()
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        subject = Subject(name).name
         builder = (
             _dated(x509.CertificateBuilder().subject_name(subject).issuer_name(subject), now, AUTHORITY_LIFETIME)
             .public_key(key.public_key())
@@ -119,14 +117,9 @@ class Authority:
 
     def sign_request(self, request_pem: bytes, usages: Sequence[str], lifetime: float, now: float) -> bytes:
         """Certificate (PEM) for a PKCS #10 request, with its subject and names. Raises ValueError for a bad request."""
-        request = x509.load_pem_x509_csr(request_pem)
-        if not request.is_signature_valid:
-            raise ValueError("the request is not signed with its own key")
-        try:
-            names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except x509.ExtensionNotFound:
-            names = None
-        return self._sign(request.subject, request.public_key(), usages, names, now, timedelta(seconds=lifetime))
+        request = load_request(request_pem)
+        subject, names = subject_of(request).name, alternative_names(request).extension
+        return self._sign(subject, request.public_key(), usages, names, now, timedelta(seconds=lifetime))
 
     def _issue(
         self,
@@ -136,9 +129,8 @@ class Authority:
         names: x509.SubjectAlternativeName | None,
         now: float,
     ) -> KeyPair:
-        attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organisations]
-        subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
         key = new_key()
+        subject = Subject(name, tuple(organisations)).name
         certificate = self._sign(subject, key.public_key(), usages, names, now, LEAF_LIFETIME)
         return KeyPair(certificate, private_pem(key))
 

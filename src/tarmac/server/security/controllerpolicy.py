@@ -47,14 +47,16 @@ DUTIES: dict[str, Duties] = {
         [rule("create", "core", "configmaps serviceaccounts"), rule("update", "core", "configmaps")],
     ),
     "certificates": Duties(
-        {_CERTIFICATES: "certificatesigningrequests"},
+        {_CERTIFICATES: "certificatesigningrequests", "core": "nodes services"},
         [
             rule("delete", _CERTIFICATES, "certificatesigningrequests"),
             rule("update", _CERTIFICATES, "certificatesigningrequests/approval certificatesigningrequests/status"),
             rule("approve", _CERTIFICATES, "signers", _KUBELET_SIGNERS),
             rule("sign", _CERTIFICATES, "signers", f"{_KUBELET_SIGNERS} kubernetes.io/kube-apiserver-client"),
             rule("create", "authorization.k8s.io", "subjectaccessreviews"),
-            rule("get", "core", "nodes"),
+            rule("create get", "core", "nodes"),
+            rule("list", "discovery.k8s.io", "endpointslices"),
+            rule("get", NETWORKING, "locations"),
         ],
     ),
     "volume": Duties(

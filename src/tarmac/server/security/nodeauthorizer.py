@@ -9,10 +9,9 @@ allow it; RBAC may still.
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs
-
 from tarmac.api.compute.names import LABEL_DISK_NODE
 from tarmac.base.selectors import FieldSelector
+from tarmac.http.messages import parse_query
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.nodegraph import NodeGraph
 from tarmac.server.security.policy import NODE_RULES
@@ -149,12 +148,17 @@ def _unrelated(node: str) -> str:
 
 def _selects_disks(query: str, node: str) -> bool:
     """Whether only volumes with a disk on the node are meant."""
-    return parse_qs(query).get("labelSelector") == [f"{LABEL_DISK_NODE}={node}"]
+    return _only(query, "labelSelector") == f"{LABEL_DISK_NODE}={node}"
 
 
 def _selects_node(query: str, node: str) -> bool:
     try:
-        selector = FieldSelector.parse(parse_qs(query).get("fieldSelector", [""])[-1])
+        return FieldSelector.parse(_only(query, "fieldSelector")).exact("spec.nodeName") == node
     except ValueError:
         return False
-    return ("spec.nodeName", "=", node) in selector.requirements
+
+
+def _only(query: str, name: str) -> str:
+    """A parameter that is there once. Listing takes the first of several; a right does not hang on which one counts."""
+    values = parse_query(query).get(name, [])
+    return values[0] if len(values) == 1 else ""

@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidSignature
 
 from tarmac.api.identities import NAMESPACE, PROCESS, user_name
 from tarmac.base.clock import Clock
+from tarmac.http.subjects import alternative_names, load_request
 from tarmac.server.security.certificates import (
     Authority,
     KeyPair,
@@ -98,7 +99,14 @@ class Pki:
         return self.client(f"system:node:{name}", ("system:nodes",))
 
     def sign_request(self, request_pem: bytes, usages: Sequence[str], lifetime: float) -> bytes:
-        """What the certificates controller calls to sign an approved request."""
+        """What the certificates controller calls to sign an approved request.
+
+        Nobody but its servers serves under their names, whoever has approved it. Raises ValueError.
+        """
+        if "server auth" in usages:
+            asked = {each.lower().removesuffix(".") for each in alternative_names(load_request(request_pem)).dns}
+            if own := asked & self._own_names():
+                raise ValueError(f"the name {min(own)!r} is an API server's own")
         return self.authority.sign_request(request_pem, usages, lifetime, self._clock.now())
 
     def _pair(self, name: str, make: Callable[[], KeyPair]) -> None:
@@ -118,6 +126,11 @@ class Pki:
         fresh = certificate.not_valid_after_utc.timestamp() > self._clock.now() + _RENEW_BEFORE
         good = fresh and self._is_ours(certificate) and belongs_to(key.read_bytes(), certificate)
         return subject_names(certificate) if good else set()
+
+    def _own_names(self) -> set[str]:
+        file = self._directory / "server.crt"
+        served = subject_names(load_certificate(file.read_bytes())) if file.exists() else set[str]()
+        return {each.lower() for each in (*SERVICE_NAMES, *served)}
 
     def _is_ours(self, certificate: x509.Certificate) -> bool:
         try:

@@ -18,7 +18,7 @@ from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request, Response
-from tarmac.server.admission.chain import Chain, Operation
+from tarmac.server.admission.chain import Attributes, Chain, Operation
 from tarmac.server.printing.answers import object_answer
 from tarmac.server.printing.negotiation import PLAIN, shape_of
 from tarmac.server.printing.table import TablePrinter
@@ -205,6 +205,18 @@ class Call:
             return ()
         info, served = self.info, self.served
         return served.services.admission.guards(served.resource, info.subresource, operation, info.namespace)
+
+    def admit(self, subresource: str, name: str, obj: JsonObject) -> None:
+        """Ask admission about something that is created at an object and not stored: a token, a binding, an eviction.
+
+        Comes before anything else happens, so that a refusal leaves no trace.
+        """
+        served, namespace = self.served, self.info.namespace
+        dry_run, admission = self.options.dry_run, served.services.admission
+        attributes = Attributes("CREATE", served.resource, subresource, namespace, name, obj, None, self.user, dry_run)
+        admission.admit(attributes)
+        admission.validate(attributes)
+        self.warnings += attributes.warnings
 
     @property
     def manager(self) -> str:

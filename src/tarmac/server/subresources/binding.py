@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from tarmac.api.decode import decode_kind
+from tarmac.api.kubernetes.core.pods.validation import MIRROR
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, conflict, misplaced
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.http.messages import Request, Response
-from tarmac.server.admission.chain import Attributes
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
@@ -99,7 +99,7 @@ async def _assign(call: Call, binding: JsonObject) -> Response:
     served, metadata = call.served, binding["metadata"]
     name = metadata.get("name", "")
     node = _check_target(binding)
-    _admit(call, name, binding)
+    call.admit("binding", name, binding)
     key = served.key(call.info.namespace, name)
     for _ in range(_ATTEMPTS):
         entry = served.head(key)
@@ -116,16 +116,6 @@ async def _assign(call: Call, binding: JsonObject) -> Response:
             continue
         return document(call.request, SUCCESS, 201, call.warnings)
     raise served.conflict(name)
-
-
-def _admit(call: Call, name: str, binding: JsonObject) -> None:
-    admission = call.served.services.admission
-    resource, namespace = call.served.resource, call.info.namespace
-    attributes = Attributes(
-        "CREATE", resource, "binding", namespace, name, binding, None, call.user, call.options.dry_run
-    )
-    admission.admit(attributes)
-    admission.validate(attributes)
 
 
 def _check_pod(call: Call, pod: _Pod, wanted: JsonObject) -> None:
@@ -155,7 +145,9 @@ def _with_node(pod: _Pod, node: str, now: str) -> tuple[Part, Part]:
 
 
 def _with_marks(metadata: Part, wanted: JsonObject) -> Part:
-    """The pod's metadata with the annotations and labels that come with the binding."""
+    """The pod's metadata with the annotations and labels that come with the binding. None makes it a mirror."""
+    if MIRROR in (wanted.get("annotations") or {}):
+        raise BadRequest(f"metadata.annotations[{MIRROR}]: may not add mirror pod annotation")
     marked = dict(metadata)
     for field in ("annotations", "labels"):
         if wanted.get(field):

@@ -45,6 +45,7 @@ async def _evict(served: Served, budgets: Served, request: Request) -> Response:
     place(served.resource, metadata, request.info.namespace)
     deletion = delete_options_from(eviction.get("deleteOptions") or {}, options.dry_run)
     call = Call(served, request, WriteOptions(deletion.dry_run))
+    call.admit("eviction", name, eviction)  # a refused eviction must not have cost the budget anything
     await _spend_budget(call, budgets)
     await _announce(call)
     await remove(call, name, call.key, deletion)

@@ -66,27 +66,29 @@ def token_route(served: Served, issuer: TokenIssuer) -> Route:
 
 
 def _review(served: Served, reviews: Reviews, request: Request) -> Response:
-    review, warnings = _read(served, served.resource, request)
+    review, call = _read(served, served.resource, request)
     answer = reviews.answer(served.resource.plural, request.user, request.info.namespace, review)
-    return document(request, answer, 201, warnings)
+    return document(request, answer, 201, call.warnings)
 
 
 def _token(served: Served, issuer: TokenIssuer, request: Request) -> Response:
     info = request.info
-    wanted, warnings = _read(served, _TOKEN_REQUEST, request)
-    return document(request, issuer.issue(info.namespace, info.name, wanted), 201, warnings)
+    wanted, call = _read(served, _TOKEN_REQUEST, request)
+    call.admit("token", info.name, wanted)
+    return document(request, issuer.issue(info.namespace, info.name, wanted), 201, call.warnings)
 
 
-def _read(served: Served, resource: Resource, request: Request) -> tuple[JsonObject, list[str]]:
+def _read(served: Served, resource: Resource, request: Request) -> tuple[JsonObject, Call]:
     """The question, with its asker as manager of what it says."""
     call = Call(served, request, write_options("CreateOptions", request))
     content_type = request.headers.get("content-type", "")
     kind = (resource.group, resource.version, resource.kind)
     obj, warnings = decode_kind(*kind, request.body, content_type, call.options.field_validation)
+    call.warnings += warnings
     obj.setdefault("metadata", {})
     if resource is _TOKEN_REQUEST:
         spec = obj.setdefault("spec", {})
         if spec.get("expirationSeconds") is None:
             spec["expirationSeconds"] = _AN_HOUR
     managed.for_update(resource, None, obj, call.manager, call.info.subresource, served.services.now())
-    return obj, warnings
+    return obj, call

@@ -10,9 +10,10 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tarmac.agent.node.certificates.craft import Crafted, Order
+from tarmac.http.subjects import Subject, alternative_names, subject_of
 
 
 def request(order: Order) -> Crafted:
@@ -48,35 +49,22 @@ def self_signed(order: Order) -> Crafted:
 def inspect(order: Order) -> Crafted:
     """Whose a certificate is, and from when to when. Raises ValueError."""
     certificate = x509.load_pem_x509_certificates(order.pem.encode())[0]
-    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return Crafted(
-        common_name=str(names[0].value) if names else "",
+        common_name=subject_of(certificate).common_name,
         starts=certificate.not_valid_before_utc.timestamp(),
         ends=certificate.not_valid_after_utc.timestamp(),
-        names=_names_in(certificate),
+        names=tuple(sorted(alternative_names(certificate).hosts)),
     )
 
 
 def _subject(order: Order) -> x509.Name:
-    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, order.common_name)]
-    if order.organisation:
-        attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, order.organisation))
-    return x509.Name(attributes)
+    return Subject(order.common_name, (order.organisation,) if order.organisation else ()).name
 
 
 def _names(order: Order) -> x509.SubjectAlternativeName | None:
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in order.names]
     names += [x509.IPAddress(ip_address(address)) for address in order.addresses]
     return x509.SubjectAlternativeName(names) if names else None
-
-
-def _names_in(certificate: x509.Certificate) -> tuple[str, ...]:
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return ()
-    addresses = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
-    return (*names.get_values_for_type(x509.DNSName), *addresses)
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:

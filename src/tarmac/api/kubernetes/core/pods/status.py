@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar
+from tarmac.api.kubernetes.core.pods.validation import validate_mirror_unchanged
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
@@ -16,6 +17,7 @@ _NO_RESTART = "may not be transitioned to non-terminated state"
 
 def validate_status(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """What a node agent or scheduler may report."""
+    validate_mirror_unchanged(new, old, errors)
     status, before, spec = new.get("status") or {}, old.get("status") or {}, old["spec"]
     for index, condition in enumerate(status.get("conditions") or ()):
         if condition.get("type") not in _SYSTEM_CONDITIONS:

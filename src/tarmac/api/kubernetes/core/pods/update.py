@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.core import nodeselection
-from tarmac.api.kubernetes.core.pods.validation import validate_pod
+from tarmac.api.kubernetes.core.pods.validation import validate_mirror_unchanged, validate_pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
@@ -30,6 +30,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 def validate_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """An update of the Pod itself."""
     validate_pod(new, errors)
+    validate_mirror_unchanged(new, old, errors)
     spec, before = new["spec"], old["spec"]
     for field in ("containers", "initContainers"):
         if len(spec.get(field) or ()) != len(before.get(field) or ()):

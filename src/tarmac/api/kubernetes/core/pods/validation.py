@@ -55,6 +55,17 @@ def _validate_annotations(annotations: dict[str, str], spec: JsonObject, errors:
         errors.invalid(f"metadata.annotations[{_DELETION_COST}]", cost, "must be a 32bit integer")
 
 
+def validate_mirror_unchanged(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
+    """Whether a Pod mirrors what a node runs by itself is said when it is made; the mark takes rights away and gives
+    exemptions, so nobody puts it on, changes it or takes it off later.
+    """
+    said, before = (each["metadata"].get("annotations") or {} for each in (new, old))
+    if said.get(MIRROR) == before.get(MIRROR) and (MIRROR in said) == (MIRROR in before):
+        return
+    change = "remove or update" if MIRROR in before else "add"
+    errors.forbidden(f"metadata.annotations[{MIRROR}]", f"may not {change} mirror pod annotation")
+
+
 def _is_int32(text: str) -> bool:
     # Go's ParseInt takes no underscores and no blanks, and the cost also has no leading plus or zeros
     digits = text.removeprefix("-")

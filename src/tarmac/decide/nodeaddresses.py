@@ -1,0 +1,67 @@
+"""Which names and addresses a node may call its own: in its status, and in a certificate to serve with.
+
+Whoever may say where a node is reached may have the server, other nodes and their certificates believe it. So a name is
+the node's own name or one below it, an address is one that a machine can have on a network, and neither is anybody
+else's: the API server's, a Service's or another node's. `holder` knows those; it is asked last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+
+Holder = Callable[[str], str | None]
+"""Who else has a name or an address, as in `it is ...`; None when nobody does."""
+
+LABEL_CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
+"""On a Node that an administrator says shares its machine, and so its addresses, with an API server."""
+
+_ADDRESSES: Final = frozenset(("InternalIP", "ExternalIP"))
+_NAMES: Final = frozenset(("Hostname", "InternalDNS", "ExternalDNS"))
+_CLUSTER_NAMES: Final = frozenset(("localhost", "kubernetes", "kubernetes.default", "svc", "cluster.local"))
+_CLUSTER_DOMAINS: Final = (".localhost", ".svc", ".cluster.local")
+
+
+def status_objection(node: str, kind: str, said: str, holder: Holder) -> str | None:
+    """Why a node may not show an entry of this type in `status.addresses`; None when it may."""
+    if kind in _ADDRESSES:
+        return address_objection(said, holder)
+    if kind in _NAMES:
+        return name_objection(node, said, holder)
+    return f'"{kind}" is no type of address; there are {", ".join(sorted(_ADDRESSES | _NAMES))}'
+
+
+def name_objection(node: str, name: str, holder: Holder) -> str | None:
+    """Why a node may not be called so."""
+    plain = name.lower().removesuffix(".")
+    if plain != node and not plain.startswith(f"{node}."):
+        return f'the name "{name}" is neither "{node}" nor below it'
+    if plain in _CLUSTER_NAMES or plain.endswith(_CLUSTER_DOMAINS):
+        return f'the name "{name}" belongs to the cluster'
+    other = holder(plain)
+    return None if other is None else f'the name "{name}" is {other}'
+
+
+def address_objection(text: str, holder: Holder) -> str | None:
+    """Why a node may not be reached there."""
+    address = canonical(text)
+    if address is None:
+        return f'"{text}" is not an IP address'
+    if address.is_loopback or address.is_unspecified or address.is_multicast or address.is_link_local:
+        return f"the address {text} is no machine's own: loopback, link-local, multicast and 0 are refused"
+    if isinstance(address, IPv4Address) and address.is_reserved:
+        return f"the address {text} is reserved"
+    other = holder(str(address))
+    return None if other is None else f"the address {text} is {other}"
+
+
+def canonical(text: str) -> IPv4Address | IPv6Address | None:
+    """An address in its one spelling; an IPv4 address written as IPv6 is that IPv4 address."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        return None if address.scope_id else address.ipv4_mapped or address
+    return address
