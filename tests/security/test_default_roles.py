@@ -30,6 +30,7 @@ async def test_admins_of_a_namespace_also_hand_out_roles_in_it(world: World) -> 
     await world.bind("admin", JANE, namespace="team")
     jane = user("jane")
     assert world.may(jane, "create", "rolebindings", namespace="team", group=RBAC)
+    assert world.may(jane, "request-serviceaccounts-token-audience", "vault", namespace="team", name="app")
     assert world.may(jane, "use", "networks", namespace="team", group=NETWORKING)
     assert not world.may(jane, "create", "clusterrolebindings", group=RBAC)
 

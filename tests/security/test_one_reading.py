@@ -11,8 +11,8 @@ import pytest
 
 from tarmac.api.compute.names import LABEL_DISK_NODE
 from tarmac.api.status import BadRequest
-from tarmac.client.targets import VOLUMES as VOLUME_TARGET
 from tarmac.client.targets import SECRETS, dynamic
+from tarmac.client.targets import VOLUMES as VOLUME_TARGET
 from tarmac.http.limits import Limits
 from tarmac.http.messages import Request
 from tarmac.http.reading import SINGLE, RequestReader

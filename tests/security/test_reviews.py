@@ -56,6 +56,16 @@ async def test_field_selectors_count_for_nodes(world: World) -> None:
     ):
         spec = {"resourceAttributes": {**attributes, "fieldSelector": selector}}
         assert answer(world, "selfsubjectaccessreviews", node, spec)["status"]["allowed"]
+    for key, operator, values in (
+        ("spec.nodeName", "In", ["n1,metadata.name=x"]),  # a name with a comma in it, and not two conditions
+        ("metadata.name=x,spec.nodeName", "In", ["n1"]),
+        ("spec.nodeName", "In", ["n1", "n2"]),
+        ("spec.nodeName", "NotIn", ["n1"]),
+        ("spec.nodeName", "Exists", []),
+    ):
+        requirement = {"key": key, "operator": operator, "values": values}
+        spec = {"resourceAttributes": {**attributes, "fieldSelector": {"requirements": [requirement]}}}
+        assert not answer(world, "selfsubjectaccessreviews", node, spec)["status"]["allowed"], requirement
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ STATUS = "/api/v1/nodes/n1/status"
 TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"
 SERVICES = dynamic("v1", "services", "Service")
 BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
+BANK = "https://bank.example/api"
 MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -192,7 +193,7 @@ async def test_a_node_gets_tokens_for_its_own_pods_bound_to_them_for_whom_they_a
 async def test_an_audience_can_be_granted_to_nodes(wire: Wire) -> None:
     """As in Kubernetes, by a verb of its own on the audience."""
     mine = await pod(wire, "mine", "n1")
-    rule = {"apiGroups": [""], "resources": ["bank"], "verbs": ["request-serviceaccounts-token-audience"]}
+    rule = {"apiGroups": [""], "resources": [BANK], "verbs": ["request-serviceaccounts-token-audience"]}
     group = "rbac.authorization.k8s.io"
     roles = dynamic(f"{group}/v1", "clusterroles", "ClusterRole", namespaced=False)
     bindings = dynamic(f"{group}/v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
@@ -200,7 +201,7 @@ async def test_an_audience_can_be_granted_to_nodes(wire: Wire) -> None:
     reference = {"apiGroup": group, "kind": "ClusterRole", "name": "bank"}
     subjects = [{"kind": "Group", "name": "system:nodes", "apiGroup": group}]
     await wire.admin.resource(bindings).create({"metadata": {"name": "b"}, "roleRef": reference, "subjects": subjects})
-    assert (await wire.node("n1").post(TOKEN, token_for(mine, "bank"))).status == 201
+    assert (await wire.node("n1").post(TOKEN, token_for(mine, BANK))).status == 201
     assert (await wire.node("n1").post(TOKEN, token_for(mine, "other"))).status == 403
 
 

@@ -81,6 +81,15 @@ def parse_query(query: str) -> dict[str, list[str]]:
     return parse_qs(query, keep_blank_values=True)
 
 
+def bearer_token(request: Request) -> str:
+    """The token that a request comes with; empty when there is none."""
+    authorization = request.headers.get("authorization")
+    if not authorization:
+        return ""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 class Response:
     """A complete answer. `body` may be several buffers; a large answer never exists in one piece."""
 

@@ -13,6 +13,7 @@ from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_WORKLOA
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import Forbidden
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request, Response
@@ -43,12 +44,15 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.away = False
+        self.away = self.refused = False
         self.service = Metadata(Tokens(self.clock, Randomness(1)), self._identify, "LHR")
 
     async def _identify(self, pod: JsonObject, audience: str, seconds: int) -> tuple[str, float]:
         if self.away:
             raise SourceUnavailable("the server does not answer")
+        if self.refused:
+            error = Forbidden("not for the bank")
+            raise SourceUnavailable(f"failed to fetch token: {error}") from error
         return f"{pod['metadata']['uid']} for {audience}", seconds
 
     async def ask(
@@ -162,6 +166,13 @@ async def test_an_identity_is_for_somebody_and_not_for_our_server() -> None:
     assert (await desk.read("identity", query="audience=https://kubernetes.default.svc")).status == 403
     desk.away = True
     assert (await desk.read("identity", query="audience=vault")).status == 503
+
+
+async def test_an_identity_that_the_server_refuses_is_refused() -> None:
+    desk = Desk()
+    desk.refused = True
+    answer = await desk.read("identity", query="audience=bank")
+    assert (answer.status, text(answer)) == (403, "failed to fetch token: not for the bank")
 
 
 async def test_identities_are_not_given_without_end() -> None:

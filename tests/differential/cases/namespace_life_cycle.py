@@ -8,6 +8,7 @@ from tests.differential.steps import MERGE_PATCH, Json, create, delete, feature,
 _SPACES = "/api/v1/namespaces"
 # The case keeps its namespace from being emptied and gone before it is looked at.
 _HELD = create(_SPACES, {"metadata": meta("$ns-held"), "spec": {"finalizers": ["kubernetes", "example.com/wait"]}})
+_TOKEN = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
 _INSIDE = f"{_SPACES}/$ns-held/configmaps"
 
 
@@ -32,6 +33,12 @@ CASES = feature(
         create(_INSIDE, config_map(finalizers=["example.com/wait"])),
         delete(f"{_SPACES}/$ns-held").viewing(_phase),
         create(_INSIDE, config_map("b")),
+    ),
+    no_tokens_in_one_that_goes=(
+        _HELD,
+        create(f"{_SPACES}/$ns-held/serviceaccounts", {"metadata": meta("robot", finalizers=["example.com/wait"])}),
+        delete(f"{_SPACES}/$ns-held").viewing(_phase),
+        create(f"{_SPACES}/$ns-held/serviceaccounts/robot/token", _TOKEN),
     ),
     nothing_in_one_that_is_not_there=create(f"{_SPACES}/nowhere/configmaps", config_map()),
     kube_system_stays=delete(f"{_SPACES}/kube-system"),

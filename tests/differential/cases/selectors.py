@@ -44,6 +44,12 @@ CASES = feature(
     none_of=_some("app%20notin%20(x)"),
     present=_some("tier"),
     absent=_some("!tier"),
+    the_first_of_two=_some("app=x&labelSelector=app=y"),
+    the_first_of_two_is_empty=_some("&labelSelector=app=y"),
+    the_first_of_two_fields=(
+        *_ROLES,
+        get(f"{ROLES}?fieldSelector=metadata.name=b&fieldSelector=metadata.name=a").viewing(_names),
+    ),
     by_name=(*_ROLES, get(f"{ROLES}?fieldSelector=metadata.name=b").viewing(_names)),
     not_by_name=(*_ROLES, get(f"{ROLES}?fieldSelector=metadata.name!=b").viewing(_names)),
     by_namespace=(*_ROLES, get(f"{ROLES}?fieldSelector=metadata.namespace=$ns,metadata.name=a").viewing(_names)),

@@ -18,13 +18,30 @@ from tests.differential.shared import (
     service,
     workload,
 )
-from tests.differential.steps import create, feature, get, put
+from tests.differential.steps import MERGE_PATCH, create, feature, get, patch, put
 
 _LEASE = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}}
 _RV = "metadata.resourceVersion"
 
+_MIRROR = {"kubernetes.io/config.mirror": "x"}
+_MARK = {"metadata": {"annotations": _MIRROR}}
+_MIRROR_POD = pod(
+    spec={"nodeName": "n1", "serviceAccountName": "", "automountServiceAccountToken": None}, annotations=_MIRROR
+)
+
 CASES = feature(
     "update",
+    that_makes_a_pod_a_mirror=(
+        create(PODS, pod(spec={"nodeName": "n1"})),
+        patch(MERGE_PATCH, f"{PODS}/a", _MARK),
+        patch(MERGE_PATCH, f"{PODS}/a/status", _MARK),
+    ),
+    that_makes_a_mirror_another=(
+        create(PODS, _MIRROR_POD),
+        patch(MERGE_PATCH, f"{PODS}/a", {"metadata": {"annotations": {"kubernetes.io/config.mirror": "y"}}}),
+        patch(MERGE_PATCH, f"{PODS}/a", {"metadata": {"annotations": None}}),
+        patch(MERGE_PATCH, f"{PODS}/a/status", {"metadata": {"annotations": None}}),
+    ),
     a_config_map=(
         create(MAPS, config_map(data={"k": "v"})).keep(rv=_RV),
         put(f"{MAPS}/a", config_map(data={"k": "w", "l": "x"}, resourceVersion="$rv")),

@@ -18,7 +18,7 @@ from tarmac.base.clock import Clock
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets import dynamic
-from tarmac.http.messages import Request
+from tarmac.http.messages import Request, bearer_token
 
 _TOKEN_REVIEWS = dynamic("authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False)
 _ACCESS_REVIEWS = dynamic("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
@@ -112,10 +112,9 @@ class ReviewedCallers:
         if request.peer_certificate is not None:
             key = request.peer_certificate
             return self._callers.get(key) or self._callers.keep(key, certified(key), self._times.allowed)
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+        token = bearer_token(request)
+        if not token:
             raise Refusal(401, "Unauthorized")
-        token = token.strip()
         return self._callers.get(token) or self._callers.keep(token, await self._reviewed(token), self._times.token)
 
     async def _reviewed(self, token: str) -> Caller:

@@ -19,6 +19,7 @@ import msgspec
 from tarmac.agent.metadata.facts import facts_of
 from tarmac.agent.metadata.tokens import LONGEST, Tokens
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import Forbidden
 from tarmac.http.messages import Request, Response
 from tarmac.volumes.interface import SourceUnavailable
 
@@ -92,7 +93,7 @@ class Metadata:
         try:
             token, _ = await self._identify(pod, audience, IDENTITY_SECONDS)
         except SourceUnavailable as error:
-            return _text(503, str(error))
+            return _text(403 if isinstance(error.__cause__, Forbidden) else 503, str(error))
         known.add(audience)
         return _text(200, token)
 

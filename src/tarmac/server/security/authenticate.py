@@ -14,7 +14,7 @@ import hashlib
 
 from tarmac.api.status import Unauthorized
 from tarmac.base.clock import Clock
-from tarmac.http.messages import Request
+from tarmac.http.messages import Request, bearer_token
 from tarmac.http.subjects import certificate_subject
 from tarmac.server.security import bootstraptokens
 from tarmac.server.security.authorize import Authorizer
@@ -48,8 +48,7 @@ class Authenticator:
             user = self._known.get(certificate) or self._check_certificate(certificate)
             if user is not None:
                 return user
-        authorization = request.headers.get("authorization")
-        token = bearer_token(authorization) if authorization else ""
+        token = bearer_token(request)
         if not token:
             return ANONYMOUS
         return self._known.get(token) or self._known.keep(token, self._check_token(token))
@@ -81,9 +80,3 @@ class Authenticator:
         extra = {"authentication.kubernetes.io/credential-id": (fingerprint,)}
         user = User(subject.common_name, groups=(*subject.organisations, _AUTHENTICATED), extra=extra)
         return self._known.keep(der, Credential(user, expires))
-
-
-def bearer_token(authorization: str) -> str:
-    """The token of an Authorization header; empty when it is of another kind."""
-    scheme, _, token = authorization.partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""

@@ -113,6 +113,9 @@ _EDIT = [
 ]
 
 _ADMIN = [
+    # So that a namespace's administrator can let nodes ask for identities of its pods for somebody (RBAC gives away
+    # only what one has). Whoever may make tokens of an account for anybody, as `edit` may, gains nothing by it.
+    rule("request-serviceaccounts-token-audience", "core", "*"),
     rule("create", "authorization.k8s.io", "localsubjectaccessreviews"),
     rule(_READ_WRITE, _RBAC, "rolebindings roles"),
 ]

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,6 +17,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, invalid
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.base.selectors import FieldSelector
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authenticate import Authenticator
 from tarmac.server.security.authorize import Authorizer
@@ -24,6 +26,8 @@ from tarmac.server.security.nodeauthorizer import node_name
 from tarmac.server.security.users import User
 
 _AUTHORIZATION = "authorization.k8s.io"
+_OPERATORS = {"In": "=", "NotIn": "!="}
+_FIELD = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 
 
 class Reviews:
@@ -151,13 +155,16 @@ def _asked(spec: JsonObject) -> tuple[RequestInfo, str]:
     fields = ("group", "version", "resource", "subresource", "namespace", "name")
     info = RequestInfo(attributes.get("verb", ""), "", True, *[attributes.get(field, "") for field in fields])
     selector = attributes.get("fieldSelector") or {}
-    text = selector.get("rawSelector") or ",".join(_requirement(each) for each in selector.get("requirements") or ())
+    text = selector.get("rawSelector") or str(FieldSelector([*_requirements(selector.get("requirements") or ())]))
     return info, urlencode({"fieldSelector": text}) if text else ""
 
 
-def _requirement(requirement: JsonObject) -> str:
-    operator = {"In": "=", "NotIn": "!="}.get(requirement.get("operator", ""), "=")
-    return f"{requirement.get('key', '')}{operator}{','.join(requirement.get('values') or ())}"
+def _requirements(listed: Iterable[JsonObject]) -> Iterator[tuple[str, str, str]]:
+    """Those that a selector can say in a list; without the others it selects more, so nothing is allowed by mistake."""
+    for each in listed:
+        operator, values = _OPERATORS.get(each.get("operator", "")), each.get("values") or ()
+        if operator and len(values) == 1 and _FIELD.fullmatch(each.get("key", "")):
+            yield each["key"], operator, values[0]
 
 
 def _check_attributes(review: JsonObject, errors: FieldErrors) -> None:
