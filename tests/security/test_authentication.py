@@ -172,6 +172,8 @@ async def test_a_bootstrap_token_is_a_bootstrapper(world: World) -> None:
     "changed",
     [
         {"token_secret": "another-secret-x"},
+        {"token_secret": "0123456789abcdeß"},
+        {"token_secret": ""},
         {"token_id": "fedcba"},
         {"usage_bootstrap_authentication": None},
         {"usage_bootstrap_authentication": "false"},
