@@ -18,6 +18,7 @@ from tarmac.server.reader import Reader
 _RANGES = "core/limitranges"
 _CLAIMS = "core/persistentvolumeclaims"
 _ANNOTATION = "kubernetes.io/limit-ranger"
+_MAX_INT64 = 2**63 - 1
 
 Amounts = Mapping[str, Quantity]
 
@@ -123,6 +124,7 @@ def _ratio(name: str, bound: Quantity, kind: str, requests: Amounts, limits: Amo
         if not amounts.get(name):
             yield f"{text}, but no {noun} is specified or {noun} is 0"
             return
-    ratio = limits[name].milli() / requests[name].milli()
-    if ratio * 1000 > bound.milli():
+    limit, request = limits[name].milli(), requests[name].milli()
+    if limit * 1000 > bound.milli() * request:
+        ratio = min(limit, _MAX_INT64) / min(request, _MAX_INT64)  # only shown: larger ones do not fit a float
         yield f"{text}, but provided ratio is {ratio:f}"

@@ -143,7 +143,7 @@ def _url_rule(rule: JsonObject) -> JsonObject:
 
 def _subject(review: JsonObject) -> User:
     spec = review.get("spec") or {}
-    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    extra = {key: tuple(values or ()) for key, values in (spec.get("extra") or {}).items()}
     return User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()), extra)
 
 

@@ -28,6 +28,9 @@ from tarmac.store.interface import Conflict, Entry, Missing, splice
 
 _ATTEMPTS = 5
 _POLICIES = ("Foreground", "Background", "Orphan")
+# Seconds: Go's longest duration. More is accepted, as Kubernetes accepts it, but no time could say when it ends, and
+# a pod that asks for more must still be deletable by those who give no period of their own.
+_LONGEST_GRACE = (2**63 - 1) // 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +207,7 @@ def _grace(served: Served, obj: JsonObject, options: DeleteOptions) -> bool | No
     if period is None:
         return False
     running = metadata.get("deletionGracePeriodSeconds")
+    period = min(period, _LONGEST_GRACE)
     if "deletionTimestamp" not in metadata:
         metadata["deletionTimestamp"] = rfc3339(now + period)
         metadata["deletionGracePeriodSeconds"] = period
