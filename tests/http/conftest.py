@@ -16,7 +16,7 @@ import uvloop
 from tarmac.base.clock import SystemClock
 from tarmac.http.limits import Limits
 from tarmac.http.listener import Accelerate, Listener, serve
-from tarmac.http.messages import Handler
+from tarmac.http.messages import Handler, Request
 from tarmac.http.tls import server_context
 from tarmac.server.security.pki import Pki
 
@@ -41,13 +41,15 @@ class Server:
     listeners: list[Listener] = field(default_factory=list[Listener])
     writers: list[asyncio.StreamWriter] = field(default_factory=list[asyncio.StreamWriter])
 
-    async def start(self, handler: Handler, limits: Limits | None = None) -> Listener:
+    async def start(
+        self, handler: Handler, limits: Limits | None = None, knows: Callable[[Request], bool] | None = None
+    ) -> Listener:
         context = None
         if self.mode != "plain":
             with self.pki.server_files([]) as files:
                 context = server_context(*files, self.pki.ca_file)
         accelerate: Accelerate = "on" if self.mode == "tls-accelerated" else "off"
-        listener = await serve(handler, context, "127.0.0.1", 0, limits, accelerate=accelerate)
+        listener = await serve(handler, context, "127.0.0.1", 0, limits, accelerate=accelerate, knows=knows)
         self.listeners.append(listener)
         return listener
 

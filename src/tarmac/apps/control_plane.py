@@ -126,7 +126,7 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
             context = server_context(*files, pki.ca_file)
         renewing = asyncio.create_task(keep_renewed(pki, names, context, clock))
         stack.callback(renewing.cancel)
-        listener = await serve(server.handle, context, hosts, address.port)
+        listener = await serve(server.handle, context, hosts, address.port, knows=server.knows)
         stack.push_async_callback(listener.stop)
         url = f"https://{_bracketed(address.host)}:{listener.port}"
         ca = pki.ca_file.read_bytes()

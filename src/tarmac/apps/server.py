@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ _log = log("tarmac")
 
 # The store's sync thread and the audit thread need the interpreter for microseconds at a time. By default they may
 # wait 5 ms for it, slowing the loop all the while.
+_DESCRIPTORS = 65_536
 _SWITCH_INTERVAL = 0.0005
 
 
@@ -49,6 +51,7 @@ def _alone(_layout: Layout) -> Surroundings:
 def main(options: argparse.Namespace, surround: Callable[[Layout], Surroundings] = _alone) -> int:
     """Serve; the exit code is 0 after a signal, 1 when it could not start."""
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    _allow_descriptors()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     host, port = options.listen
     try:
@@ -62,6 +65,14 @@ def main(options: argparse.Namespace, surround: Callable[[Layout], Surroundings]
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _allow_descriptors() -> None:
+    """Many systems start a process with 1,024 and let it have more if it asks. Each client takes one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def run(layout: Layout, address: Address, beside: Beside, controllers: Chosen) -> None:

@@ -10,16 +10,19 @@ Deadlines are not timers: the listener looks at every connection once per interv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Protocol, cast
 
 from tarmac.api.status import ApiError, InternalError, ServiceUnavailable, Timeout
 from tarmac.base.log import log
 from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.heads import CONTINUE, Heads, UnsendableHeader, encode_headers
-from tarmac.http.limits import Backlogs, Limits, Unfinished
+from tarmac.http.limits import Backlogs, Limits, Shares
 from tarmac.http.messages import Answer, Handler, Request, Response, StreamResponse, UpgradeResponse
 from tarmac.http.reading import Phase, RequestReader
+from tarmac.http.strangers import Strangers
 from tarmac.http.streams import ConnectionStream
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -33,7 +36,9 @@ class Shared(Protocol):
 
     handler: Handler
     limits: Limits
-    unfinished: Unfinished
+    knows: Callable[[Request], bool] | None
+    shares: Shares
+    strangers: Strangers[Connection]
     backlogs: Backlogs
     heads: Heads
     loop: asyncio.AbstractEventLoop
@@ -51,6 +56,7 @@ class Connection(asyncio.Protocol):
     """Protocol of one accepted socket."""
 
     __slots__ = (
+        "_accepted",
         "_current",
         "_paused",
         "_pausing",
@@ -64,9 +70,10 @@ class Connection(asyncio.Protocol):
         "_write_since",
     )
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, accepted: socket.socket | None = None) -> None:
         self._shared = shared
-        self._reader = RequestReader(shared.limits, shared.loop.time, shared.unfinished)
+        self._accepted = accepted  # until the handshake is done
+        self._reader = RequestReader(shared.limits, shared.loop.time, shared.shares, shared.knows)
         self._transport = cast("asyncio.Transport", None)
         self._current: Request | None = None
         self._task: asyncio.Future[Answer] | None = None
@@ -81,15 +88,34 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._accepted = None
         self._shared.connections.add(self)
         peer = transport.get_extra_info("peername")
         self._reader.peer_address = str(peer[0]) if peer else ""
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self._reader.peer_certificate = tls.getpeercert(True)
+            if self._reader.peer_certificate is not None:
+                self.recognise()
+
+    def recognise(self) -> None:
+        """The client has shown who it is."""
+        self._reader.known = True
+        self._shared.strangers.discard(self)
+
+    def eof_received(self) -> None:
+        """The client sends no more, and over TLS it takes no more: whatever is written now only fills the log.
+
+        What it has asked for and what has not begun is forgotten; a write that has begun goes on.
+        """
+        self._reader.close()
+        self._slices = None
+        if self._stream is not None:
+            self._stream.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._shared.connections.discard(self)
+        self._shared.strangers.discard(self)
         self._reader.close()
         self._slices = None
         if self._stream is not None:
@@ -159,6 +185,8 @@ class Connection(asyncio.Protocol):
             return _failure(error)
 
     def _answer_with(self, answer: Answer | Awaitable[Answer]) -> None:
+        if not self._reader.known and self._current is not None and self._current.known:
+            self.recognise()
         try:
             if isinstance(answer, Response):
                 self._respond(answer)
@@ -300,6 +328,7 @@ class Connection(asyncio.Protocol):
         transport.write(head + b"\r\n")
         rest, reader.rest = reader.rest, None
         self._shared.connections.discard(self)
+        self._shared.strangers.discard(self)
         self._shared.upgraded.add(transport)
         self._read_on()
         answer.start(transport, rest)
@@ -349,9 +378,20 @@ class Connection(asyncio.Protocol):
         elif self._current is None and not self._reader.ready:
             self._transport.close()
 
+    @property
+    def idle_since(self) -> float | None:
+        """Since when nothing has been asked; None while there is something to do."""
+        reader = self._reader
+        busy = self._current is not None or reader.ready or reader.phase is not Phase.IDLE
+        return None if busy else reader.since
+
     def abort(self) -> None:
-        """End now."""
-        self._transport.abort()
+        """End now, in the middle of the handshake as well."""
+        if self._accepted is not None:
+            with suppress(OSError):  # the other side was quicker
+                self._accepted.shutdown(socket.SHUT_RDWR)
+        else:
+            self._transport.abort()
 
 
 def _slices(body: bytes | list[bytes], length: int) -> Iterator[bytes | memoryview]:

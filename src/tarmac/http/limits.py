@@ -10,12 +10,15 @@ class Limits:
     """Settings of a listener."""
 
     body: int = 3 * 1024 * 1024  # larger request bodies get 413
-    # Bodies that are still coming, of all connections together: nobody has asked yet who sends them. Beyond it large
-    # ones get 429; small ones are always read.
+    # Bodies that are still coming, of all connections together: beyond it large ones get 429; small ones are always
+    # read. What is sent without a credential that is good has a small share of its own and takes nothing of the other.
     unfinished_bodies: int = 128 * 1024 * 1024
+    strangers_bodies: int = 16 * 1024 * 1024
     small_body: int = 64 * 1024
     head: int = 64 * 1024  # a larger request line with its headers gets 431
     pipeline: int = 64  # complete requests waiting on one connection before we stop reading from it
+
+    strangers: int = 1024  # connections that have not shown who they are; for one more, an old one is closed
 
     handshake_time: float = 10.0
     head_time: float = 30.0  # from the first byte of a request to the end of its headers
@@ -38,10 +41,21 @@ class Limits:
 class Unfinished:
     """Bytes of large request bodies that the connections of one listener hold and that are not complete."""
 
-    __slots__ = ("held",)
+    __slots__ = ("held", "most")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self.most = most
         self.held = 0
+
+
+class Shares:
+    """Who may hold how much of unfinished bodies: those who are known, and all others."""
+
+    __slots__ = ("known", "strangers")
+
+    def __init__(self, limits: Limits) -> None:
+        self.known = Unfinished(limits.unfinished_bodies)
+        self.strangers = Unfinished(limits.strangers_bodies)
 
 
 class Backlogs:

@@ -20,11 +20,13 @@ from typing import Any, Literal
 
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
+from tarmac.http.accepting import Acceptor, Connect, bind
 from tarmac.http.connection import Connection
 from tarmac.http.heads import Heads
-from tarmac.http.limits import Backlogs, Limits, Unfinished
-from tarmac.http.messages import Answer, Handler
+from tarmac.http.limits import Backlogs, Limits, Shares
+from tarmac.http.messages import Answer, Handler, Request
 from tarmac.http.sockets import notice_dead_peer
+from tarmac.http.strangers import Strangers
 
 _log = log("http")
 Accelerate = Literal["auto", "on", "off"]
@@ -39,10 +41,13 @@ class Listener:
         limits: Limits,
         common_headers: Sequence[tuple[str, str]] = (),
         clock: Clock | None = None,
+        knows: Callable[[Request], bool] | None = None,
     ) -> None:
         self.handler = handler
+        self.knows = knows
         self.limits = limits
-        self.unfinished = Unfinished()
+        self.shares = Shares(limits)
+        self.strangers: Strangers[Connection] = Strangers(limits.strangers)
         self.backlogs = Backlogs(limits)
         self.heads = Heads(common_headers)
         self.loop = asyncio.get_running_loop()
@@ -52,7 +57,7 @@ class Listener:
         self.upgraded: set[asyncio.Transport] = set()
         self.port = 0
         self._clock: Clock = clock or SystemClock()  # for the Date header
-        self._servers: list[asyncio.Server] = []
+        self._acceptor: Acceptor | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()
 
@@ -60,24 +65,58 @@ class Listener:
         self, hosts: Sequence[str], port: int, context: ssl.SSLContext | None, accelerate: Accelerate = "auto"
     ) -> None:
         """Bind and accept. Port 0 picks a free one for all hosts; without hosts only `adopt` brings clients."""
-        create = _server_factory(self.loop, context is not None and accelerate != "off", accelerate == "on")
-        tls_options: dict[str, Any] = {}
+        connect = _connect_of(self.loop, context is not None and accelerate != "off", accelerate == "on")
+        tls_options: dict[str, float] = {}
         if context is not None:
             tls_options = {"ssl_handshake_timeout": self.limits.handshake_time, "ssl_shutdown_timeout": 5.0}
             self.loop.set_exception_handler(_report)
         self.port = port
+        self._acceptor = Acceptor(self, connect, context, **tls_options)
         for host in hosts:
-            for bound in _bind(host, self.port):
+            for bound in bind(host, self.port, notice_dead_peer):
                 self.port = bound.getsockname()[1]
-                server = await create(lambda: Connection(self), sock=bound, ssl=context, backlog=1024, **tls_options)
-                self._servers.append(server)
+                self._acceptor.add(bound)
         self._sweep()
+
+    # Called by the acceptor.
+
+    def welcome(self, accepted: socket.socket, address: str) -> Connection:
+        """A connection for a socket whose handshake begins now."""
+        connection = Connection(self, accepted)
+        self.admit(connection, address)
+        return connection
+
+    def admit(self, connection: Connection, address: str) -> None:
+        """Count one that has not shown who it is, and end the one that has to go for it."""
+        gone = self.strangers.add(connection, address)
+        if gone is not None:
+            gone.abort()
+
+    def forget(self, protocol: asyncio.Protocol) -> None:
+        """A handshake has failed."""
+        if isinstance(protocol, Connection):
+            self.strangers.discard(protocol)
+
+    def make_room(self) -> int:
+        """End the older half of the strangers, and that half of the others that has been idle longest."""
+        strangers = list(self.strangers)[: (len(self.strangers) + 1) // 2]
+        idle = [each for each in self.connections if each not in self.strangers and each.idle_since is not None]
+        idle.sort(key=lambda each: each.idle_since or 0.0)
+        for connection in (*strangers, *idle[: (len(idle) + 1) // 2]):
+            connection.abort()
+        return len(strangers) + (len(idle) + 1) // 2
+
+    @property
+    def held(self) -> int:
+        """Descriptors that clients have; those of upgraded connections have a second one behind them."""
+        return len(self.connections) + 2 * len(self.upgraded)
 
     def adopt(self, transport: asyncio.Transport, rest: bytes) -> None:
         """Serve on a connection that was made elsewhere, with what came on it already."""
         connection = Connection(self)
         transport.set_protocol(connection)
         connection.connection_made(transport)
+        connection.recognise()
         if rest:
             connection.data_received(rest)
 
@@ -97,8 +136,8 @@ class Listener:
     async def stop(self, grace: float = 10.0) -> None:
         """Accept nothing new, end watches, finish what is under way; whatever is left after `grace` seconds is cut."""
         self.stopping = True
-        for server in self._servers:
-            server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for connection in list(self.connections):
             connection.stop()
         self.settle()
@@ -110,7 +149,7 @@ class Listener:
     def _cut(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for connection in list(self.connections):
+        for connection in {*self.connections, *self.strangers}:
             connection.abort()
         for transport in self.upgraded:
             transport.abort()
@@ -126,12 +165,15 @@ async def serve(
     limits: Limits | None = None,
     common_headers: Sequence[tuple[str, str]] = (("Cache-Control", "no-cache, private"),),
     accelerate: Accelerate = "auto",
+    knows: Callable[[Request], bool] | None = None,
 ) -> Listener:
     """Serve `handler` over TLS, or in the clear when `context` is None.
 
+    `knows` says of a request whose body is still coming whether its credential is good.
+
     `accelerate` is about aiofastnet: "auto" takes it where it is installed (a fifth less CPU per request and event).
     """
-    listener = Listener(handler, limits or Limits(), common_headers)
+    listener = Listener(handler, limits or Limits(), common_headers, knows=knows)
     await listener.start([host] if isinstance(host, str) else host, port, context, accelerate)
     return listener
 
@@ -144,34 +186,12 @@ def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
 
 
-def _server_factory(loop: asyncio.AbstractEventLoop, wanted: bool, required: bool) -> Callable[..., Any]:
-    """`create_server` of the loop, or of the TLS accelerator where it is installed and wanted."""
+def _connect_of(loop: asyncio.AbstractEventLoop, wanted: bool, required: bool) -> Connect:
+    """`connect_accepted_socket` of the loop, or of the TLS accelerator where it is installed and wanted."""
     if wanted:
         try:
-            return partial(import_module("aiofastnet").create_server, loop)
+            return partial(import_module("aiofastnet").connect_accepted_socket, loop)
         except ImportError:
             if required:
                 raise
-    return loop.create_server
-
-
-def _bind(host: str, port: int) -> list[socket.socket]:
-    """Raises OSError that names the address."""
-    bound: list[socket.socket] = []
-    try:
-        infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, address in dict.fromkeys(infos):
-            each = socket.socket(family, kind, protocol)
-            bound.append(each)
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            notice_dead_peer(each)  # accepted sockets inherit it
-            each.bind((address[0], bound[0].getsockname()[1] or port, *address[2:]))
-    except OSError as error:
-        for each in bound:
-            each.close()
-        raise OSError(
-            f"cannot listen on {host or '*'} port {port}: {error.strerror}; choose another address"
-        ) from error
-    return bound
+    return loop.connect_accepted_socket

@@ -24,6 +24,7 @@ class Request:
         "headers",
         "impersonator",
         "info",
+        "known",
         "method",
         "path",
         "peer_address",
@@ -56,6 +57,7 @@ class Request:
         self.peer_address = peer_address
         self.peer_certificate = peer_certificate  # verified client certificate, DER
         self.user = user  # preset by the in-process transport, else None until authenticated
+        self.known = False  # set by whoever authenticates: the credential was good, nobody is not known
         self.impersonator: Any = None  # who really asks, when acting as somebody else
         self.info: Any = None
         self.warnings: Sequence[str] = ()  # told to the client, however the request ends

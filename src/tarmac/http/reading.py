@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import httptools
 
 from tarmac.api.status import ApiError, BadRequest, TooLarge, TooManyRequests
-from tarmac.http.limits import Limits, Unfinished
+from tarmac.http.limits import Limits, Shares
 from tarmac.http.messages import Request
 
 
@@ -69,13 +69,16 @@ class RequestReader:
         "_head_size",
         "_headers",
         "_held",
+        "_knows",
         "_limits",
         "_parser",
+        "_share",
+        "_shares",
         "_size",
-        "_unfinished",
         "_url",
         "expects_continue",
         "http10",
+        "known",
         "last",
         "peer_address",
         "peer_certificate",
@@ -85,11 +88,20 @@ class RequestReader:
         "since",
     )
 
-    def __init__(self, limits: Limits, clock: Callable[[], float], unfinished: Unfinished | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Callable[[], float],
+        shares: Shares | None = None,
+        knows: Callable[[Request], bool] | None = None,
+    ) -> None:
         self._limits = limits
         self._clock = clock
-        self._unfinished = unfinished or Unfinished()
+        self._shares = shares or Shares(limits)
+        self._share = self._shares.strangers  # that the body which is being read counts against
         self._held = 0  # our part of it
+        self._knows = knows  # whether a request whose body has not come shows a credential that is good
+        self.known = False  # an earlier request did
         self._parser = httptools.HttpRequestParser(self)
         self._headers: dict[str, str] = {}
         self._block = b""  # the header block of the last plain GET, and what it said
@@ -163,15 +175,21 @@ class RequestReader:
 
     def _hold(self) -> None:
         """Count a body that is not complete. Refuses it when there are too many such bytes."""
-        unfinished = self._unfinished
-        unfinished.held += self._size - self._held
+        if not self._held:
+            self._share = self._shares.known if self._is_known() else self._shares.strangers
+        self._share.held += self._size - self._held
         self._held = self._size
-        if unfinished.held > self._limits.unfinished_bodies:
+        if self._share.held > self._share.most:
             why = "too many large request bodies are coming in at once, please try again later"
             self._stop(TooManyRequests(why, headers=[("Retry-After", "1")]))
 
+    def _is_known(self) -> bool:
+        if self.known or self._knows is None:
+            return self.known
+        return self._knows(self._request(self._parser.get_method().decode("latin-1"), self._url, self._headers, b""))
+
     def _release(self) -> None:
-        self._unfinished.held -= self._held
+        self._share.held -= self._held
         self._held = 0
         self._body = []
 
@@ -249,11 +267,14 @@ class RequestReader:
         self.last = not self._parser.should_keep_alive()
 
     def _complete(self, method: str, url: bytes, headers: dict[str, str], body: bytes) -> None:
+        self.ready.append(self._request(method, url, headers, body))
+
+    def _request(self, method: str, url: bytes, headers: dict[str, str], body: bytes) -> Request:
         path, _, query = url.decode("latin-1").partition("?")
         if "%" in path or not path.startswith("/"):
             path = _clean_path(path)
         address, certificate = self.peer_address, self.peer_certificate
-        self.ready.append(Request(method, path, query, headers, body, address, certificate, None, self.since))
+        return Request(method, path, query, headers, body, address, certificate, None, self.since)
 
     def _stop(self, error: ApiError) -> None:
         self._refuse(error)

@@ -49,6 +49,9 @@ class ConnectionStream:
     def _send(self, framed: bytes) -> bool:
         if self._over:
             return False
+        if self._transport.is_closing():  # the client has gone, and we are told of it only after this turn of the loop
+            self._finish(orderly=False)
+            return False
         if self._paused and self._transport.get_write_buffer_size() > self._backlogs.share:
             self._finish(orderly=False)
             return False

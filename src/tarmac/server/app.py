@@ -29,7 +29,7 @@ from tarmac.server.printing.negotiation import PLAIN, shape_of
 from tarmac.server.requestinfo import RequestInfo, request_info
 from tarmac.server.routes import Routes
 from tarmac.server.security.authorize import refusal
-from tarmac.server.security.users import User
+from tarmac.server.security.users import ANONYMOUS, User
 from tarmac.server.storage.expiring import EventExpiry
 from tarmac.server.storage.watchgroups import Hub
 from tarmac.store.interface import Unavailable
@@ -126,6 +126,7 @@ class ApiServer:
         request.info = info
         try:
             request.user = gates.authenticator.authenticate(request)
+            request.known = request.user is not ANONYMOUS
             waiting = gates.fairness.enter(request.user, info)
         except Exception as error:
             return self._finished(request, began, failure(request, error))
@@ -139,6 +140,13 @@ class ApiServer:
             gates.fairness.leave(request.user, info)
             return self._finished(request, began, self._counted(info, answer))
         return self._answer_later(cast("Awaitable[Answer]", answer), request, began)
+
+    def knows(self, request: Request) -> bool:
+        """Whether a request shows a credential that is good. Its body may still be on the way."""
+        try:
+            return self._gates.authenticator.authenticate(request) is not ANONYMOUS
+        except ApiError:
+            return False
 
     def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
         try:

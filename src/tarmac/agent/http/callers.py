@@ -99,6 +99,7 @@ class ReviewedCallers:
         """Raises Refusal: 401 for strangers, 403 for those who may not, 500 when nobody can be asked."""
         try:
             caller = await self._who(request)
+            request.known = True
             verb, subresources = attributes(request)
             for subresource in subresources:
                 if await self._may(caller, verb, subresource):

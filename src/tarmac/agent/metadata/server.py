@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from tarmac.agent.attending import Door
@@ -19,8 +18,10 @@ from tarmac.http.listener import Listener
 from tarmac.http.messages import Answer, Request
 
 PORT: Final = 80
-MOST_CONNECTIONS: Final = 512  # of all pods of the node
-LIMITS: Final = Limits(body=1024, head=8192, pipeline=4, head_time=5, body_time=5, write_time=10, idle_time=30)
+# All connections are those of strangers here: beyond the limit the pod that has most of them loses its oldest.
+LIMITS: Final = Limits(
+    body=1024, head=8192, pipeline=4, head_time=5, body_time=5, write_time=10, idle_time=30, strangers=512
+)
 
 PodAt = Callable[[str, int], JsonObject | None]
 """The pod behind a link of a network."""
@@ -55,11 +56,10 @@ class MetadataServer:
         loop = asyncio.get_running_loop()
         while True:
             accepted, _ = await loop.sock_accept(listening)
-            if len(listener.connections) >= MOST_CONNECTIONS:
-                accepted.close()
-                continue
             caller = f"{network}#{link_of_connection(accepted)}"
-            await loop.connect_accepted_socket(partial(_Called, listener, caller), accepted)
+            called = _Called(listener, caller)
+            await loop.connect_accepted_socket(lambda called=called: called, accepted)
+            listener.admit(called, caller)  # made already: none is ended that has no transport yet
 
     async def _handle(self, request: Request) -> Answer:
         network, _, link = request.peer_address.rpartition("#")

@@ -1,0 +1,65 @@
+"""Connections of which nobody knows yet whose they are: no certificate, and no request with a credential that is good.
+
+There may be so many and no more. When one more comes, the oldest one of the address that has most of them goes, so that
+whoever opens thousands and says nothing pushes out its own. A connection that has shown who it is counts no longer.
+Addresses of IPv6 count by their /64, which is what one machine has at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from ipaddress import IPv6Address
+from typing import Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Strangers(Generic[T]):
+    """The connections of one listener, oldest first within each address."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._places: dict[str, dict[T, None]] = {}
+        self._place_of: dict[T, str] = {}
+
+    def add(self, stranger: T, address: str) -> T | None:
+        """Take note of one more; returns the one that has to go for it."""
+        place = _place(address)
+        self._places.setdefault(place, {})[stranger] = None
+        self._place_of[stranger] = place
+        if len(self._place_of) <= self._most:
+            return None
+        crowd = max(self._places.values(), key=len)
+        oldest = next(iter(crowd))
+        self.discard(oldest)
+        return oldest
+
+    def discard(self, stranger: T) -> None:
+        """It has gone, or shown who it is."""
+        place = self._place_of.pop(stranger, None)
+        if place is not None:
+            crowd = self._places[place]
+            del crowd[stranger]
+            if not crowd:
+                del self._places[place]
+
+    def __contains__(self, stranger: T) -> bool:
+        return stranger in self._place_of
+
+    def __len__(self) -> int:
+        return len(self._place_of)
+
+    def __iter__(self) -> Iterator[T]:
+        """Oldest first."""
+        return iter(self._place_of)
+
+
+def _place(address: str) -> str:
+    if ":" not in address:
+        return address
+    try:
+        whole = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    mapped = whole.ipv4_mapped
+    return str(mapped) if mapped is not None else whole.exploded[:19]
