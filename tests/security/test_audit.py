@@ -172,3 +172,34 @@ async def test_a_disk_that_hangs_costs_a_bounded_backlog(tmp_path: Path, monkeyp
     released.set()
     audit.close()
     assert len(lines(tmp_path / "audit.log")) + audit.dropped == 70_000
+
+
+async def test_what_a_client_makes_long_is_cut_off(tmp_path: Path) -> None:
+    """And not remembered, or a few thousand requests of nobody would fill the memory."""
+    audit = log(tmp_path / "audit.log")
+    for number in range(20):
+        path = f"/api/v1/namespaces/team/secrets/{number}{'n' * 60_000}"
+        request = Request("GET", path, "q" * 60_000, {"user-agent": f"{number}{'a' * 60_000}"})
+        request.user, request.info = user("jane"), request_info(request)
+        audit.record(request, Response(200))
+        request.query = ""
+        audit.record(request, Response(200))
+    remembered = sum(len(str(key)) + len(text) for key, text in audit._texts.items())  # pyright: ignore[reportPrivateUsage]
+    audit.close()
+    written = lines(tmp_path / "audit.log")
+    assert remembered < 100_000
+    assert max(len(line["requestURI"]) for line in written) == 8192 + len("...TRUNCATED")
+    assert written[0]["userAgent"] == "0" + "a" * 1023 + "...TRUNCATED"
+    assert len(written[0]["objectRef"]["name"]) == 512 + len("...TRUNCATED")
+    assert (tmp_path / "audit.log").stat().st_size < 20 * 2 * 11_000
+
+
+async def test_no_request_begins_a_line_of_its_own(tmp_path: Path) -> None:
+    audit = log(tmp_path / "audit.log")
+    forged = 'x"}\n{"kind":"Event","user":{"username":"somebody-else"}}'
+    request = Request("GET", f"/api/v1/namespaces/{forged}", f"q={forged}", {"user-agent": forged})
+    request.user, request.info = user(forged), request_info(request)
+    audit.record(request, Response(404, b'{"reason":"Not\\nFound"}'))
+    audit.close()
+    [line] = lines(tmp_path / "audit.log")
+    assert line["user"]["username"] == forged

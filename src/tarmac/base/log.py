@@ -1,5 +1,8 @@
 """Structured logs: a constant message and keys, one line each, on stderr.
 
+Values may come from anybody: whatever is not printable is written as an escape, so that no value can begin a line of
+its own or talk to a terminal, and of a long one the beginning and the end are kept.
+
 Two levels are meant for reading: `info` (what happened) and `debug` (why). `warning` and `error` are for what an
 operator should look at. Values are written as they are given; never pass a secret. `configure` is called once, by the
 program's composition root; before that, lines are plain text at level info.
@@ -16,6 +19,7 @@ from typing import Any, Literal, TextIO
 from tarmac.base.clock import rfc3339_micro
 
 Level = Literal["debug", "info", "warning", "error"]
+_LONGEST = 8192  # characters of one value
 _RANK = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 
 
@@ -30,7 +34,8 @@ class _Sink:
     def write(self, level: Level, name: str, message: str, fields: dict[str, Any]) -> None:
         now = rfc3339_micro(time.time())
         if self.as_json:
-            line = json.dumps({"ts": now, "level": level, "logger": name, "msg": message, **fields}, default=str)
+            shown = {key: _bounded(value) for key, value in fields.items()}
+            line = json.dumps({"ts": now, "level": level, "logger": name, "msg": message, **shown}, default=str)
         else:
             pairs = "".join(f" {key}={_plain(value)}" for key, value in fields.items())
             line = f"{now} {level.upper():7} {name}: {message}{pairs}"
@@ -79,6 +84,19 @@ def log(name: str) -> Logger:
     return Logger(name)
 
 
-def _plain(value: Any) -> str:
+def _bounded(value: Any) -> Any:
+    """The value itself, or where it would be long, the two ends of its text."""
+    if isinstance(value, int | float) or value is None:
+        return value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return json.dumps(text) if not text or any(character.isspace() or character == '"' for character in text) else text
+    if len(text) <= _LONGEST:
+        return value
+    end = _LONGEST // 2
+    return f"{text[:end]} … {len(text) - _LONGEST} characters … {text[-end:]}"
+
+
+def _plain(value: Any) -> str:
+    value = _bounded(value)
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    bare = text and text.isprintable() and " " not in text and '"' not in text
+    return text if bare else json.dumps(text)

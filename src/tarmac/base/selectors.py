@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tarmac.base import names
+from tarmac.base.memory import remembered
 
 Labels = Mapping[str, str]
 Predicate = Callable[[Labels], bool]
@@ -177,7 +177,7 @@ def _checked(requirement: Requirement) -> Requirement:
     return requirement
 
 
-@lru_cache(maxsize=_CACHED)
+@remembered(_CACHED)
 def _parse_labels(text: str) -> LabelSelector:
     requirements = _Parser(text).requirements()
     return LabelSelector(requirements) if requirements else EVERYTHING
@@ -321,7 +321,7 @@ def _escape(match: re.Match[str]) -> str:
     return "\\" + match[0]
 
 
-@lru_cache(maxsize=_CACHED)
+@remembered(_CACHED)
 def _parse_fields(text: str) -> FieldSelector:
     requirements: list[tuple[str, str, str]] = []
     for term in sorted(filter(None, re.findall(r"(?:\\.|[^,\\]|\\$)+", text, re.DOTALL))):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import parse_qs
+
+from tarmac.base.memory import remembered
 
 
 class Request:
@@ -77,7 +78,7 @@ class Request:
         return values[0] if values else default
 
 
-@lru_cache(256)  # writers send the same few over and over
+@remembered(256)  # writers send the same few over and over
 def parse_query(query: str) -> dict[str, list[str]]:
     """The one reading of a query string; whoever authorizes by it must see what the listing will. Not to be changed."""
     return parse_qs(query, keep_blank_values=True)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
+
+from tarmac.base.memory import remembered
 
 MAX_LENGTH = 4096
 
@@ -41,7 +43,7 @@ def _environment() -> Any:
     return cel.NewEnv(variables={"region": cel.Type.STRING, "cityCode": cel.Type.STRING, "topology": strings})
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def compile_constraint(text: str) -> Constraint:
     """The expression as a function of a topology. Raises ConstraintError with the compiler's words."""
     from tarmac.api.networking.names import TOPOLOGY_CITY_CODE, TOPOLOGY_REGION

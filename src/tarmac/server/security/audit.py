@@ -2,7 +2,8 @@
 
 What a line says apart from its id and times is rendered once and remembered, since clients repeat themselves; the
 request path only notes which text, which id and when. Lines are put together in batches, twice a second or when there
-are many, and handed to the file's thread. The id is told to the client in the `Audit-Id` header, so that both sides can
+are many, and handed to the file's thread. What a client may make long is cut off in a line, and a long line is not
+remembered. The id is told to the client in the `Audit-Id` header, so that both sides can
 talk about the same request.
 """
 
@@ -26,7 +27,12 @@ from tarmac.server.security.users import User
 _INTERVAL = 0.5
 _BATCH = 4096  # lines; each hand-over to the thread makes both sides fight for the interpreter
 _BACKLOG = 8 * _BATCH
+_BACKLOG_SIZE = 64 * 1024 * 1024  # characters; whichever is reached first
 _REMEMBERED = 4_000
+_LONG = 4_096  # characters of a text that is not worth remembering
+_LONGEST_AGENT = 1_024  # as in Kubernetes
+_LONGEST_URI = 8_192
+_LONGEST_NAME = 512  # of a part of the path; no name in the API comes near it
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -46,6 +52,7 @@ class AuditLog:
         self._second = ""
         self._second_text = ""
         self._notes: list[Note] = []
+        self._size = 0  # of the texts in them
         self._timer: asyncio.TimerHandle | None = None
         self._users: dict[User, str] = {}
         self._texts: dict[TextKey, str] = {}
@@ -58,8 +65,10 @@ class AuditLog:
         now = self._clock.now()
         began = now - max(0.0, self._clock.monotonic() - request.received) if request.received else now
         notes = self._notes
-        notes.append((audit_id, self._text_of(request, answer), began, now))
-        if len(notes) % _BATCH == 0:
+        text = self._text_of(request, answer)
+        self._size += len(text)
+        notes.append((audit_id, text, began, now))
+        if len(notes) % _BATCH == 0 or self._size > _BACKLOG_SIZE:
             self._many()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
@@ -68,6 +77,8 @@ class AuditLog:
         if type(answer) is not Response or answer.status >= 300 or request.query or request.impersonator is not None:
             return self._render(request, answer)
         agent = request.headers.get("user-agent", "")
+        if len(request.path) + len(agent) > _LONG:
+            return self._render(request, answer)
         key = (request.user, request.info.verb, request.path, request.peer_address, agent, answer.status)
         return self._texts.get(key) or _remember(self._texts, key, lambda: self._render(request, answer))
 
@@ -75,7 +86,7 @@ class AuditLog:
         """Everything between the id and the times."""
         info: RequestInfo = request.info
         stage = "ResponseStarted" if type(answer) is StreamResponse else "ResponseComplete"
-        uri = f"{request.path}?{request.query}" if request.query else request.path
+        uri = _cut(f"{request.path}?{request.query}" if request.query else request.path, _LONGEST_URI)
         client = _client(request.peer_address, request.headers.get("user-agent", ""))
         return (
             f'"stage":"{stage}",{_request(info, uri)}{self._who(request)}{client}{_target(info)}'
@@ -111,14 +122,16 @@ class AuditLog:
         """A batch is full. While the disk is slow, batches pile up; past a bound they are dropped."""
         if not self._file.busy:
             self._flush()
-        elif len(self._notes) >= _BACKLOG:
+        elif len(self._notes) >= _BACKLOG or self._size > _BACKLOG_SIZE:
             self._dropped += len(self._notes)
             self._notes.clear()
+            self._size = 0
 
     def _flush(self) -> None:
         if self._notes:
             self._file.write(self._lines().encode())
             self._notes = []
+            self._size = 0
 
     @property
     def dropped(self) -> int:
@@ -143,14 +156,17 @@ class AuditLog:
         return self._users.get(user) or _remember(self._users, user, lambda: _text(user_info(user)))
 
 
-V = TypeVar("V")
-
-
-def _remember(memory: dict[K, V], key: K, make: Callable[[], V]) -> V:
+def _remember(memory: dict[K, str], key: K, make: Callable[[], str]) -> str:
     if len(memory) >= _REMEMBERED:
         memory.clear()
-    value = memory[key] = make()
+    value = make()
+    if len(value) <= _LONG:
+        memory[key] = value
     return value
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}...TRUNCATED"
 
 
 def _text(value: Any) -> str:
@@ -159,7 +175,7 @@ def _text(value: Any) -> str:
 
 def _client(address: str, agent: str) -> str:
     sources = f'"sourceIPs":[{_text(address)}],' if address else ""
-    return f'{sources}"userAgent":{_text(agent)},' if agent else sources
+    return f'{sources}"userAgent":{_text(_cut(agent, _LONGEST_AGENT))},' if agent else sources
 
 
 def _request(info: RequestInfo, uri: str) -> str:
@@ -177,7 +193,7 @@ def _target(info: RequestInfo) -> str:
         "apiVersion": info.version,
         "subresource": info.subresource,
     }
-    return f'"objectRef":{_text({key: value for key, value in fields.items() if value})},'
+    return f'"objectRef":{_text({key: _cut(value, _LONGEST_NAME) for key, value in fields.items() if value})},'
 
 
 def _outcome(answer: Answer) -> str:
