@@ -86,3 +86,21 @@ async def test_memory_is_bounded_by_bytes_too(sqlite_place: SqlitePlace) -> None
         entry = await store.update(PODS, "ns/a", value(size=50_000), entry.revision)
     assert 10 < len(store.since(PODS, store._buckets[PODS].floor)) < 25
     assert len(await store.history(PODS, 1)) == 61
+
+
+@pytest.mark.parametrize("seconds", [-400 * 24 * 3600.0, 400 * 24 * 3600.0], ids=["back", "forward"])
+async def test_a_clock_that_was_set_makes_no_history_endless(seconds: float, sqlite_place: SqlitePlace) -> None:
+    """Changes stamped with a time to come would be young until that time comes."""
+    clock = ManualClock()
+    store = sqlite_place.make(clock=clock, keep_seconds=300, keep_events=200)
+    await store.start()
+    sqlite_place.stores.append(store)
+    await _churn(store, 900)
+    clock.jump(seconds)
+    clock.advance(301)
+    await _churn(store, 50)
+    assert store._file.floor > store.revision - 200 - 70
+    await _churn(store, 900)
+    clock.advance(301)
+    await _churn(store, 50)
+    assert store._file.floor > store.revision - 200 - 70

@@ -122,6 +122,16 @@ async def test_without_a_token_nothing_is_told() -> None:
     assert (await desk.ask("GET", "/v1/instance/name", {TOKEN: mine}, pod("p2"))).status == 401
 
 
+@pytest.mark.parametrize("seconds", [-(10**9), 10**9], ids=["back", "forward"])
+async def test_setting_the_clock_ends_no_token_and_keeps_none(seconds: float) -> None:
+    desk = Desk()
+    token = await desk.token()
+    desk.clock.jump(seconds)
+    assert (await desk.ask("GET", "/v1/instance/name", {TOKEN: token})).status == 200
+    desk.clock.advance(61)
+    assert (await desk.ask("GET", "/v1/instance/name", {TOKEN: token})).status == 401
+
+
 async def test_a_token_ends() -> None:
     desk = Desk()
     token = await desk.token(seconds=60)

@@ -174,6 +174,31 @@ async def test_a_certificate_is_renewed_between_seven_and_nine_tenths_of_its_lif
     assert split_pair(file.read())[0].strip() == heard[0].strip()
 
 
+async def test_a_clock_far_ahead_of_the_servers_asks_now_and_then_only(tmp_path: Path) -> None:
+    """To it every new certificate looks old."""
+    clock = ManualClock(1_800_000_000.0)
+    first = await craft(Order("self-signed", "n", starts=clock.now(), ends=clock.now() + 1000))
+    asked = 0
+
+    async def obtain() -> tuple[str, str]:
+        nonlocal asked
+        asked += 1
+        made = await craft(Order("self-signed", "n", starts=1_800_000_000.0, ends=1_800_001_000.0))
+        return made.certificate, made.key
+
+    clock.jump(10 * 365 * 24 * 3600.0)
+    rotation = Rotation(PairFile(tmp_path, "pair", clock), obtain, lambda *_: None, clock, Randomness(1))
+    work = asyncio.ensure_future(rotation.run(first.certificate))
+    for times in (1, 2, 3):
+        async with asyncio.timeout(20):
+            while not clock._sleepers:  # pyright: ignore[reportPrivateUsage]
+                await asyncio.sleep(0.01)
+        assert asked == times, "it rests after each"
+        clock.advance(600)
+    work.cancel()
+    await asyncio.wait((work,))
+
+
 async def test_only_the_last_two_pairs_are_kept(tmp_path: Path) -> None:
     clock = ManualClock()
     file = PairFile(tmp_path, "pair", clock)

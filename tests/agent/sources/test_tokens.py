@@ -104,3 +104,21 @@ async def test_tokens_of_a_pod_that_is_gone_are_forgotten() -> None:
     await tokens.get(POD, "", HOUR)
     tokens.forget("uid-1")
     assert (await tokens.get(POD, "", HOUR))[0] == "token-2"
+
+
+@pytest.mark.parametrize("seconds", [-365 * 24 * HOUR, 365 * 24 * HOUR], ids=["back", "forward"])
+async def test_setting_the_clock_makes_a_token_neither_old_nor_young(seconds: float) -> None:
+    issuer = Issuer()
+    tokens = issuer.tokens()
+    await tokens.get(POD, "", HOUR)
+    issuer.clock.jump(seconds)
+    assert (await tokens.get(POD, "", HOUR))[0] == "token-1"
+    issuer.clock.advance(0.81 * HOUR)
+    assert (await tokens.get(POD, "", HOUR))[0] == "token-2"
+    issuer.clock.jump(seconds)
+    issuer.away = True
+    issuer.clock.advance(0.99 * HOUR)
+    assert (await tokens.get(POD, "", HOUR))[0] == "token-2"
+    issuer.clock.advance(0.02 * HOUR)
+    with pytest.raises(SourceUnavailable):
+        await tokens.get(POD, "", HOUR)

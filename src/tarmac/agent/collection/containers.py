@@ -64,7 +64,7 @@ def surplus(containers: Sequence[Container]) -> list[Container]:
         by_name.setdefault((container.labels.get(POD_UID, ""), container.name), []).append(container)
     found: list[Container] = []
     for same in by_name.values():
-        newest_first = sorted(same, key=lambda each: (-each.created_at, -each.attempt))
+        newest_first = sorted(same, key=lambda each: (-each.attempt, -each.created_at))
         found += [each for each in newest_first[1 + KEPT :] if each.state in ("exited", "unknown")]
     return found
 
@@ -74,6 +74,11 @@ def surplus_sandboxes(sandboxes: Sequence[Sandbox], used: set[str]) -> list[Sand
     newest: dict[str, Sandbox] = {}
     for sandbox in sandboxes:
         known = newest.get(sandbox.pod.uid)
-        if known is None or sandbox.created_at > known.created_at:
+        if known is None or _order(sandbox) > _order(known):
             newest[sandbox.pod.uid] = sandbox
     return [each for each in sandboxes if not each.ready and each.id not in used and newest[each.pod.uid].id != each.id]
+
+
+def _order(sandbox: Sandbox) -> tuple[int, float]:
+    """By attempt first: the clock may have been set back between two of them."""
+    return sandbox.pod.attempt, sandbox.created_at

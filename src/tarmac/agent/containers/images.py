@@ -96,7 +96,7 @@ class Images:
         if policy == "Never":
             message = f'Container image "{name}" is not present with pull policy of Never'
             self._warn(pod, container, "ErrImageNeverPull", message)
-            return Unavailable("ErrImageNeverPull", message, self._clock.now() + 10)
+            return Unavailable("ErrImageNeverPull", message, self._clock.monotonic() + 10)
         return self._waiting(pod, container, key) or self._start(pod, container, key, wake)
 
     def forget(self, uid: str) -> None:
@@ -120,7 +120,7 @@ class Images:
         """In back-off, if that is so."""
         failed_at, error = self._errors.get(key, (0.0, ""))
         until = failed_at + self._back_offs.delay(key, failed_at)
-        if not error or until <= self._clock.now():
+        if not error or until <= self._clock.monotonic():
             return None
         message = f'Back-off pulling image "{container["image"]}"'
         self._tell(pod, container, "BackOff", message)
@@ -191,7 +191,7 @@ class Images:
         raise refused
 
     def _failed(self, pod: Pod, container: JsonObject, key: str, error: str) -> None:
-        name, now = container["image"], self._clock.now()
+        name, now = container["image"], self._clock.monotonic()
         self._warn(pod, container, "Failed", f'Failed to pull image "{name}": {error}')
         self._back_offs.next(key, now, now)
         self._errors[key] = (now, f"ErrImagePull: {error}")

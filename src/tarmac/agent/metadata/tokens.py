@@ -31,7 +31,7 @@ class Tokens:
 
     def give(self, pod_uid: str, seconds: int) -> str:
         """A token for a pod."""
-        end = _END.pack(self._clock.now() + seconds)
+        end = _END.pack(self._clock.monotonic() + seconds)
         return base64.urlsafe_b64encode(end + self._sign(end, pod_uid)).decode().rstrip("=")
 
     def is_good(self, token: str, pod_uid: str) -> bool:
@@ -43,7 +43,9 @@ class Tokens:
         if len(raw) != _END.size + _SIGNATURE:
             return False
         end, signature = raw[: _END.size], raw[_END.size :]
-        return hmac.compare_digest(signature, self._sign(end, pod_uid)) and self._clock.now() < _END.unpack(end)[0]
+        return (
+            hmac.compare_digest(signature, self._sign(end, pod_uid)) and self._clock.monotonic() < _END.unpack(end)[0]
+        )
 
     def _sign(self, end: bytes, pod_uid: str) -> bytes:
         return hmac.new(self._key, end + pod_uid.encode(), hashlib.sha256).digest()

@@ -105,7 +105,7 @@ class Hands:
             self._quota_set = True
         except CgroupError as error:
             _log.warning("limits of a pod not set", pod=pod.key, error=str(error))
-            self.ask(self._tools.clock.now() + self._tools.settings.retry)
+            self.ask(self._tools.clock.monotonic() + self._tools.settings.retry)
 
     async def release(self, uid: str) -> None:
         """Give back what was made for a pod that is over. Raises VolumeError, and what the cgroups raise."""
@@ -160,7 +160,7 @@ class Hands:
     async def start(self, pod: Pod, action: Start, sandbox: Sandbox, seen: Seen) -> str | None:
         """Start a container; its id. Empty: it waits, and why is noted. None: its image is on the way."""
         name = action.container["name"]
-        if name in self.waiting and self._not_before.get(name, 0.0) > self._tools.clock.now():
+        if name in self.waiting and self._not_before.get(name, 0.0) > self._tools.clock.monotonic():
             self.ask(self._not_before[name])
             return ""
         try:
@@ -273,11 +273,11 @@ class Hands:
     # --- telling ----------------------------------------------------------------------------------------------------
 
     def ask(self, at: float) -> None:
-        """Something can be tried again at this time (Unix seconds)."""
+        """Something can be tried again at this time of the monotonic clock."""
         self.ask_again = at if self.ask_again is None else min(self.ask_again, at)
 
     def _soon(self, container: str) -> None:
-        self._later(container, self._tools.clock.now() + self._tools.settings.retry)
+        self._later(container, self._tools.clock.monotonic() + self._tools.settings.retry)
 
     def _later(self, container: str, at: float) -> None:
         """However often the pod is looked at until then, this container is not tried again."""

@@ -28,6 +28,7 @@ from tarmac.runtimes.interface import Container, Sandbox
 
 KillReason = Literal["", "LivenessProbe", "StartupProbe"]
 LONGEST_SANDBOX_DELAY = 30.0
+_SAME_TIME = 1.0  # seconds that stamps of the runtime may be ahead of us
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _without_sandbox(situation: Situation) -> Plan:
     if not clearing.finished or _complete(pod, seen):
         return clearing
     plan = Plan()
-    soonest = _sandbox_not_before(seen)
+    soonest = _sandbox_not_before(seen, situation.now)
     if soonest > situation.now:
         plan.wake(soonest)
     else:
@@ -176,11 +177,11 @@ def _complete(pod: Pod, seen: Seen) -> bool:
     )
 
 
-def _sandbox_not_before(seen: Seen) -> float:
+def _sandbox_not_before(seen: Seen, now: float) -> float:
     """A sandbox that dies as soon as it is made is not made again in a tight loop."""
-    if not seen.sandboxes:
+    newest = seen.sandboxes[0] if seen.sandboxes else None
+    if newest is None or newest.created_at - _SAME_TIME > now:  # made before the clock was set back
         return 0.0
-    newest = seen.sandboxes[0]
     return newest.created_at + min(2.0 ** min(newest.pod.attempt, 10), LONGEST_SANDBOX_DELAY)
 
 
@@ -326,7 +327,9 @@ class _Within:
         failed_at = self._crashed_at(name)
         if failed_at is not None:
             delay = self._situation.back_offs.delay(name, failed_at)
-            if failed_at + delay > self._situation.now:
+            # One that ended in the future ended before the clock was set back: how long ago nobody knows. Waiting for
+            # the clock to come round again could take years; started once too early, it is stamped by the new clock.
+            if failed_at - _SAME_TIME < self._situation.now < failed_at + delay:
                 message = f"back-off {format_duration(delay)} restarting failed container={name} pod={self._pod}"
                 self._plan.waiting[name] = ("CrashLoopBackOff", message)
                 self._plan.wake(failed_at + delay)

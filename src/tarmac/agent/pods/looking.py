@@ -69,7 +69,9 @@ class Looker:
     def _picture(self) -> Seen:
         return Seen(
             tuple(sorted(self._sandboxes.values(), key=lambda each: (-each.pod.attempt, -each.created_at))),
-            tuple(sorted(self._containers.values(), key=lambda each: (-each.created_at, -each.attempt))),
+            # By attempt first: were a clock that was set back believed, the newest would look like the oldest, and be
+            # started again and again.
+            tuple(sorted(self._containers.values(), key=lambda each: (-each.attempt, -each.created_at))),
             frozenset(self._broken & self._containers.keys()),
         )
 

@@ -260,7 +260,7 @@ class PodManager:
 
     async def _sweep(self) -> None:
         for uid, worker in list(self._workers.items()):
-            if worker.pod.key not in self._pods.cache and not worker.pod.static and uid not in self._vanished:
+            if not worker.pod.static and uid not in self._vanished and not self._is_wanted(worker.pod):
                 self._vanish(uid)
         uids = {each.pod.uid for each in await self._tools.runtime.sandboxes()}
         uids |= {each.name for each in (self._tools.paths.root / "pods").glob("*") if each.is_dir()}
@@ -268,6 +268,11 @@ class PodManager:
             _log.info("orphaned pod is taken away", uid=uid)
             self._undertaker.bury(uid)
         await self._tools.volumes.sweep(self._workers.keys() | self._undertaker.busy)
+
+    def _is_wanted(self, pod: Pod) -> bool:
+        """Whether the API has this very pod: another of its name may have taken its place while nobody listened."""
+        found = self._pods.cache.item(pod.key)
+        return found is not None and found.metadata.uid == pod.uid
 
     async def _refresh_often(self) -> None:
         """Files projected from objects follow them; tokens are renewed in time."""

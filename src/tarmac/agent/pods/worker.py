@@ -96,6 +96,7 @@ class PodWorker:
         self._prober.adopt(pod, pod.status)
         self._looker = Looker(tools.runtime, tools.paths, pod.uid)
         self._alarm = Alarm(tools.clock)
+        self._began: tuple[str, float] | None = None  # the pod's startTime, and the monotonic clock then
         self._stirred = Alarm(tools.clock)
         self._begun = Alarm(tools.clock)
         self._retry = Backoff(tools.randomness, FIRST_RETRY, LONGEST_RETRY)
@@ -214,14 +215,17 @@ class PodWorker:
             self.seen = await (self._looker.look() if made.other else self._looker.look_at(made))
         await self._hands.refresh(self.pod)
         self._tell()
-        wakes = [each for each in (plan.wake_at, self._hands.ask_again, self._deadline()) if each is not None]
-        if wakes:
-            self._alarm.set(max(0.0, min(wakes) - self._tools.clock.now()), self.wake)
+        now, passed = self._now, self._tools.clock.monotonic()
+        waits = [] if plan.wake_at is None else [plan.wake_at - now]
+        waits += [each - passed for each in (self._hands.ask_again, self._deadline()) if each is not None]
+        if waits:
+            self._alarm.set(max(0.0, min(waits)), self.wake)
 
     def _decide(self) -> Plan:
         self._hands.adopt(self.seen, self.allocation.promised)
         pod = self.allocation.effective(self.pod)
-        if self._ending is None and not self.ending and (self._deadline() or self._now + 1) <= self._now:
+        deadline = self._deadline()
+        if self._ending is None and deadline is not None and deadline <= self._tools.clock.monotonic():
             self._ending = Ending(verdict=TOO_LONG)
             self._tools.recorder.event(self.pod.reference, "Normal", TOO_LONG.reason, TOO_LONG.message)
         self._prober.follow(pod, self.seen, self._address, ending=self.ending)
@@ -363,11 +367,15 @@ class PodWorker:
         return next(iter(in_order(sandbox.addresses, hosts)), "") if sandbox else ""
 
     def _deadline(self) -> float | None:
+        """On the monotonic clock, so that nobody ends a pod by setting the wall clock."""
         seconds = self.pod.spec.get("activeDeadlineSeconds")
         began = self.status.get("startTime")
         if seconds is None or began is None or self.ending:
             return None
-        return parse_rfc3339(began) + seconds
+        if self._began is None or self._began[0] != began:
+            ago = max(0.0, self._now - parse_rfc3339(began))
+            self._began = began, self._tools.clock.monotonic() - ago
+        return self._began[1] + seconds
 
 
 def _same(pod: Pod, before: Pod) -> bool:

@@ -117,7 +117,9 @@ class Prober:
         period = float(probe.get("periodSeconds") or 10)
         if kind != "startup":
             await followed.started.wait()
-        delay = container.started_at + (probe.get("initialDelaySeconds") or 0) - self._clock.now()
+        initial = float(probe.get("initialDelaySeconds") or 0)
+        # Never longer than that, should the clock have been set back since the container was started.
+        delay = min(initial, container.started_at + initial - self._clock.now())
         if adopted:
             delay = max(delay, self._randomness.uniform(0, period))
         if delay > 0:

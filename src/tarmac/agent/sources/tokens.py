@@ -33,8 +33,9 @@ class _Key(NamedTuple):
 
 class _Token(NamedTuple):
     text: str
-    ends: float
-    renew_at: float
+    ends: float  # as the server says
+    renew_at: float  # on our monotonic clock, like the next: neither its wall clock nor ours can make it old or young
+    over_at: float
 
 
 class Tokens:
@@ -48,12 +49,12 @@ class Tokens:
         """A token that is good for a while, and its end. Raises SourceUnavailable."""
         account = pod["spec"].get("serviceAccountName") or "default"
         key = _Key(pod["metadata"]["uid"], account, audience, seconds)
-        kept, now = self._tokens.get(key), self._client.clock.now()
+        kept, now = self._tokens.get(key), self._client.clock.monotonic()
         if kept is None or now >= kept.renew_at:
             try:
                 kept = self._tokens[key] = await self._request(pod, key)
             except (ApiError, ClientError) as error:
-                if kept is None or now >= kept.ends:
+                if kept is None or now >= kept.over_at:
                     raise SourceUnavailable(f"failed to fetch token: {error}") from error
                 _log.warning("a token could not be renewed yet", pod=pod["metadata"]["name"], error=str(error))
         return kept.text, kept.ends
@@ -70,11 +71,11 @@ class Tokens:
         if key.audience:
             spec["audiences"] = [key.audience]
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        accounts = self._client.resource(SERVICE_ACCOUNTS)
+        accounts, asked = self._client.resource(SERVICE_ACCOUNTS), self._client.clock.monotonic()
         answer = await accounts.create(request, namespace=metadata["namespace"], name=key.account, subresource="token")
         ends = parse_rfc3339(answer["status"]["expirationTimestamp"])
         # The server may grant another life than was asked for.
         life = float((answer.get("spec") or {}).get("expirationSeconds") or key.seconds)
         jitter = self._client.randomness.uniform(0, min(MOST_JITTER, life / 20))
-        renew_at = ends - life + min(life * PART_OF_LIFE, LONGEST_USE) - jitter
-        return _Token(answer["status"]["token"], ends, renew_at)
+        renew_at = asked + min(life * PART_OF_LIFE, LONGEST_USE) - jitter
+        return _Token(answer["status"]["token"], ends, renew_at, asked + life)

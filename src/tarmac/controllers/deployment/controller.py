@@ -102,7 +102,7 @@ class DeploymentController:
     def _is_new(self, deployment: WorkloadDeployment) -> bool:
         """Whether its networks may yet be ready before its first Instances, which then need no gate at all."""
         created = deployment.metadata.creation_timestamp
-        return created is not None and self._clock.now() - parse_rfc3339(created) < NETWORK_SECONDS
+        return created is not None and abs(self._clock.now() - parse_rfc3339(created)) < NETWORK_SECONDS
 
     async def _step(
         self, deployment: WorkloadDeployment, location: LocationReference, networks: Sequence[Attachment] | None

@@ -1,7 +1,7 @@
 """Keeps a running server's certificate from running out.
 
-Once a day the certificate is looked at and, near its end, replaced, perhaps by another server that shares it; new
-connections get the new one, and those that are open are not disturbed.
+Every few minutes the certificate is looked at and, near its end, replaced, perhaps by another server that shares it.
+New connections get the new one, and those that are open are not disturbed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.server.security.pki import Pki
 
-_DAY = 24 * 3600.0
+_OFTEN = 600.0  # a machine that slept, or whose clock was set, may find its certificate at an end
 _log = log("pki")
 
 
@@ -29,6 +29,6 @@ async def keep_renewed(pki: Pki, names: Sequence[str], context: ssl.SSLContext, 
                     if current:
                         _log.info("server certificate renewed", path=str(certificate))
                     current = present
-        except (OSError, ValueError) as error:  # tried again tomorrow, long before the old one ends
+        except (OSError, ValueError) as error:  # tried again soon, long before the old one ends
             _log.error("server certificate could not be renewed", error=str(error))
-        await clock.sleep(_DAY)
+        await clock.sleep(_OFTEN)

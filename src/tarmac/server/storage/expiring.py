@@ -31,21 +31,25 @@ class EventExpiry:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._written: dict[str, float] = {}  # by name, in the order of the times
+        self._written: dict[str, float] = {}  # by name, in the order of the times, which are of the monotonic clock
         self._end: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Take note of what is there and of what is written from now on."""
-        present = [(_last_time(decode(entry)), entry.name) for entry in self._store.list(EVENTS).entries]
+        present = [(self._seen_at(decode(entry)), entry.name) for entry in self._store.list(EVENTS).entries]
         self._written = {name: time for time, name in sorted(present)}
         self._end = self._store.subscribe(EVENTS, self._note)
+
+    def _seen_at(self, event: JsonObject) -> float:
+        """One that is stamped with a time to come was stamped by a clock that was wrong, and counts as new."""
+        return self._clock.monotonic() - max(0.0, self._clock.now() - _last_time(event))
 
     def stop(self) -> None:
         """Take note of nothing more."""
         self._end()
 
     def _note(self, events: Sequence[Event]) -> None:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         for event in events:
             self._written.pop(event.entry.name, None)
             if event.type != "DELETED":
@@ -68,7 +72,7 @@ class EventExpiry:
             await asyncio.gather(*map(self._delete, due))
 
     def _due(self, limit: int) -> Iterator[str]:
-        oldest = self._clock.now() - TIME_TO_LIVE
+        oldest = self._clock.monotonic() - TIME_TO_LIVE
         for name, time in self._written.items():
             if time > oldest or limit == 0:
                 return

@@ -60,7 +60,7 @@ class SqliteStore(LocalStore):
         self._keep_seconds = keep_seconds
         self._keep_log = keep_events
         self._wal_pages = wal_pages
-        self._next_trim = 0.0  # wall time before which nothing is old enough
+        self._next_trim = 0.0  # of the monotonic clock: before it nothing is old enough
         self._syncing: list[Write] = []
         self._sync_started = 0.0
         self._file: LogFile
@@ -156,11 +156,12 @@ class SqliteStore(LocalStore):
     def _trim_to(self) -> int:
         """How far the file's history may be forgotten now."""
         candidate = min(self._file.floor + _TRIM_STEP, self.revision - self._keep_log)
-        if candidate < self._file.floor + _TRIM_STEP // 4 or self._clock.now() < self._next_trim:
+        if candidate < self._file.floor + _TRIM_STEP // 4 or self._clock.monotonic() < self._next_trim:
             return 0
         written = self._file.written_at(candidate)
-        if written is not None and written + self._keep_seconds > self._clock.now():
-            self._next_trim = written + self._keep_seconds
+        age = self._clock.now() - written if written is not None else self._keep_seconds
+        if 0 <= age < self._keep_seconds:  # below: written before the clock was set back, and nobody knows when
+            self._next_trim = self._clock.monotonic() + self._keep_seconds - age
             return 0
         return candidate
 

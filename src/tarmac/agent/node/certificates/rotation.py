@@ -47,6 +47,10 @@ class Rotation:
             while (left := due - self._clock.now()) > 0:
                 await self._clock.sleep(min(left, _LONGEST_SLEEP))
             current = await self._renew(current)
+            if await self._due(current) > self._clock.now():
+                self._backoff.reset()
+            else:  # it failed, or our clock is so far ahead of the server's that every new one looks old
+                await self._clock.sleep(self._backoff.next())
 
     async def _due(self, certificate: str) -> float:
         if not certificate:
@@ -63,9 +67,7 @@ class Rotation:
             certificate, key = await self._obtain()
         except (Refused, CraftError, ApiError, ClientError) as error:
             _log.warning("no new certificate", why=str(error))
-            await self._clock.sleep(self._backoff.next())
             return current
-        self._backoff.reset()
         self._file.write(certificate, key)
         self._changed(certificate, key)
         return certificate

@@ -1,0 +1,60 @@
+"""Events go an hour after they were last written, whatever happens to the clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from tarmac.base.clock import ManualClock
+from tarmac.server.storage.expiring import EVENTS, EventExpiry
+from tarmac.store.memory import MemoryStore
+from tests.server.conftest import Client
+
+YEAR = 365 * 24 * 3600.0
+URL = "/api/v1/namespaces/default/events"
+
+
+async def tell(api: Client, name: str) -> None:
+    about = {"kind": "Pod", "namespace": "default", "name": "a"}
+    reply = await api.post(URL, {"metadata": {"name": name}, "involvedObject": about, "reason": "x", "type": "Normal"})
+    assert reply.status == 201, reply.raw
+
+
+def names(store: MemoryStore) -> list[str]:
+    return [entry.name.rpartition("/")[2] for entry in store.list(EVENTS).entries]
+
+
+@pytest.mark.parametrize("seconds", [-YEAR, YEAR], ids=["back", "forward"])
+async def test_a_clock_that_was_set_keeps_none_and_loses_none(
+    seconds: float, api: Client, store: MemoryStore, clock: ManualClock
+) -> None:
+    """Neither those of before, which may be stamped with a time to come, nor those of after."""
+    expiry = EventExpiry(store, clock)
+    expiry.start()
+    await tell(api, "before")
+    clock.jump(seconds)
+    clock.advance(1800)
+    await tell(api, "after")
+    await expiry.expire()
+    assert names(store) == ["after", "before"]
+    clock.advance(1801)
+    await expiry.expire()
+    assert names(store) == ["after"]
+    clock.advance(1800)
+    await expiry.expire()
+    assert names(store) == []
+    expiry.stop()
+
+
+async def test_events_stamped_with_a_time_to_come_expire_after_a_restart_too(
+    api: Client, store: MemoryStore, clock: ManualClock
+) -> None:
+    clock.jump(YEAR)
+    await tell(api, "wrong")
+    clock.jump(-YEAR)
+    await tell(api, "right")
+    expiry = EventExpiry(store, clock)
+    expiry.start()
+    clock.advance(3601)
+    await expiry.expire()
+    assert names(store) == []
+    expiry.stop()
