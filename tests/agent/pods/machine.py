@@ -336,11 +336,13 @@ async def _machine(loop: VirtualLoop, root: Path) -> AsyncGenerator[Machine]:
         await machine.runtime.close()
 
 
-def play(story: Callable[[Machine], Coroutine[Any, Any, None]], *, start: bool = True) -> None:
-    """Run a story to its end."""
+def play(
+    story: Callable[[Machine], Coroutine[Any, Any, None]], *, start: bool = True, root: Path | None = None
+) -> None:
+    """Run a story to its end. What the agent keeps on disk is below `root`, or else in a folder of its own."""
 
     async def main(loop: VirtualLoop) -> None:
-        with tempfile.TemporaryDirectory(prefix="tarmac-pods-") as folder:
+        with tempfile.TemporaryDirectory(prefix="tarmac-pods-", dir=root) as folder:
             async with _machine(loop, Path(folder)) as machine:
                 if start:
                     await machine.start()
