@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 _UNITS = {
     "ns": 1,
@@ -15,6 +16,9 @@ _UNITS = {
     "h": 3600 * 10**9,
 }
 _MAX_NANOS = 2**63 - 1  # what Go can hold, about 292 years
+LONGEST_SECONDS: Final = _MAX_NANOS // 10**9
+"""More whole seconds than this no program in Go can wait for, and no time of the calendar could say when they end."""
+
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)", re.ASCII)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -75,6 +76,15 @@ async def test_the_unknown_are_refused(callers: ReviewedCallers) -> None:
     assert await refused(callers, request("/metrics", token="")) == 401
     assert await refused(callers, request("/metrics", token="bad")) == 401
     assert await refused(callers, Request("GET", "/metrics", headers={"authorization": "Basic good"})) == 401
+
+
+async def test_whoever_shows_a_good_token_is_no_stranger_to_the_listener(callers: ReviewedCallers) -> None:
+    """Also one that may not: what strangers may hold is not taken from them."""
+    for path, token, known in (("/metrics", "good", True), ("/pods", "good", True), ("/metrics", "bad", False)):
+        asked = request(path, token)
+        with suppress(Refusal):
+            await callers.admit(asked)
+        assert asked.known is known
 
 
 async def test_those_who_may_are_let_in_and_remembered(

@@ -18,6 +18,8 @@ from tarmac.decide.scheduling.amounts import CPU, MEMORY
 LEAST_SHARES: Final = 2
 MOST_SHARES: Final = 262144
 LEAST_QUOTA: Final = 1000  # microseconds; the kernel takes no less
+MOST_QUOTA: Final = (1 << 44) - 1  # nor more
+MOST_MEMORY: Final = (1 << 63) - 1  # bytes, of the runtime's 64 bits
 NONE: Final = -1
 
 
@@ -54,7 +56,7 @@ def shares(milli: int) -> int:
 
 def quota(milli: int, period: int) -> int:
     """Processors as time in each period; none when zero."""
-    return max(LEAST_QUOTA, milli * period // 1000) if milli else NONE
+    return max(LEAST_QUOTA, min(milli * period // 1000, MOST_QUOTA)) if milli else NONE
 
 
 def pod_limits(pod: JsonObject, *, period: int, enforce_cpu: bool, pids: int) -> Limits:
@@ -66,7 +68,7 @@ def pod_limits(pod: JsonObject, *, period: int, enforce_cpu: bool, pids: int) ->
         shares=shares(requests[CPU].milli() if CPU in requests and qos_class(spec) != "BestEffort" else 0),
         quota=quota(cpu.milli(), period) if enforce_cpu and cpu and _all_declare(spec, CPU) else NONE,
         period=period,
-        memory=memory.value() if memory and _all_declare(spec, MEMORY) else NONE,
+        memory=min(memory.value(), MOST_MEMORY) if memory and _all_declare(spec, MEMORY) else NONE,
         pids=pids if pids > 0 else NONE,
     )
 

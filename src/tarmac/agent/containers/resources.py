@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tarmac.agent.cgroups.limits import MOST_MEMORY, MOST_QUOTA
 from tarmac.agent.pods.pod import Pod, is_sidecar
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
@@ -24,7 +25,7 @@ def shares(milli: int) -> int:
 
 def quota(milli: int) -> int:
     """Microseconds of each period; 0 for no limit."""
-    return max(SMALLEST_QUOTA, milli * PERIOD // 1000) if milli else 0
+    return max(SMALLEST_QUOTA, min(milli * PERIOD // 1000, MOST_QUOTA)) if milli else 0
 
 
 def container_resources(pod: Pod, container: JsonObject, memory_capacity: int) -> Resources:
@@ -37,7 +38,7 @@ def container_resources(pod: Pod, container: JsonObject, memory_capacity: int) -
         cpu_period=PERIOD,
         cpu_quota=quota(cpu_limit.milli()),
         cpu_shares=shares(request.milli()),
-        memory_limit=memory_limit.value(),
+        memory_limit=min(memory_limit.value(), MOST_MEMORY),
         oom_score_adj=oom_score(pod, container, memory_capacity),
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from tarmac.api.schema import JsonObject
+from tarmac.base.duration import LONGEST_SECONDS
 from tarmac.client.events import Reference
 
 CONFIG_SOURCE = "kubernetes.io/config.source"
@@ -70,7 +71,7 @@ class Pod:
         asked = self.metadata.get("deletionGracePeriodSeconds") if self.deleted else None
         if asked is None:
             asked = self.spec.get("terminationGracePeriodSeconds")
-        return DEFAULT_GRACE if asked is None else asked
+        return DEFAULT_GRACE if asked is None else min(asked, LONGEST_SECONDS)
 
     @property
     def restart_policy(self) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, conflict, invalid
 from tarmac.base.clock import parse_rfc3339, rfc3339
+from tarmac.base.duration import LONGEST_SECONDS
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes
@@ -28,9 +29,6 @@ from tarmac.store.interface import Conflict, Entry, Missing, splice
 
 _ATTEMPTS = 5
 _POLICIES = ("Foreground", "Background", "Orphan")
-# Seconds: Go's longest duration. More is accepted, as Kubernetes accepts it, but no time could say when it ends, and
-# a pod that asks for more must still be deletable by those who give no period of their own.
-_LONGEST_GRACE = (2**63 - 1) // 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +205,9 @@ def _grace(served: Served, obj: JsonObject, options: DeleteOptions) -> bool | No
     if period is None:
         return False
     running = metadata.get("deletionGracePeriodSeconds")
-    period = min(period, _LONGEST_GRACE)
+    # More is accepted, as Kubernetes accepts it; a pod that asks for more must still be deletable by those who give no
+    # period of their own.
+    period = min(period, LONGEST_SECONDS)
     if "deletionTimestamp" not in metadata:
         metadata["deletionTimestamp"] = rfc3339(now + period)
         metadata["deletionGracePeriodSeconds"] = period

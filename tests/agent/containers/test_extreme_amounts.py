@@ -1,0 +1,49 @@
+"""Amounts and periods that the API accepts and no machine has: runtime and kernel are told the most they can take."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tarmac.agent.cgroups.limits import pod_limits
+from tarmac.agent.containers.resources import container_resources
+from tarmac.agent.pods.pod import Pod
+from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
+from tarmac.runtimes.cri.encode import resources_message
+from tests.agent.pods.machine import pod
+from tests.fuzz.extremes import QUANTITIES
+
+SIZES = ["1e1000", "9" * 1000, "99999Ei", "9223372036854775808", "1n", "0"]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda text: text[:8])
+def test_any_amount_can_be_said_to_the_runtime_and_the_kernel(size: str) -> None:
+    assert size in QUANTITIES, "these are among those that the API is tried with"
+    amounts = {"cpu": size, "memory": size}
+    made = _pod(container={"resources": {"limits": amounts, "requests": {"cpu": "1m", "memory": "1"}}})
+    for capacity in (0, 1, 8 << 30):
+        told = resources_message(container_resources(made, made.containers[0], capacity))
+        assert told.SerializeToString()
+    limits = pod_limits(made.raw, period=100_000, enforce_cpu=True, pids=100)
+    assert limits.memory is not None
+    assert limits.memory < 1 << 63
+    assert limits.quota is not None
+    assert limits.quota < 1 << 44
+
+
+@pytest.mark.parametrize("seconds", [2**63 - 1, 2**31, 0])
+def test_any_grace_period_can_be_said_to_the_runtime(seconds: int) -> None:
+    for made in (
+        _pod(terminationGracePeriodSeconds=seconds),
+        _pod(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": seconds}),
+    ):
+        asked = pb.StopContainerRequest(container_id="a", timeout=math.ceil(float(made.grace)))
+        assert asked.timeout * 10**9 < 1 << 63, "containerd counts in nanoseconds"
+
+
+def _pod(**spec: Any) -> Pod:
+    made = pod(**spec)
+    made["metadata"]["uid"] = "u"
+    return Pod(made)
