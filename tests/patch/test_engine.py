@@ -112,7 +112,7 @@ def test_configurations_that_are_none(body: bytes) -> None:
         engine.read_configuration(CONFIG_MAP, body)
 
 
-_MANY = 20_000
+_MANY = 6_000  # about as much as a body may hold
 _PORTS = [{"port": number, "protocol": "TCP"} for number in range(_MANY)]
 
 
@@ -132,7 +132,7 @@ def test_long_lists_do_not_keep_others_waiting(patch: JsonObject) -> None:
     spec["selector"] = {str(number): "x" for number in range(_MANY)}
     began = time.process_time()
     engine.apply_patch(SERVICE, engine.STRATEGIC_PATCH, {"spec": spec}, json.dumps(patch).encode())
-    assert time.process_time() - began < 2  # in proportion to the product of the lengths it would be a minute
+    assert time.process_time() - began < 0.5  # in proportion to the product of the lengths it would be ten seconds
 
 
 def test_a_merge_key_can_be_anything() -> None:

@@ -19,6 +19,7 @@ import msgspec
 from tarmac.base.fielderrors import FieldErrors
 
 _encode = msgspec.json.Encoder().encode
+_MOST_TEXT = 256 * 1024  # characters that causes say together: each may quote the value it is about, however long
 
 
 class ApiError(Exception):
@@ -217,11 +218,18 @@ def forbidden(group: str, plural: str, name: str, why: str) -> Forbidden:
 
 def invalid(group: str, kind: str, name: str, errors: FieldErrors) -> Invalid:
     """An object that breaks rules; details carry one cause per rule."""
-    texts = list(dict.fromkeys(str(cause) for cause in errors))
-    if errors.left_out:
-        texts.append(f"and {errors.left_out} more")
+    causes: list[dict[str, str]] = []
+    room = _MOST_TEXT
+    for cause in errors:
+        if room < 0:
+            break
+        causes.append({"reason": cause.reason, "message": cause.message, "field": cause.path})
+        room -= len(causes[-1]["message"])
+    texts = list(dict.fromkeys(f"{cause['field']}: {cause['message']}" for cause in causes))
+    if errors.cut_short or len(causes) < len(errors):
+        texts.append("and more")
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     subject = f"{kind}.{group}" if group else kind
     details = _details(name, group, kind)
-    details["causes"] = [{"reason": cause.reason, "message": cause.message, "field": cause.path} for cause in errors]
+    details["causes"] = causes
     return Invalid(f'{subject} "{name}" is invalid: {text}', details=details)

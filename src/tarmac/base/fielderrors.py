@@ -1,8 +1,13 @@
 """Field errors, worded as Kubernetes words them.
 
 Validators collect into one `FieldErrors`; nothing stops at the first mistake, so a user sees every cause at once, up to
-a number that nobody reads through and that keeps a hostile object from making an answer many times its own size. Paths
-are plain strings (`spec.containers[0].name`, `metadata.labels[app]`), built by the caller.
+a number that nobody reads through. There validation ends: a hostile object is not looked at to its end, and does not
+make an answer many times its own size.
+
+    with FieldErrors() as errors:
+        validate(obj, errors)
+
+Paths are plain strings (`spec.containers[0].name`, `metadata.labels[app]`), built by the caller.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ KINDS = {
     "TypeInvalid": ("FieldValueTypeInvalid", "Invalid value"),
     "InternalError": ("InternalError", "Internal error"),
 }
-MOST_CAUSES = 1000
+MOST_CAUSES = 200
 _VALUELESS = {"Required", "Forbidden", "InternalError", "TooLong"}
 
 
@@ -53,14 +58,24 @@ class FieldError(NamedTuple):
         return f"{self.path}: {self.message}"
 
 
-class FieldErrors:
-    """An ordered collection of causes."""
+class Enough(Exception):
+    """There are `MOST_CAUSES` already. Ends the validation; the block of the collection takes it."""
 
-    __slots__ = ("causes", "left_out")
+
+class FieldErrors:
+    """An ordered collection of causes, and a block that ends when it is full."""
+
+    __slots__ = ("causes", "cut_short")
 
     def __init__(self) -> None:
         self.causes: list[FieldError] = []
-        self.left_out = 0  # found after the first `MOST_CAUSES`
+        self.cut_short = False  # whether there was one more cause than is kept
+
+    def __enter__(self) -> FieldErrors:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        return isinstance(error, Enough)
 
     def __bool__(self) -> bool:
         return bool(self.causes)
@@ -73,10 +88,10 @@ class FieldErrors:
 
     def add(self, kind: str, path: str, value: Any = None, detail: str = "") -> None:
         """Append one cause of any kind."""
-        if len(self.causes) < MOST_CAUSES:
-            self.causes.append(FieldError(kind, path, value, detail))
-        else:
-            self.left_out += 1
+        if len(self.causes) >= MOST_CAUSES:
+            self.cut_short = True
+            raise Enough
+        self.causes.append(FieldError(kind, path, value, detail))
 
     def required(self, path: str, detail: str = "") -> None:
         """A value that must be there is not."""

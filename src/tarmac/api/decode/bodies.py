@@ -204,8 +204,8 @@ def _check_own(
         found = strictness.own_findings(in_metadata.unknown, walk.unknown, obj, pairs, notes)
         warnings = _judge(found, field_validation)
     if walk.mismatches:
-        errors = FieldErrors()
-        add_mismatches(walk.mismatches, obj, errors)
+        with FieldErrors() as errors:
+            add_mismatches(walk.mismatches, obj, errors)
         raise invalid(resource.group, resource.kind, metadata.get("name", ""), errors)
     return warnings
 

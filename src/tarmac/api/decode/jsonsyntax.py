@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|(?:\\["\\/bfnrt])++|\\u[0-9a-fA-F]{4})*+')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LITERALS = {"t": "true", "f": "false", "n": "null"}
 _CLOSERS = {"{": "}", "[": "]"}

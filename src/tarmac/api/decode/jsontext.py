@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tarmac.api.decode.extent import check_extent
 from tarmac.api.decode.jsonsyntax import describe_error
 from tarmac.api.schema import Json
 
@@ -41,9 +42,15 @@ class Pairs(dict[str, Any]):
         super().__init__()
         self.all = members
         self.repeats = False
+        merged: dict[str, dict[str, Any]] = {}  # made here, so each may grow in place however often its key comes
         for key, value in members:
             earlier = self.get(key)
-            self[key] = {**earlier, **value} if isinstance(earlier, dict) and isinstance(value, dict) else value
+            if isinstance(earlier, dict) and isinstance(value, dict):
+                if earlier is not merged.get(key):
+                    merged[key] = self[key] = {**earlier}
+                merged[key].update(value)
+            else:
+                self[key] = value
         self.repeats = len(self) != len(members)
 
 
@@ -51,7 +58,8 @@ Written = Pairs | list[Any]
 
 
 def parse_json(body: bytes) -> Parsed:
-    """Any JSON text. Raises Malformed."""
+    """Any JSON text. Raises Malformed, and TooLarge for one with too many values."""
+    check_extent(body)
     try:
         value = _decode(body)
         if _marks(body) == _marks(_encode(value)):
@@ -95,7 +103,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def _plain(value: Json) -> Json:
     """The same value in ordinary dicts, lone surrogates replaced as Go replaces them."""
     if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
+        return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):
         return {_plain(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value

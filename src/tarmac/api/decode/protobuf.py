@@ -3,6 +3,7 @@
 A body is four magic bytes and a `runtime.Unknown`: type, kind, and the object's own message. Embedded structs, which
 are messages of their own on the wire, become flat as they are in JSON. A field number that the table does not know
 means that the client is newer than we are: it is dropped like an unknown JSON field, and like one it is reported.
+Fields are counted as they are read, and a body with more of them than a JSON text may have values is refused.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
+from tarmac.api.decode.extent import MOST_VALUES, check_extent, too_many_values
 from tarmac.api.decode.jsontext import Malformed
 from tarmac.api.kubernetes.tables import read_generated, type_name
 from tarmac.api.schema import Json, JsonObject
@@ -50,8 +53,8 @@ def parse_protobuf(body: bytes, group: str, version: str, kind: str) -> tuple[Js
     if not body.startswith(MAGIC):
         expected = f"[{' '.join(str(byte) for byte in MAGIC)}]"
         raise Malformed(f"provided data does not appear to be a protobuf message, expected prefix {expected}")
-    envelope = dict(_fields(body[len(MAGIC) :]))
-    header = dict(_fields(_as_bytes(envelope.get(1, b""))))
+    envelope = _parts(body[len(MAGIC) :])
+    header = _parts(envelope.get(1, b""))
     api_version, given_kind = _text(header.get(1, b"")), _text(header.get(2, b""))
     if api_version:
         group, _, version = api_version.rpartition("/")
@@ -66,10 +69,21 @@ def parse_protobuf(body: bytes, group: str, version: str, kind: str) -> tuple[Js
 class _Reader:
     def __init__(self) -> None:
         self.notes: list[str] = []
+        self._count = 0
+
+    def _fields(self, data: bytes) -> Iterator[tuple[int, int | bytes]]:
+        for field in _fields(data):
+            self._counted()
+            yield field
+
+    def _counted(self) -> None:
+        self._count += 1
+        if self._count > MOST_VALUES:
+            raise too_many_values(self._count)
 
     def read_into(self, obj: JsonObject, data: bytes, message: str) -> None:
         table = _table(message)
-        for number, value in _fields(data):
+        for number, value in self._fields(data):
             field = table.get(number)
             if field is None:
                 self.notes.append(f"unknown field number {number} in {message.rpartition('.')[2]}")
@@ -86,6 +100,7 @@ class _Reader:
         if type == "int" and isinstance(value, bytes):  # packed
             position = 0
             while position < len(value):
+                self._counted()
                 number, position = _varint(value, position)
                 items.append(_signed(number))
         else:
@@ -93,7 +108,7 @@ class _Reader:
 
     def _read_entry(self, entries: JsonObject, data: bytes, type: str) -> None:
         key, value = "", b""
-        for number, part in _fields(data):
+        for number, part in self._fields(data):
             if number == 1:
                 key = _text(part)
             elif number == 2:
@@ -104,6 +119,8 @@ class _Reader:
         scalar = _SCALARS.get(type)
         if scalar is not None:
             return scalar(value)
+        if type == "strings":
+            return [_text(item) for _, item in self._fields(_as_bytes(value))]
         obj: JsonObject = {}
         self.read_into(obj, _as_bytes(value), type)
         return obj
@@ -137,7 +154,7 @@ def _double(value: int | bytes) -> float:
 
 
 def _seconds(value: int | bytes) -> tuple[int, int]:
-    parts = dict(_fields(_as_bytes(value)))
+    parts = _parts(value)
     return _integer(parts.get(1, 0)), _integer(parts.get(2, 0))
 
 
@@ -154,12 +171,13 @@ def _micro_time(value: int | bytes) -> str | None:
 
 
 def _int_or_string(value: int | bytes) -> int | str:
-    parts = dict(_fields(_as_bytes(value)))
+    parts = _parts(value)
     return _text(parts.get(3, b"")) if parts.get(1) else _integer(parts.get(2, 0))
 
 
 def _raw_json(value: int | bytes) -> Json:
-    raw = _as_bytes(dict(_fields(_as_bytes(value))).get(1, b""))
+    raw = _as_bytes(_parts(value).get(1, b""))
+    check_extent(raw)
     try:
         return msgspec.json.decode(raw) if raw else None
     except msgspec.DecodeError as error:
@@ -167,7 +185,7 @@ def _raw_json(value: int | bytes) -> Json:
 
 
 def _duration(value: int | bytes) -> str:
-    return format_duration(_integer(dict(_fields(_as_bytes(value))).get(1, 0)) / 1e9)
+    return format_duration(_integer(_parts(value).get(1, 0)) / 1e9)
 
 
 _SCALARS: dict[str, Callable[[int | bytes], Any]] = {
@@ -176,8 +194,7 @@ _SCALARS: dict[str, Callable[[int | bytes], Any]] = {
     "bool": bool,
     "double": _double,
     "bytes": lambda value: b64encode(_as_bytes(value)).decode(),
-    "strings": lambda value: [_text(item) for _, item in _fields(_as_bytes(value))],
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": lambda value: _text(dict(_fields(_as_bytes(value))).get(1, b"0")),
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": lambda value: _text(_parts(value).get(1, b"0")),
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
     "io.k8s.apimachinery.pkg.runtime.RawExtension": _raw_json,
     _META + "FieldsV1": _raw_json,
@@ -188,6 +205,16 @@ _SCALARS: dict[str, Callable[[int | bytes], Any]] = {
 
 
 # --- wire format ---
+
+_MOST_PARTS = 16  # fields of a message that is a scalar in JSON; none has more than four
+
+
+def _parts(value: int | bytes) -> dict[int, int | bytes]:
+    """A small message as a whole."""
+    found = list(islice(_fields(_as_bytes(value)), _MOST_PARTS + 1))
+    if len(found) > _MOST_PARTS:
+        raise Malformed("proto: too many fields in a message")
+    return dict(found)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

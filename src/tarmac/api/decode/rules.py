@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tarmac.api.decode import scalars
+from tarmac.api.decode.extent import MOST_QUANTITIES, too_many_quantities
 from tarmac.api.schema import Json, JsonObject, Schema, Type
 
 _INT32 = (-(2**31), 2**31 - 1)
@@ -35,13 +36,14 @@ class Walk:
     The part that is `known`, if there is one, was checked before and is left alone.
     """
 
-    __slots__ = ("known", "mismatches", "native", "unknown")
+    __slots__ = ("known", "mismatches", "native", "quantities", "unknown")
 
     def __init__(self, native: bool, known: JsonObject | None = None) -> None:
         self.native = native
         self.known = known
         self.unknown: list[tuple[JsonObject, str]] = []
         self.mismatches: list[Mismatch] = []
+        self.quantities = 0
 
     def mismatch(self, value: Json, container: Any, key: Any, schema: Schema, why: str | None = None) -> Json:
         """Report a value that is not what the schema says, and keep it for now."""
@@ -266,6 +268,9 @@ def _quantity(schema: Schema, native: bool) -> Rule:
     def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
         if type(value) not in accepted and not native:
             return walk.mismatch(value, container, key, schema)
+        walk.quantities += 1
+        if walk.quantities > MOST_QUANTITIES:
+            raise too_many_quantities()
         try:
             canonical = scalars.quantity(value if type(value) in accepted else "")
         except ValueError as error:

@@ -2,7 +2,9 @@
 
 The parser's events are put together here and not by its own composer, which calls itself for every level: a few
 kilobytes of brackets would end the process. Anchors are copied where they are used; a document that is nested too
-deeply, or whose aliases would expand beyond reason, is refused as soon as that is seen.
+deeply, or has more values than we are ready to read here, those that aliases stand for included, is refused as soon as
+that is seen. Reading YAML costs ten times what JSON does, so it has the smaller limits; clients that have more to say
+send JSON, as kubectl always does.
 """
 
 from __future__ import annotations
@@ -11,12 +13,15 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tarmac.api.decode.jsontext import Malformed
+from tarmac.api.decode.jsontext import Malformed, Parsed, parse_json
 from tarmac.api.decode.yamlscalars import is_plain, key, scalar
 from tarmac.api.schema import Json
+from tarmac.api.status import TooLarge
 
-_MAX_COPIED = 100_000  # values that aliases stand for
+MOST_BYTES = 1024 * 1024
+MOST_VALUES = 10_000  # keys included
 _MAX_DEPTH = 500
+_MAX_DIRECTIVES = 1000  # libyaml compares each with all before it
 _NO_KEY = object()
 _MERGE = object()
 
@@ -29,7 +34,17 @@ class YamlParsed(NamedTuple):
 
 
 def parse_yaml(body: bytes) -> YamlParsed:
-    """The first document. Raises Malformed with the line."""
+    """The first document. Raises Malformed with the line, and TooLarge for one that takes too long to read.
+
+    What clients send as YAML is mostly JSON, which has the limits of JSON then.
+    """
+    found = _as_json(body)
+    if found is not None:
+        return YamlParsed(found.value, [])
+    if len(body) > MOST_BYTES:
+        raise _too_large(f"{len(body)} bytes", MOST_BYTES)
+    if _directives(body) > _MAX_DIRECTIVES:
+        raise Malformed("yaml: found too many %TAG directives")
     try:
         loader = yaml.CSafeLoader(body)
         try:
@@ -40,6 +55,25 @@ def parse_yaml(body: bytes) -> YamlParsed:
         raise Malformed(_describe(error, body.count(b"\n") + 1)) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Malformed(f"yaml: {str(error).splitlines()[0]}") from None
+
+
+def _as_json(body: bytes) -> Parsed | None:
+    """What the body says if it is JSON; not if keys repeat, which YAML reports by their lines."""
+    if body.lstrip()[:1] != b"{":
+        return None
+    try:
+        found = parse_json(body)
+    except Malformed:
+        return None
+    return found if found.pairs is None else None
+
+
+def _directives(body: bytes) -> int:
+    return body.count(b"%TAG") + body.count("%TAG".encode("utf-16-le")) + body.count("%TAG".encode("utf-16-be"))
+
+
+def _too_large(what: str, limit: int) -> TooLarge:
+    return TooLarge(f"Request entity too large: {what} of YAML, limit is {limit}; send it as JSON")
 
 
 def _describe(error: yaml.MarkedYAMLError, lines: int) -> str:
@@ -97,7 +131,7 @@ class _Reader:
         self._next = loader.get_event
         self._open: list[_Frame] = []
         self._anchors: dict[str, _Anchored | None] = {}  # None: what it stands for is not finished
-        self._copied = 0
+        self._values = 0
         self._repeated: list[str] = []
 
     def document(self) -> YamlParsed:
@@ -110,6 +144,7 @@ class _Reader:
 
     def _take(self, event: Any) -> None:
         kind, frame = type(event), self._open[-1]
+        self._count(1)
         if kind in (yaml.SequenceEndEvent, yaml.MappingEndEvent):
             self._close()
         elif isinstance(frame.value, dict) and frame.key is _NO_KEY:
@@ -133,6 +168,11 @@ class _Reader:
         frame.key = key(value, line)
         if frame.key in frame.value:
             self._repeated.append(f'line {line}: key "{frame.key}" already set in map')
+
+    def _count(self, more: int) -> None:
+        self._values += more
+        if self._values > MOST_VALUES:
+            raise _too_large(f"more than {MOST_VALUES} values", MOST_VALUES)
 
     def _scalar(self, event: yaml.ScalarEvent) -> Json:
         value = scalar(event)
@@ -160,9 +200,7 @@ class _Reader:
         found = self._anchors[anchor]
         if found is None:
             raise Malformed(f"yaml: anchor '{anchor}' value contains itself")
-        self._copied += found.size
-        if self._copied > _MAX_COPIED:
-            raise Malformed("yaml: document contains excessive aliasing")
+        self._count(found.size)
         if len(self._open) + found.depth > _MAX_DEPTH:
             raise Malformed("yaml: exceeded max depth")
         return found._replace(value=_copied(found.value))

@@ -44,12 +44,13 @@ def _check(world: World, workload: JsonObject, known: JsonObject | None) -> None
     catalog = build_catalog(WorldLookup(world))
     resource = catalog.find(WORKLOADS.group, WORKLOADS.version, WORKLOADS.plural)
     assert isinstance(resource, Resource)
-    strategy, errors = resource.strategy, FieldErrors()
+    strategy = resource.strategy
     check_object(resource, workload)
     strategy.default(workload)
-    if known is None:
-        strategy.validate(workload, errors)
-    else:
-        strategy.validate_update(workload, known, errors)
+    with FieldErrors() as errors:
+        if known is None:
+            strategy.validate(workload, errors)
+        else:
+            strategy.validate_update(workload, known, errors)
     if errors:
         raise invalid(resource.group, resource.kind, workload["metadata"]["name"], errors)

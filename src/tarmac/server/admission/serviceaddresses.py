@@ -55,19 +55,19 @@ class ServiceAddresses(Plugin):
         service = attributes.obj
         assert service is not None
         spec, old = service["spec"], (attributes.old or {}).get("spec")
-        errors = FieldErrors()
         if old is not None:
             families.patch_allocated(spec, old)
         families.normalise_addresses(spec, old)
         families.init_policy(spec, old)
-        if families.needs_cluster_address(spec):
-            validate_addresses(spec, errors)
-        if not errors:
-            families.init_families(spec, old, errors)
-        key = f"{attributes.namespace}/{attributes.name}"
-        if not errors:
-            self._allocate_addresses(spec, key, errors)
-            self._allocate_ports(spec, key, errors)
+        with FieldErrors() as errors:
+            if families.needs_cluster_address(spec):
+                validate_addresses(spec, errors)
+            if not errors:
+                families.init_families(spec, old, errors)
+            if not errors:
+                key = f"{attributes.namespace}/{attributes.name}"
+                self._allocate_addresses(spec, key, errors)
+                self._allocate_ports(spec, key, errors)
         if errors:
             raise invalid("", "Service", attributes.name, errors)
 

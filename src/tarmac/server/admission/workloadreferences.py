@@ -33,10 +33,10 @@ class WorkloadReferences(Plugin):
     def validate(self, attributes: Attributes) -> None:
         """Every reference that is new to the object, all refusals at once."""
         known = {reference[1:] for reference in references(attributes.old or {})}
-        errors = FieldErrors()
-        for reference in references(attributes.obj or {}):
-            if reference[1:] not in known and not self._allows(attributes.user, reference):
-                errors.forbidden(reference.path, reference.refusal)
+        with FieldErrors() as errors:
+            for reference in references(attributes.obj or {}):
+                if reference[1:] not in known and not self._allows(attributes.user, reference):
+                    errors.forbidden(reference.path, reference.refusal)
         if errors:
             raise invalid(attributes.resource.group, attributes.resource.kind, attributes.name, errors)
 

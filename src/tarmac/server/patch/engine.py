@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tarmac.api.decode import strictness
+from tarmac.api.decode.extent import MOST_STORED_VALUES, check_extent
 from tarmac.api.decode.findings import go_kind
 from tarmac.api.decode.jsontext import Malformed, Parsed, parse_json
 from tarmac.api.resource import Resource
-from tarmac.api.schema import Json, JsonObject
+from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, UnsupportedMediaType
 from tarmac.server.patch.jsonpatch import apply_json_patch, notes_on_operations
 from tarmac.server.patch.mergepatch import apply_merge_patch
@@ -62,9 +63,10 @@ def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: 
     prefix = "" if patch_type == STRATEGIC_PATCH else "error decoding patch: "
     parsed = _parse(body, prefix)
     if patch_type == JSON_PATCH:
-        patched = apply_json_patch(current, parsed.value)
+        patched = _encode(apply_json_patch(current, parsed.value))
+        check_extent(patched, MOST_STORED_VALUES)  # few operations can copy much
         # Only a JSON patch can put one part of the object in two places.
-        return Result(_decode(_encode(patched)), notes_on_operations(parsed))
+        return Result(_decode(patched), notes_on_operations(parsed))
     notes = strictness.repeated_fields(parsed.pairs)
     patch = _mapping(parsed.value, prefix)
     if patch_type == STRATEGIC_PATCH:
@@ -76,23 +78,15 @@ def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: 
 
 def read_configuration(resource: Resource, body: bytes) -> Result:
     """The object in the body of an apply, JSON or YAML, its shorthands written out. Raises BadRequest."""
+    from tarmac.api.decode.yamltext import parse_yaml  # the server starts without it
+
     try:
-        config, notes = _configuration(body)
+        config, notes = parse_yaml(body)
     except Malformed as error:
         raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     configuration = _mapping(config, "error decoding YAML: error unmarshaling JSON: while decoding JSON: ") or {}
     resource.strategy.normalise(configuration)
     return Result(configuration, notes)
-
-
-def _configuration(body: bytes) -> tuple[Json, list[str]]:
-    if body.lstrip()[:1] == b"{":
-        value, pairs = parse_json(body)
-        if pairs is None:
-            return value, []
-    from tarmac.api.decode.yamltext import parse_yaml  # clients mostly send JSON; the server starts without it
-
-    return parse_yaml(body)
 
 
 def _parse(body: bytes, prefix: str) -> Parsed:

@@ -99,9 +99,10 @@ def _prepare(served: Served, obj: JsonObject) -> None:
 
 
 def _validate(call: Call, obj: JsonObject) -> None:
-    served, errors = call.served, FieldErrors()
-    meta.validate(served.resource, obj["metadata"], errors)
-    served.strategy.validate(obj, errors)
+    served = call.served
+    with FieldErrors() as errors:
+        meta.validate(served.resource, obj["metadata"], errors)
+        served.strategy.validate(obj, errors)
     if errors:
         raise served.invalid(obj["metadata"].get("name", ""), errors)
 

@@ -178,9 +178,9 @@ def _prepare(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None
 
 
 def _validate(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None:
-    errors = FieldErrors()
-    meta.validate_update(new["metadata"], old["metadata"], errors)
-    rules.validate(new, old, errors)
+    with FieldErrors() as errors:
+        meta.validate_update(new["metadata"], old["metadata"], errors)
+        rules.validate(new, old, errors)
     if errors:
         raise call.served.invalid(call.info.name, errors)
 

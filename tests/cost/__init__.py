@@ -1,0 +1,1 @@
+"""What requests cost, and that nobody can make one that costs the others their turn."""
