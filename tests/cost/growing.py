@@ -60,7 +60,7 @@ def grown(place: Place, entries: int, filling: Filling, name: str = "grown") -> 
     here: Any = obj
     schema = place.resource.schema
     for step, following in zip(place.path, [*place.path[1:], None], strict=True):
-        field = schema.fields[step] if schema.type is Type.OBJECT else schema.items
+        field = schema.fields[str(step)] if schema.type is Type.OBJECT else schema.items
         assert field is not None
         if following is None:
             _set(here, step, _filled(field, entries, filling))

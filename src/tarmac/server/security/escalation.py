@@ -2,6 +2,8 @@
 
 Writing a role takes every permission in it, or the verb `escalate` on it. Binding a role takes every permission in it,
 or the verb `bind` on it. An aggregation rule can gather anything, so it takes everything.
+
+Nor does anybody write more rules and bindings into a namespace than can be looked through for each of its requests.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from tarmac.api.status import forbidden, not_found
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import MASTERS, Authorizer
-from tarmac.server.security.rbac import GROUP
-from tarmac.server.security.rules import Rule, missing_rights
+from tarmac.server.security.covering import TooComplex, missing_rights
+from tarmac.server.security.rbac import GROUP, MOST_IN_NAMESPACE, weight
+from tarmac.server.security.rules import Rule
 
 _EVERYTHING = [
     Rule({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
@@ -40,12 +43,20 @@ class RbacEscalation(Plugin):
     def validate(self, attributes: Attributes) -> None:
         """Compare what is granted with what the writer has."""
         obj = attributes.obj
+        if obj is not None and attributes.resource.namespaced:
+            self._check_room(attributes, obj)
         if obj is None or MASTERS in attributes.user.groups or _is_collecting(obj, attributes.old):
             return
         if attributes.resource.plural in _ROLES:
             self._check_role(attributes, obj)
         else:
             self._check_binding(attributes, obj["roleRef"])
+
+    def _check_room(self, attributes: Attributes, obj: JsonObject) -> None:
+        more = _weight(obj) - (_weight(attributes.old) if attributes.old is not None else 0)
+        if more > 0 and more > self._authorizer.rbac.room_in(attributes.namespace):
+            why = f"a namespace may have {MOST_IN_NAMESPACE} RoleBindings and rules of Roles"
+            raise _refused(attributes, f"{why}, and {attributes.namespace} would have more")
 
     def _check_role(self, attributes: Attributes, role: JsonObject) -> None:
         plural = attributes.resource.plural
@@ -72,7 +83,11 @@ class RbacEscalation(Plugin):
     def _check_rights(self, attributes: Attributes, granted: Iterable[Rule]) -> None:
         user = attributes.user
         owned = self._authorizer.rules_for(user, attributes.namespace)
-        missing = missing_rights(owned, granted)
+        try:
+            missing = missing_rights(owned, granted)
+        except TooComplex:
+            why = "the rules are too many and too different to be compared with those you have: grant fewer at once"
+            raise _refused(attributes, why) from None
         if missing:
             groups = " ".join(f'"{group}"' for group in user.groups)
             listed = "\n".join(missing)
@@ -87,6 +102,10 @@ class RbacEscalation(Plugin):
 def _refused(attributes: Attributes, why: str) -> Exception:
     name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name", "")
     return forbidden(GROUP, attributes.resource.plural, name, why)
+
+
+def _weight(obj: JsonObject) -> int:
+    return weight(obj.get("rules") or ())
 
 
 def _gathers(role: JsonObject | None) -> bool:

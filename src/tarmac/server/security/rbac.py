@@ -2,8 +2,13 @@
 
 Roles and bindings are compiled as they change, one at a time. A decision is a lookup by (user, verb, group, resource,
 subresource, namespace); its value is yes, no, or the set of object names it is limited to, so the table does not grow
-with the number of objects. Any change of RBAC objects empties the table. Aggregated ClusterRoles are evaluated here
-from the labels of the roles they gather, so they are right at once, whoever fills in their `rules`.
+with the number of objects. A change of Roles and their bindings empties the part of the table that is about their
+namespace, a change of ClusterRoles and theirs all of it, so that nobody makes others' answers slow by changing their
+own roles over and over. Aggregated ClusterRoles are evaluated here from the labels of the roles they gather, so they
+are right at once, whoever fills in their `rules`.
+
+A decision that is not in the table looks at every rule that is bound in the namespace. That stays cheap because
+admission lets nobody have more of them there than `MOST_IN_NAMESPACE`.
 """
 
 from __future__ import annotations
@@ -25,10 +30,11 @@ _ROLES = f"{GROUP}/roles"
 _CLUSTER_ROLES = f"{GROUP}/clusterroles"
 _ROLE_BINDINGS = f"{GROUP}/rolebindings"
 _CLUSTER_ROLE_BINDINGS = f"{GROUP}/clusterrolebindings"
-_MOST_USERS = 10_000
+_MOST_DECISIONS = 200_000  # namespaces, users and kinds that somebody asks about are endless
+MOST_IN_NAMESPACE = 5000  # rules of Roles and RoleBindings, together
 
 Decision = bool | frozenset[str]
-Kind = tuple[str, str, str, str, str]  # verb, group, resource, subresource, namespace
+Kind = tuple[str, str, str, str]  # verb, group, resource, subresource
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class _Binding:
     namespace: str  # empty: cluster-wide
     role_kind: str
     role_name: str
-    subjects: tuple[tuple[str, str], ...]  # key to look up by, description
+    subjects: dict[str, str]  # key to look up by, and description
 
 
 class Rbac:
@@ -53,11 +59,15 @@ class Rbac:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._roles: dict[str, _Role] = {}  # "namespace/name", or "name" of a ClusterRole
+        self._roles: dict[str, _Role] = {}  # by "namespace/name"
+        self._cluster_roles: dict[str, _Role] = {}
         self._bindings: dict[tuple[str, str], _Binding] = {}  # by bucket and key
-        self._by_subject: dict[str, dict[tuple[str, str], _Binding]] = {}
+        # by subject and namespace (empty: cluster-wide)
+        self._bound: dict[tuple[str, str], dict[tuple[str, str], _Binding]] = {}
         self._effective: dict[str, tuple[Rule, ...]] = {}
-        self._decisions: dict[User, dict[Kind, Decision]] = {}
+        self._decisions: dict[str, dict[User, dict[Kind, Decision]]] = {}  # by namespace
+        self._remembered = 0  # decisions since the table was empty
+        self._in_namespace: dict[str, int] = {}  # rules and bindings
         self._unsubscribe: list[Any] = []
 
     def start(self) -> None:
@@ -76,22 +86,26 @@ class Rbac:
         """Whether some binding lets the user do it."""
         if not info.is_resource:
             return any(rule.matches(info) for rule in self._rules_of(user, ""))
-        decisions = self._decisions.get(user)
-        if decisions is None:
-            if len(self._decisions) >= _MOST_USERS:
-                self._decisions.clear()
-            decisions = self._decisions[user] = {}
-        kind = (info.verb, info.group, info.resource, info.subresource, info.namespace)
-        decision = decisions.get(kind)
+        kind = (info.verb, info.group, info.resource, info.subresource)
+        users = self._decisions.get(info.namespace)
+        decisions = None if users is None else users.get(user)
+        decision = None if decisions is None else decisions.get(kind)
         if decision is None:
-            decision = decisions[kind] = self._decide(user, kind)
+            decision = self._decide(user, kind, info.namespace)
+            self._remember(user, info.namespace, kind, decision)
         return decision if isinstance(decision, bool) else info.name in decision
 
-    def _decide(self, user: User, kind: Kind) -> Decision:
-        verb, group, resource, subresource, namespace = kind
+    def _remember(self, user: User, namespace: str, kind: Kind, decision: Decision) -> None:
+        if self._remembered >= _MOST_DECISIONS:
+            self._decisions.clear()
+            self._remembered = 0
+        self._remembered += 1
+        self._decisions.setdefault(namespace, {}).setdefault(user, {})[kind] = decision
+
+    def _decide(self, user: User, kind: Kind, namespace: str) -> Decision:
         names: set[str] = set()
         for rule in self._rules_of(user, namespace):
-            if rule.matches_kind(verb, group, resource, subresource):
+            if rule.matches_kind(*kind):
                 if not rule.names:
                     return True
                 names |= rule.names
@@ -116,34 +130,42 @@ class Rbac:
 
     def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
         """The rules a role reference stands for; None when there is no such role."""
-        key = name if kind == "ClusterRole" else f"{namespace}/{name}"
-        role = self._roles.get(key)
+        role = self._cluster_roles.get(name) if kind == "ClusterRole" else self._roles.get(f"{namespace}/{name}")
         if role is None:
             return None
         if not role.gathers:
             return role.rules
-        rules = self._effective.get(key)
+        rules = self._effective.get(name)
         if rules is None:
-            rules = self._effective[key] = tuple(self._gather(role, set()))
+            rules = self._effective[name] = tuple(self._gather(role, set()))
         return rules
+
+    def room_in(self, namespace: str) -> int:
+        """How many more rules and bindings a namespace may have."""
+        return MOST_IN_NAMESPACE - self._in_namespace.get(namespace, 0)
 
     def _gather(self, role: _Role, visited: set[str]) -> Iterator[Rule]:
         visited.add(role.name)
         yield from role.rules
-        for other in self._roles.values():
-            chosen = other.name not in visited and any(selector.matches(other.labels) for selector in role.gathers)
-            if chosen and "/" not in other.name:
+        if not role.gathers:
+            return
+        for other in self._cluster_roles.values():
+            if other.name not in visited and any(selector.matches(other.labels) for selector in role.gathers):
                 yield from self._gather(other, visited)
 
     def _rules_of(self, user: User, namespace: str) -> Iterator[Rule]:
+        seen: set[tuple[str, str, str]] = set()  # a role that is bound often is looked at once
         for _, binding in self._bindings_of(user, namespace):
-            yield from self.role_rules(binding.role_kind, binding.role_name, binding.namespace) or ()
+            role = (binding.role_kind, binding.role_name, binding.namespace)
+            if role not in seen:
+                seen.add(role)
+                yield from self.role_rules(*role) or ()
 
     def _bindings_of(self, user: User, namespace: str) -> Iterator[tuple[str, _Binding]]:
         for subject in (f"User {user.name}", *[f"Group {group}" for group in user.groups]):
-            for binding in self._by_subject.get(subject, {}).values():
-                if not binding.namespace or binding.namespace == namespace:
-                    yield dict(binding.subjects)[subject], binding
+            for place in ("", namespace) if namespace else ("",):
+                for binding in self._bound.get((subject, place), {}).values():
+                    yield binding.subjects[subject], binding
 
     def _changed(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -151,29 +173,54 @@ class Rbac:
                 self._remove(event.bucket, event.entry.name)
             else:
                 self._put(event.bucket, event.entry.name, decode(event.entry))
-        self._effective.clear()
-        self._decisions.clear()
+            if event.bucket in (_ROLES, _ROLE_BINDINGS):
+                self._decisions.pop(event.entry.name.partition("/")[0], None)
+            else:
+                self._effective.clear()
+                self._decisions.clear()
 
     def _put(self, bucket: str, name: str, obj: JsonObject) -> None:
-        if bucket in (_ROLES, _CLUSTER_ROLES):
-            self._roles[name] = _compile_role(name, obj)
-            return
         self._remove(bucket, name)
-        binding = _compile_binding(obj)
+        if bucket == _CLUSTER_ROLES:
+            self._cluster_roles[name] = _compile_role(name, obj)
+        elif bucket == _ROLES:
+            role = self._roles[name] = _compile_role(name, obj)
+            self._count(name, weight(role.rules))
+        else:
+            self._bind(bucket, name, _compile_binding(obj))
+
+    def _bind(self, bucket: str, name: str, binding: _Binding) -> None:
         self._bindings[bucket, name] = binding
-        for subject, _ in binding.subjects:
-            self._by_subject.setdefault(subject, {})[bucket, name] = binding
+        for subject in binding.subjects:
+            self._bound.setdefault((subject, binding.namespace), {})[bucket, name] = binding
+        self._count(name, 1)
 
     def _remove(self, bucket: str, name: str) -> None:
-        if bucket in (_ROLES, _CLUSTER_ROLES):
-            self._roles.pop(name, None)
-            return
-        binding = self._bindings.pop((bucket, name), None)
-        for subject, _ in binding.subjects if binding else ():
-            bindings = self._by_subject[subject]
-            bindings.pop((bucket, name), None)
-            if not bindings:
-                del self._by_subject[subject]
+        if bucket == _CLUSTER_ROLES:
+            self._cluster_roles.pop(name, None)
+        elif bucket == _ROLES:
+            role = self._roles.pop(name, None)
+            self._count(name, -weight(role.rules) if role else 0)
+        elif (binding := self._bindings.pop((bucket, name), None)) is not None:
+            for subject in binding.subjects:
+                bound = self._bound[subject, binding.namespace]
+                del bound[bucket, name]
+                if not bound:
+                    del self._bound[subject, binding.namespace]
+            self._count(name, -1)
+
+    def _count(self, name: str, more: int) -> None:
+        """Keep count of a namespace; one that is empty is forgotten."""
+        namespace, slash, _ = name.partition("/")
+        if slash:
+            self._in_namespace[namespace] = self._in_namespace.get(namespace, 0) + more
+            if not self._in_namespace[namespace]:
+                del self._in_namespace[namespace]
+
+
+def weight(rules: Sequence[Any]) -> int:
+    """What a Role counts: its rules, and at least one."""
+    return max(1, len(rules))
 
 
 def _compile_role(key: str, obj: JsonObject) -> _Role:
@@ -195,7 +242,7 @@ def _compile_binding(obj: JsonObject) -> _Binding:
         namespace=namespace,
         role_kind=reference["kind"],
         role_name=reference["name"],
-        subjects=tuple(dict(reversed([each for each in subjects if each is not None])).items()),
+        subjects=dict(reversed([each for each in subjects if each is not None])),
     )
 
 

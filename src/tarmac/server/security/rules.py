@@ -1,9 +1,7 @@
-"""RBAC policy rules: what one rule allows, and when rules cover other rules."""
+"""RBAC policy rules: what one rule allows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import product
 from typing import Any
 
 from tarmac.server.requestinfo import RequestInfo
@@ -49,60 +47,6 @@ class Rule:
             not self.names or info.name in self.names
         )
 
-    def covers(self, atom: Atom) -> bool:
-        """Whether everything that `atom` allows is allowed by this rule."""
-        if atom.url:
-            return self.matches_url(atom.verb, atom.url)
-        resource, _, subresource = atom.resource.partition("/")
-        return self.matches_kind(atom.verb, atom.group, resource, subresource) and (
-            not self.names or atom.name in self.names
-        )
-
-
-class Atom:
-    """The smallest rule: one verb on one resource (perhaps one object) or one URL."""
-
-    __slots__ = ("group", "name", "resource", "url", "verb")
-
-    def __init__(self, verb: str, group: str = "", resource: str = "", name: str = "", url: str = "") -> None:
-        self.verb = verb
-        self.group = group
-        self.resource = resource
-        self.name = name
-        self.url = url
-
 
 def _url_covers(pattern: str, path: str) -> bool:
     return pattern == path or (pattern.endswith("*") and path.startswith(pattern.rstrip("*")))
-
-
-def atoms(rule: Rule) -> Iterator[Atom]:
-    """The rule, taken apart."""
-    source = rule.source
-    verbs = source.get("verbs") or ()
-    kinds = product(source.get("apiGroups") or (), source.get("resources") or (), verbs)
-    for group, resource, verb in kinds:
-        for name in source.get("resourceNames") or ("",):
-            yield Atom(verb, group, resource, name)
-    for url, verb in product(rule.urls, verbs):
-        yield Atom(verb, url=url)
-
-
-def missing_rights(owned: Iterable[Rule], wanted: Iterable[Rule]) -> list[str]:
-    """What of `wanted` no rule of `owned` covers, described as Kubernetes describes it, sorted."""
-    owned = list(owned)
-    missing = [atom for rule in wanted for atom in atoms(rule) if not any(own.covers(atom) for own in owned)]
-    return sorted(set(_describe(missing)))
-
-
-def _describe(missing: list[Atom]) -> Iterator[str]:
-    verbs_of: dict[tuple[str, str, str], list[str]] = {}
-    for atom in missing:
-        if atom.url:
-            yield f'{{NonResourceURLs:["{atom.url}"], Verbs:["{atom.verb}"]}}'
-        else:
-            verbs_of.setdefault((atom.group, atom.resource, atom.name), []).append(atom.verb)
-    for (group, resource, name), verbs in verbs_of.items():
-        names = f', ResourceNames:["{name}"]' if name else ""
-        listed = " ".join(f'"{verb}"' for verb in verbs)
-        yield f'{{APIGroups:["{group}"], Resources:["{resource}"]{names}, Verbs:[{listed}]}}'

@@ -1,0 +1,157 @@
+"""Whether rules grant more than other rules do, without taking them apart.
+
+A rule of a hundred verbs, groups and resources stands for a million permissions. They are never listed: what matters of
+a verb (group, resource, name) is which of the owned rules speak of it, and most of them are alike in that. So each
+dimension of a wanted rule falls into few classes, and one member of each is compared. Which owned rules speak of a
+value is a number with one bit for each; a permission is covered when some bit is set in all its dimensions.
+
+Where even the classes are too many to compare, the answer is `TooComplex`, not a long silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, product
+
+from tarmac.server.security.rules import Rule
+
+_MOST_COMPARED = 20_000  # combinations of classes, of all wanted rules together
+_MOST_SHOWN = 100
+_MOST_VERBS = 50  # of one that is shown
+
+Kind = tuple[str, str, str]  # group, resource, name
+
+Classes = dict[int, list[str]]
+"""Values by the owned rules that speak of them."""
+
+
+class TooComplex(Exception):
+    """More combinations than are compared for one request."""
+
+
+def missing_rights(owned: Iterable[Rule], wanted: Iterable[Rule]) -> list[str]:
+    """What of `wanted` no rule of `owned` covers, described as Kubernetes describes it, sorted. Raises TooComplex."""
+    wanted = list(wanted)
+    comparison = _Comparison(list(owned), wanted)
+    urls = islice((text for rule in wanted for text in comparison.missing_urls(rule)), _MOST_SHOWN)
+    kinds = islice((found for rule in wanted for found in comparison.missing_kinds(rule)), _MOST_SHOWN)
+    return sorted({*urls, *_described(kinds)})
+
+
+def _described(missing: Iterable[tuple[Kind, list[str]]]) -> Iterator[str]:
+    verbs_of: dict[Kind, list[str]] = {}
+    for kind, verbs in missing:
+        verbs_of.setdefault(kind, []).extend(verbs)
+    for (group, resource, name), verbs in verbs_of.items():
+        names = f', ResourceNames:["{name}"]' if name else ""
+        listed = " ".join(f'"{verb}"' for verb in verbs)
+        yield f'{{APIGroups:["{group}"], Resources:["{resource}"]{names}, Verbs:[{listed}]}}'
+
+
+class _Comparison:
+    def __init__(self, owned: list[Rule], wanted: list[Rule]) -> None:
+        self._verbs = _Speaking([rule.verbs for rule in owned], {verb for rule in wanted for verb in rule.verbs})
+        self._groups = _Speaking([rule.groups for rule in owned], {each for rule in wanted for each in rule.groups})
+        resources = {form for rule in wanted for each in rule.resources for form in _forms(each)}
+        self._resources = _Speaking([rule.resources for rule in owned], resources)
+        self._names = _Speaking([rule.names for rule in owned], {name for rule in wanted for name in rule.names})
+        self._any_name = _bits([place for place, rule in enumerate(owned) if not rule.names])
+        self._urls = _Urls(owned)
+        self._left = _MOST_COMPARED
+
+    def missing_urls(self, rule: Rule) -> Iterator[str]:
+        """What of one rule's paths outside the API is not covered."""
+        verbs = _classes(rule.source.get("verbs"), self._verbs.of)
+        urls = _classes(rule.urls, self._urls.of)
+        self._spend(len(verbs) * len(urls))
+        for on_url, paths in urls.items():
+            refused = [verb for on_verb, each in verbs.items() if not on_verb & on_url for verb in each]
+            for path, verb in product(paths, refused):
+                yield f'{{NonResourceURLs:["{path}"], Verbs:["{verb}"]}}'
+
+    def missing_kinds(self, rule: Rule) -> Iterator[tuple[Kind, list[str]]]:
+        """What of one rule's resources is not covered, and for which verbs."""
+        verbs = _classes(rule.source.get("verbs"), self._verbs.of)
+        order: dict[str, int] = {verb: place for place, verb in enumerate(rule.source.get("verbs") or ())}
+        groups = _classes(rule.source.get("apiGroups"), self._groups.of)
+        resources = _classes(rule.source.get("resources"), self._of_resource)
+        names = _classes(rule.source.get("resourceNames") or [""], self._of_name)
+        self._spend(len(verbs) * len(groups) * len(resources) * len(names))
+        for chosen in product(groups.items(), resources.items(), names.items()):
+            (on_group, some_groups), (on_resource, some_resources), (on_name, some_names) = chosen
+            spoken = on_group & on_resource & on_name
+            refused = [verb for on_verb, each in verbs.items() if not on_verb & spoken for verb in each]
+            if refused:
+                refused = sorted(refused, key=order.__getitem__)[:_MOST_VERBS]
+                for kind in product(some_groups, some_resources, some_names):
+                    yield kind, refused
+
+    def _of_resource(self, resource: str) -> int:
+        return self._resources.of(resource) | self._resources.of(_forms(resource)[-1])
+
+    def _of_name(self, name: str) -> int:
+        return self._any_name | (self._names.of(name) if name else 0)
+
+    def _spend(self, combinations: int) -> None:
+        self._left -= combinations
+        if self._left < 0:
+            raise TooComplex
+
+
+class _Speaking:
+    """Which owned rules speak of a value in one dimension; those with a star speak of every one."""
+
+    def __init__(self, owned: list[frozenset[str]], asked: set[str]) -> None:
+        places: dict[str, list[int]] = {}
+        for place, values in enumerate(owned):
+            for value in (values & asked) | (values & {"*"}):
+                places.setdefault(value, []).append(place)
+        self._bits = {value: _bits(found) for value, found in places.items()}
+        self._star = self._bits.get("*", 0)
+
+    def of(self, value: str) -> int:
+        return self._star | self._bits.get(value, 0)
+
+
+class _Urls:
+    """The same for paths outside the API, where a star at the end stands for anything."""
+
+    def __init__(self, owned: list[Rule]) -> None:
+        whole: dict[str, list[int]] = {}
+        starts: dict[str, list[int]] = {}
+        for place, rule in enumerate(owned):
+            for url in rule.urls:
+                whole.setdefault(url, []).append(place)
+                if url.endswith("*"):
+                    starts.setdefault(url.rstrip("*"), []).append(place)
+        self._whole = {url: _bits(places) for url, places in whole.items()}
+        self._starts = {start: _bits(places) for start, places in starts.items()}
+        self._lengths = sorted({len(start) for start in starts})
+
+    def of(self, path: str) -> int:
+        found = self._whole.get(path, 0)
+        for length in self._lengths:
+            if length > len(path):
+                break
+            found |= self._starts.get(path[:length], 0)
+        return found
+
+
+def _forms(resource: str) -> tuple[str, ...]:
+    """A resource as rules may write it: `pods/log` is also `*/log`."""
+    _, slash, subresource = resource.partition("/")
+    return (resource, f"*/{subresource}") if slash and subresource else (resource,)
+
+
+def _bits(places: list[int]) -> int:
+    found = bytearray(max(places, default=0) // 8 + 1)
+    for place in places:
+        found[place // 8] |= 1 << place % 8
+    return int.from_bytes(found, "little")
+
+
+def _classes(values: Iterable[str] | None, speaking: Callable[[str], int]) -> Classes:
+    classes: Classes = {}
+    for value in dict.fromkeys(values or ()):
+        classes.setdefault(speaking(value), []).append(value)
+    return classes
