@@ -159,10 +159,10 @@ async def test_a_deleted_object_is_not_brought_back_by_somebody_who_knew_it(api:
 
 
 async def test_an_object_grows_no_larger_than_every_store_takes(api: Client) -> None:
-    finalizers = [f"example.com/{number:055}" for number in range(16_000)]
-    assert (await api.post(CONFIGMAPS, {"metadata": {"name": "a", "finalizers": finalizers[:1000]}})).status == 201
-    grown = await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"finalizers": finalizers}})
+    large = {"b": "\x01" * 300_000}  # six characters each where it is stored
+    assert (await api.post(CONFIGMAPS, {"metadata": {"name": "a"}, "data": {"a": "x" * 700_000}})).status == 201
+    grown = await api.patch(f"{CONFIGMAPS}/a", {"data": large})
     assert (grown.status, grown.json["reason"]) == (413, "RequestEntityTooLarge")
     assert grown.message.endswith("bytes, limit is 1500000")
-    assert (await api.post(CONFIGMAPS, {"metadata": {"name": "b", "finalizers": finalizers}})).status == 413
-    assert (await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"finalizers": finalizers[:10]}})).status == 200
+    assert (await api.post(CONFIGMAPS, {"metadata": {"name": "b"}, "data": large})).status == 413
+    assert (await api.patch(f"{CONFIGMAPS}/a", {"data": {"a": "x"}})).status == 200

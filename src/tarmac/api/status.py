@@ -19,6 +19,7 @@ import msgspec
 from tarmac.base.fielderrors import FieldErrors
 
 _encode = msgspec.json.Encoder().encode
+_LONGEST_NAME = 4096  # characters
 _MOST_TEXT = 256 * 1024  # characters that causes say together: each may quote the value it is about, however long
 
 
@@ -230,6 +231,7 @@ def invalid(group: str, kind: str, name: str, errors: FieldErrors) -> Invalid:
         texts.append("and more")
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     subject = f"{kind}.{group}" if group else kind
+    name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
     details = _details(name, group, kind)
     details["causes"] = causes
     return Invalid(f'{subject} "{name}" is invalid: {text}', details=details)

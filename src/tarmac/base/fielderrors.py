@@ -30,6 +30,7 @@ KINDS = {
     "InternalError": ("InternalError", "Internal error"),
 }
 MOST_CAUSES = 200
+_LONGEST_SHOWN = 16 * 1024  # characters of a text
 _VALUELESS = {"Required", "Forbidden", "InternalError", "TooLong"}
 
 
@@ -137,7 +138,7 @@ class FieldErrors:
 
 def _show(value: Any) -> str:
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}…", ensure_ascii=False)
     if value is None:
         return "null"
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+from collections.abc import Callable
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = f"{_LABEL}(\\.{_LABEL})*"
@@ -20,15 +21,25 @@ _IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _PERCENT = "[0-9]+%"
 
-_label = re.compile(_LABEL).fullmatch
-_subdomain = re.compile(_SUBDOMAIN).fullmatch
-_label_1035 = re.compile(_LABEL_1035).fullmatch
-_key = re.compile(_KEY).fullmatch
-_value = re.compile(_VALUE).fullmatch
+_LONGEST_MATCHED = 4096  # characters; every limit is below, and what is longer is wrong anyway
+
+
+def _matcher(pattern: str) -> Callable[[str], object]:
+    match = re.compile(pattern).fullmatch
+    return lambda value: match(value) if len(value) <= _LONGEST_MATCHED else None
+
+
+_label = _matcher(_LABEL)
+_subdomain = _matcher(_SUBDOMAIN)
+_label_1035 = _matcher(_LABEL_1035)
+_key = _matcher(_KEY)
+_value = _matcher(_VALUE)
 _identifier = re.compile(_IDENTIFIER).fullmatch
-_config_key = re.compile(_CONFIG_KEY).fullmatch
+_config_key = _matcher(_CONFIG_KEY)
 _percent = re.compile(_PERCENT).fullmatch
 _port_charset = re.compile(r"[-a-z0-9]+").fullmatch
+_lower_case = re.compile(r"[a-z]").search
+_variable = re.compile(r"[ -<>-~]*").fullmatch
 _leading_zeros = re.compile(r"\b0+(?=\d)")
 
 _ALNUM_ENDS = "and must start and end with an alphanumeric character"
@@ -140,7 +151,7 @@ def port_name(value: str) -> list[str]:
     errors = _too_long(value, 15)
     if not _port_charset(value):
         errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not any("a" <= character <= "z" for character in value):
+    if not _lower_case(value):
         errors.append("must contain at least one letter (a-z)")
     if "--" in value:
         errors.append("must not contain consecutive hyphens")
@@ -159,7 +170,7 @@ def c_identifier(value: str) -> list[str]:
 def env_var_name(value: str) -> list[str]:
     """The name of an environment variable: any printable ASCII but `=`."""
     errors = [] if value else ["environment variable name must be non-empty"]
-    if any(not " " <= character <= "~" or character == "=" for character in value):
+    if not _variable(value):
         errors.append(
             "a valid environment variable name must consist only of printable ASCII characters other than '='"
         )

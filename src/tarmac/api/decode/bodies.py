@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from tarmac.api.decode import strictness
-from tarmac.api.decode.findings import add_mismatches, go_kind, go_text
+from tarmac.api.decode.findings import add_mismatches, go_kind, go_text, locate, show
 from tarmac.api.decode.headers import (
     Refused,
     check_header,
@@ -28,7 +28,7 @@ from tarmac.api.decode.headers import (
 )
 from tarmac.api.decode.jsontext import Malformed, Written, parse_json
 from tarmac.api.decode.media import PROTOBUF, YAML, body_type
-from tarmac.api.decode.rules import Mismatch, Walk, compile_rule
+from tarmac.api.decode.rules import Mismatch, TooManyItems, Walk, compile_rule
 from tarmac.api.kubernetes.tables import load_schema
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject, Schema
@@ -62,6 +62,8 @@ def decode_object(resource: Resource, body: bytes, content_type: str = "", field
         return Decoded(obj, _check_own(resource, obj, field_validation, parsed.pairs, parsed.notes))
     except Refused as refusal:
         raise _not_handled(resource.kind, resource.version, refusal) from None
+    except TooManyItems as found:
+        raise _too_many(resource.group, resource.kind, obj, found) from None
 
 
 def decode_kind(
@@ -76,6 +78,15 @@ def decode_kind(
         return Decoded(obj, _check_native(schema, obj, field_validation, parsed.pairs, parsed.notes))
     except Refused as refusal:
         raise _not_handled(kind, version, refusal) from None
+    except TooManyItems as found:
+        raise _too_many(group, kind, obj, found) from None
+
+
+def _too_many(group: str, kind: str, obj: JsonObject, found: TooManyItems) -> Invalid:
+    errors = FieldErrors()
+    errors.too_many(show((*locate(obj)[id(found.container)], found.key)), found.count, found.most)
+    metadata = obj.get("metadata")
+    return invalid(group, kind, metadata.get("name", "") if isinstance(metadata, dict) else "", errors)
 
 
 def _not_handled(kind: str, version: str, why: Refused) -> BadRequest:
@@ -120,6 +131,8 @@ def check_object(
         cause = FieldError("Invalid", "patch", msgspec.json.encode(obj).decode(), str(refusal))
         details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.path}]}
         raise Invalid(f' "" is invalid: {cause}', details=details) from None
+    except TooManyItems as found:
+        raise _too_many(resource.group, resource.kind, obj, found) from None
 
 
 def _insist_on_object(resource: Resource, obj: object) -> None:
@@ -197,8 +210,10 @@ def _check_own(
     _check_metadata(resource.schema.fields["metadata"], obj, in_metadata)
     # metadata is Go's everywhere; the walk over the rest must not look at it again
     metadata = obj.pop("metadata")
-    compile_rule(resource.schema, native=False)(obj, walk, None, None)
-    obj["metadata"] = metadata
+    try:
+        compile_rule(resource.schema, native=False)(obj, walk, None, None)
+    finally:
+        obj["metadata"] = metadata
     warnings: list[str] = []
     if in_metadata.unknown or walk.unknown or pairs is not None or notes:
         found = strictness.own_findings(in_metadata.unknown, walk.unknown, obj, pairs, notes)

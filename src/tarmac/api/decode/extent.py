@@ -12,7 +12,8 @@ from __future__ import annotations
 from tarmac.api.status import TooLarge
 
 MOST_VALUES = 20_000
-MOST_STORED_VALUES = 3 * MOST_VALUES  # with the managed fields, which name each member once more
+MOST_KEYED = 8000  # entries of maps, and of lists whose entries are told apart: each has owners of its own
+MOST_STORED_VALUES = 50_000  # with the managed fields, which name what is keyed once more for each owner
 MOST_QUANTITIES = 2000  # each is parsed, normalised, compared and added up, with the name of what it is of
 _MARKS = (b",", b"{", b"[")
 
@@ -33,6 +34,11 @@ def too_many_values(found: int, most: int = MOST_VALUES) -> TooLarge:
 def too_many_quantities() -> TooLarge:
     """The refusal of a document with more amounts of resources than anybody asks for."""
     return TooLarge(f"Request entity too large: the document holds too many quantities, limit is {MOST_QUANTITIES}")
+
+
+def too_many_keyed() -> TooLarge:
+    """The refusal of a document with more members of maps, and of lists with keys, than anybody can keep track of."""
+    return TooLarge(f"Request entity too large: the document holds too many keyed entries, limit is {MOST_KEYED}")
 
 
 def _count(text: bytes) -> int:

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tarmac.api.decode import scalars
-from tarmac.api.decode.extent import MOST_QUANTITIES, too_many_quantities
+from tarmac.api.decode.extent import MOST_KEYED, MOST_QUANTITIES, too_many_keyed, too_many_quantities
+from tarmac.api.decode.limits import MOST_ITEMS
 from tarmac.api.schema import Json, JsonObject, Schema, Type
 
 _INT32 = (-(2**31), 2**31 - 1)
@@ -30,13 +31,21 @@ class Mismatch(Exception):
         self.container, self.key, self.value, self.schema, self.why = container, key, value, schema, why
 
 
+class TooManyItems(Exception):
+    """A list or map with more entries than it may have."""
+
+    def __init__(self, container: Any, key: Any, count: int, most: int) -> None:
+        super().__init__()
+        self.container, self.key, self.count, self.most = container, key, count, most
+
+
 class Walk:
     """What one pass finds: the first mismatch of a Kubernetes kind is raised, those of our kinds are all kept.
 
     The part that is `known`, if there is one, was checked before and is left alone.
     """
 
-    __slots__ = ("known", "mismatches", "native", "quantities", "unknown")
+    __slots__ = ("keyed", "known", "mismatches", "native", "quantities", "unknown")
 
     def __init__(self, native: bool, known: JsonObject | None = None) -> None:
         self.native = native
@@ -44,6 +53,7 @@ class Walk:
         self.unknown: list[tuple[JsonObject, str]] = []
         self.mismatches: list[Mismatch] = []
         self.quantities = 0
+        self.keyed = 0  # entries of maps, and of lists whose entries are told apart
 
     def mismatch(self, value: Json, container: Any, key: Any, schema: Schema, why: str | None = None) -> Json:
         """Report a value that is not what the schema says, and keep it for now."""
@@ -52,6 +62,12 @@ class Walk:
             raise found
         self.mismatches.append(found)
         return value
+
+    def count_keyed(self, entries: int) -> None:
+        """Keep count of entries that somebody owns one by one. Raises TooLarge."""
+        self.keyed += entries
+        if self.keyed > MOST_KEYED:
+            raise too_many_keyed()
 
 
 Rule = Callable[[Json, Walk, Any, Any], Json]
@@ -66,11 +82,13 @@ def _object(schema: Schema, native: bool) -> Rule:
     keep = schema.keep_empty if native else frozenset(fields)
     always = tuple(schema.always)
     rules: dict[str, Rule] = {}
+    most = MOST_ITEMS.get(schema.name or "", {})
 
     def rule_of(name: str) -> Rule | None:
         if name not in fields:
             return _anything if preserve else None
-        rules[name] = compile_rule(fields[name], native)
+        made = compile_rule(fields[name], native)
+        rules[name] = _limited(made, most[name]) if name in most else made
         return rules[name]
 
     def keeps_null(value: JsonObject, name: str, walk: Walk) -> bool:
@@ -119,6 +137,15 @@ def _object(schema: Schema, native: bool) -> Rule:
     return rule
 
 
+def _limited(rule: Rule, most: int) -> Rule:
+    def limited(value: Json, walk: Walk, container: Any, key: Any) -> Json:
+        if isinstance(value, dict | list) and len(value) > most:
+            raise TooManyItems(container, key, len(value), most)
+        return rule(value, walk, container, key)
+
+    return limited
+
+
 _PLAIN: dict[Type, type] = {Type.STRING: str, Type.BOOLEAN: bool, Type.INTEGER: int}
 
 _compiled: dict[tuple[int, bool], tuple[Schema, Rule]] = {}
@@ -157,10 +184,13 @@ def _list(schema: Schema, native: bool) -> Rule:
     assert items is not None
     plain = _PLAIN.get(items.type) if items.type is not Type.INTEGER else None
     item_rule = compile_rule(items, native)
+    keyed = schema.list_type != "atomic"
 
     def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
         if type(value) is not list:
             return walk.mismatch(value, container, key, schema)
+        if keyed:
+            walk.count_keyed(len(value))
         index = 0
         for item in value:
             if type(item) is not plain:
@@ -185,6 +215,7 @@ def _map(schema: Schema, native: bool) -> Rule:
     def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:
         if type(value) is not dict:
             return walk.mismatch(value, container, key, schema)
+        walk.count_keyed(len(value))
         nulls: list[str] = []
         for name, item in value.items():
             if type(item) is plain:

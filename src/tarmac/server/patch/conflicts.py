@@ -9,6 +9,9 @@ from tarmac.server.patch.elements import display
 from tarmac.server.patch.entries import Manager
 
 
+_MOST_SHOWN = 200
+
+
 class Taken(NamedTuple):
     """One field that another manager owns."""
 
@@ -25,7 +28,7 @@ def conflict_error(conflicts: list[Taken]) -> Conflict:
     """The refusal of an apply, with one cause for each field."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {taken.manager}", "field": taken.field}
-        for taken in conflicts
+        for taken in conflicts[:_MOST_SHOWN]
     ]
     return Conflict(_message(conflicts), details={"causes": causes})
 
@@ -33,8 +36,13 @@ def conflict_error(conflicts: list[Taken]) -> Conflict:
 def _message(conflicts: list[Taken]) -> str:
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: conflict with {conflicts[0].manager}: {conflicts[0].field}"
+    fields_of: dict[Manager, list[str]] = {}
+    for taken in conflicts[:_MOST_SHOWN]:
+        fields_of.setdefault(taken.manager, []).append(taken.field)
     lines: list[str] = []
-    for manager in sorted({taken.manager for taken in conflicts}):
+    for manager in sorted(fields_of):
         lines.append(f"conflicts with {manager}:")
-        lines.extend(f"- {taken.field}" for taken in conflicts if taken.manager == manager)
+        lines.extend(f"- {field}" for field in fields_of[manager])
+    if len(conflicts) > _MOST_SHOWN:
+        lines.append("and more")
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

@@ -32,7 +32,6 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 
 def check_type(resource: Resource, content_type: str) -> str:
@@ -63,10 +62,9 @@ def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: 
     prefix = "" if patch_type == STRATEGIC_PATCH else "error decoding patch: "
     parsed = _parse(body, prefix)
     if patch_type == JSON_PATCH:
-        patched = _encode(apply_json_patch(current, parsed.value))
-        check_extent(patched, MOST_STORED_VALUES)  # few operations can copy much
-        # Only a JSON patch can put one part of the object in two places.
-        return Result(_decode(patched), notes_on_operations(parsed))
+        patched = apply_json_patch(current, parsed.value)
+        check_extent(_encode(patched), MOST_STORED_VALUES)  # few operations can copy much
+        return Result(patched, notes_on_operations(parsed))
     notes = strictness.repeated_fields(parsed.pairs)
     patch = _mapping(parsed.value, prefix)
     if patch_type == STRATEGIC_PATCH:

@@ -2,8 +2,8 @@
 
 Differences from the RFC that clients rely on: `replace` of a missing object member adds it, negative indexes count from
 the end, `test` of a missing member against null passes, and the document as a whole can be replaced or tested but not
-removed. Copies share structure with the document, so containers are copied along the path the first time they change
-and the input stays as it was.
+removed. Containers are copied along the path the first time they change, so the input stays as it was; what an operation
+copies is copied whole, so no part of the document is ever in two places.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from tarmac.api.status import BadRequest, Invalid, TooLarge
 
 MAX_OPERATIONS = 10_000
 _MEMBERS = frozenset({"op", "path", "from", "value"})
-_MAX_COPIED_BYTES = 3 * 1024 * 1024
+_MAX_COPIED_BYTES = 1_500_000  # more than that nobody could store
+_MAX_STEPS = 1000  # of a path
+_MAX_DIGITS = 9  # of an index
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
 
 
 class _DoesNotApply(Exception):
@@ -144,12 +147,11 @@ class _Work:
 
     def _copy(self, source: str, path: str) -> None:
         value = _child(*self._owner(source, change=False))
-        self._copied_bytes += len(_encode(value))
+        text = _encode(value)
+        self._copied_bytes += len(text)
         if self._copied_bytes > _MAX_COPIED_BYTES:
             raise _DoesNotApply("too much was copied")
-        # From here on the value is in two places, so neither may be changed in place.
-        self._private.clear()
-        self._add(path, value)
+        self._add(path, _decode(text))
 
     def _test(self, path: str, expected: Any) -> None:
         actual = self.root if path == "" else _child(*self._owner(path, change=False))
@@ -159,8 +161,8 @@ class _Work:
 
     def _owner(self, path: str, *, change: bool) -> tuple[Any, str]:
         """The container that holds the last step of a path, and that step."""
-        first, *steps = path.split("/")
-        if not steps:
+        first, *steps = path.split("/", _MAX_STEPS)
+        if not steps or "/" in steps[-1]:
             raise _DoesNotApply(f"no such path: {first}")
         *steps, key = (step.replace("~1", "/").replace("~0", "~") for step in steps)
         if change:
@@ -169,7 +171,7 @@ class _Work:
         for step in steps:
             below = _child(container, step)
             if not isinstance(below, dict | list):
-                raise _DoesNotApply(f"no such path: {path}")
+                raise _DoesNotApply("no such path")
             if change:
                 below = self._own(below)
                 key_or_index: Any = step if isinstance(container, dict) else _index(step, len(container))
@@ -201,8 +203,8 @@ def _child(container: Any, key: str) -> Any:
 def _index(key: str, size: int) -> int:
     """An index below `size`; negative ones count from the end."""
     digits = key[1:] if key[:1] in ("-", "+") else key
-    if not (digits.isascii() and digits.isdigit()):
-        raise _DoesNotApply(f"not an index: {key}")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS):
+        raise _DoesNotApply("not an index")
     index = int(key)
     if index < 0:
         index += size

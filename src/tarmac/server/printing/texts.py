@@ -7,8 +7,14 @@ import msgspec
 from tarmac.server.storage.encoding import decode_json
 
 
+_MOST_VALUES = 2000
+_LONGEST = 64 * 1024  # bytes
+
+
 def as_yaml(body: bytes) -> bytes:
-    """The same document as YAML, keys sorted as Kubernetes sorts them."""
+    """The same document as YAML, keys sorted as Kubernetes sorts them. A large one stays as it is: JSON is YAML too."""
+    if len(body) > _LONGEST or body.count(b",") + body.count(b"{") > _MOST_VALUES:
+        return body
     import yaml  # most servers are never asked for it
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
