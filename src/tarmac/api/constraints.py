@@ -33,6 +33,9 @@ def check(value: Json, schema: Schema, path: str, errors: FieldErrors) -> None:
 
 def _object(value: dict[str, Any], schema: Schema, path: str, errors: FieldErrors) -> None:
     if schema.type is Type.MAP and schema.items is not None:
+        if schema.max_items is not None and len(value) > schema.max_items:
+            errors.too_many(path, len(value), schema.max_items)
+            return
         for key, item in value.items():
             check(item, schema.items, f"{path}.{key}", errors)
         return
@@ -69,6 +72,7 @@ def _list(value: list[Any], schema: Schema, path: str, errors: FieldErrors) -> N
         errors.invalid(path, len(value), f"{path} in body should have at least {schema.min_items} items")
     if schema.max_items is not None and len(value) > schema.max_items:
         errors.too_many(path, len(value), schema.max_items)
+        return
     seen: set[bytes] = set()
     for index, item in enumerate(value):
         if schema.items is not None:

@@ -115,7 +115,7 @@ def _bounds(schema: Schema) -> dict[str, Any]:
         "minimum": schema.minimum,
         "maximum": schema.maximum,
         "minItems": schema.min_items,
-        "maxItems": schema.max_items,
+        "maxProperties" if schema.type is Type.MAP else "maxItems": schema.max_items,
         "minLength": schema.min_length,
         "maxLength": schema.max_length,
     }

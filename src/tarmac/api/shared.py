@@ -8,6 +8,7 @@ import msgspec
 
 from tarmac.api.declare import Field, Struct, Time
 from tarmac.base.quantity import Quantity
+from tarmac.base.selectors import MOST_REQUIREMENTS
 
 ResourceList = dict[str, Quantity]
 """Amounts by resource name: cpu, memory, storage, or a device such as `datumcloud.com/nvidia-tesla-a100`."""
@@ -86,8 +87,12 @@ class LabelSelectorRequirement(Struct):
 class LabelSelector(Struct):
     """Objects chosen by their labels. All conditions must hold; an empty selector chooses everything."""
 
-    match_labels: Annotated[Labels, Field("Labels that must be there with exactly these values.")] = {}
-    match_expressions: Annotated[list[LabelSelectorRequirement], Field("Further conditions on labels.")] = []
+    match_labels: Annotated[
+        Labels, Field("Labels that must be there with exactly these values.", max_items=MOST_REQUIREMENTS)
+    ] = {}
+    match_expressions: Annotated[
+        list[LabelSelectorRequirement], Field("Further conditions on labels.", max_items=MOST_REQUIREMENTS)
+    ] = []
 
 
 class LocalObjectReference(Struct):

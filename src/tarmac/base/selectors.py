@@ -25,6 +25,7 @@ _TOKEN = re.compile(r"==|!=|[=!(),<>]|[^=!(),<>\s\0]+")
 _SYMBOLS = {"==", "!=", "=", "!", "(", ")", ",", "<", ">"}
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _CACHED = 1024
+MOST_REQUIREMENTS = 100  # each is held against every object
 
 
 class Requirement(NamedTuple):
@@ -183,6 +184,11 @@ def _parse_labels(text: str) -> LabelSelector:
     return LabelSelector(requirements) if requirements else EVERYTHING
 
 
+def _check_count(requirements: Sequence[object]) -> None:
+    if len(requirements) >= MOST_REQUIREMENTS:
+        raise ValueError(f"a selector may have {MOST_REQUIREMENTS} requirements")
+
+
 class _Parser:
     """Recursive descent over the tokens of one selector. "" is the end of the text."""
 
@@ -208,6 +214,7 @@ class _Parser:
         while self._peek():
             if not (self._peek() == "!" or self._is_identifier(self._peek())):
                 raise ValueError(f"found '{self._peek()}', expected: !, identifier, or 'end of string'")
+            _check_count(found)
             try:
                 found.append(self._requirement())
             except ValueError as error:
@@ -330,6 +337,7 @@ def _parse_fields(text: str) -> FieldSelector:
             raise ValueError(f"invalid selector: '{text}'; can't understand '{term}'")
         field, value = term[: operator.start()], _unescape(term[operator.end() :])
         if field or value:
+            _check_count(requirements)
             requirements.append((field, "!=" if operator[0] == "!=" else "=", value))
     return FieldSelector(requirements)
 

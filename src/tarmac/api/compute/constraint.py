@@ -1,9 +1,13 @@
 """Placement constraints: CEL expressions over a Location's topology.
 
 An expression sees `region`, `cityCode` and `topology` (every topology key), and must be a bool. It is compiled and
-type-checked when a Workload is written, so a placement never fails on a typo later, and tried once, so that one whose
-loops take more steps than CEL allows is refused there and then. What is left can only fail on a place's own values
-(`1 / int(topology['racks'])`). The CEL library is loaded when the first expression is met.
+type-checked when a Workload is written, so a placement never fails on a typo later, and tried once. What is left can
+only fail on a place's own values (`1 / int(topology['racks'])`). The CEL library is loaded when the first expression is
+met.
+
+Expressions are evaluated for every place, so they must be cheap. What makes them expensive are loops within loops, and
+loops that make their values longer: two hundred characters of those keep everybody waiting for seconds. One short loop
+is enough to look through a topology.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ from typing import Any
 from tarmac.base.memory import remembered
 
 MAX_LENGTH = 4096
+_MAX_LOOPS = 1
+_MAX_LENGTH_WITH_LOOP = 512
 
 Constraint = Callable[[Mapping[str, str]], bool]
 """Whether a place with this topology is meant. Raises ConstraintError when that cannot be said."""
@@ -30,6 +36,8 @@ class _NoAnswerError(ConstraintError):
     """The values of one place are to blame."""
 
 
+# A comment may stand before the parenthesis. The words may also stand in a text, where two of them are rare.
+_LOOP = re.compile(r"\b(?:all|exists|exists_one|map|filter)\s*(?:\(|//)")
 _TOPOLOGY_KEY = re.compile(r"""\btopology(?:\[\s*(['"])(.*?)\1\s*\]|\.([A-Za-z_]\w*))""")
 
 
@@ -48,6 +56,7 @@ def compile_constraint(text: str) -> Constraint:
     """The expression as a function of a topology. Raises ConstraintError with the compiler's words."""
     from tarmac.api.networking.names import TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
 
+    _check_loops(text)
     try:
         program = _environment().compile(text)
     except RuntimeError as error:
@@ -71,6 +80,14 @@ def compile_constraint(text: str) -> Constraint:
     with suppress(_NoAnswerError):  # an empty place may lack what the expression needs
         matches({})
     return matches
+
+
+def _check_loops(text: str) -> None:
+    loops = len(_LOOP.findall(text))
+    if loops > _MAX_LOOPS:
+        raise ConstraintError(f"has {loops} loops (all, exists, exists_one, map, filter); {_MAX_LOOPS} is allowed")
+    if loops and len(text) > _MAX_LENGTH_WITH_LOOP:
+        raise ConstraintError(f"with a loop it must be no more than {_MAX_LENGTH_WITH_LOOP} characters")
 
 
 def _readable(message: str) -> str:

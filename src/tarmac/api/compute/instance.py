@@ -78,11 +78,11 @@ class Container(Struct):
     image: Annotated[str, Field("Fully qualified image, such as ghcr.io/acme/api:1.4.2. The registry must be named.")]
     command: Annotated[list[str], Field("Replaces the image's entry point.")] = []
     args: Annotated[list[str], Field("Replaces the image's arguments.")] = []
-    env: Annotated[list[EnvVar], Field("Environment variables.", key="name")] = []
+    env: Annotated[list[EnvVar], Field("Environment variables.", key="name", max_items=5000)] = []
     env_from: Annotated[list[EnvFromSource], Field("Whole ConfigMaps and Secrets as environment variables.")] = []
     resources: Annotated[ContainerResources | None, Field("Share of the instance's resources; by default all.")] = None
-    volume_attachments: Annotated[list[VolumeAttachment], Field("Volumes to mount.")] = []
-    ports: Annotated[list[Port], Field("Named ports.", key="name")] = []
+    volume_attachments: Annotated[list[VolumeAttachment], Field("Volumes to mount.", max_items=250)] = []
+    ports: Annotated[list[Port], Field("Named ports.", key="name", max_items=1000)] = []
     security_context: Annotated[SecurityContext | None, Field("What the processes may do.")] = None
 
 
@@ -96,10 +96,14 @@ class Sysctl(Struct):
 class Sandbox(Struct):
     """A managed, isolated environment with a kernel of its own, in which containers run."""
 
-    containers: Annotated[list[Container], Field("Containers that run side by side.", key="name", min_items=1)]
+    containers: Annotated[
+        list[Container], Field("Containers that run side by side.", key="name", min_items=1, max_items=100)
+    ]
     init_containers: Annotated[
         list[Container],
-        Field("Containers that run one after the other, each to its end, before the others.", key="name"),
+        Field(
+            "Containers that run one after the other, each to its end, before the others.", key="name", max_items=100
+        ),
     ] = []
     image_pull_secrets: Annotated[list[LocalObjectReference], Field("Secrets for pulling images.", key="name")] = []
     sysctls: Annotated[list[Sysctl], Field("Kernel parameters.", key="name")] = []
@@ -117,9 +121,10 @@ class VirtualMachine(Struct):
     """A classical virtual machine that boots an operating system from its first volume."""
 
     volume_attachments: Annotated[
-        list[VolumeAttachment], Field("Disks in order; the first is the boot disk and must have an image.", min_items=1)
+        list[VolumeAttachment],
+        Field("Disks in order; the first is the boot disk and must have an image.", min_items=1, max_items=250),
     ]
-    ports: Annotated[list[Port], Field("Named ports.", key="name")] = []
+    ports: Annotated[list[Port], Field("Named ports.", key="name", max_items=1000)] = []
     cloud_init: Annotated[CloudInit | None, Field("First-boot configuration.")] = None
 
 
@@ -191,11 +196,14 @@ class InstanceTemplateSpec(Struct):
 
     runtime: Annotated[Runtime, Field("What runs, and with which resources.")]
     network_interfaces: Annotated[
-        list[NetworkInterface], Field("Network interfaces in order.", key="name", min_items=1)
+        list[NetworkInterface], Field("Network interfaces in order.", key="name", min_items=1, max_items=100)
     ]
-    volumes: Annotated[list[Volume], Field("Volumes that containers or the virtual machine attach.", key="name")] = []
+    volumes: Annotated[
+        list[Volume], Field("Volumes that containers or the virtual machine attach.", key="name", max_items=250)
+    ] = []
     tolerations: Annotated[
-        list[Toleration], Field("Taints that are tolerated. Loss of a node is tolerated for 300 s unless said here.")
+        list[Toleration],
+        Field("Taints that are tolerated. Loss of a node is tolerated for 300 s unless said here.", max_items=250),
     ] = []
 
 

@@ -70,7 +70,7 @@ class ScalingRules(Struct):
     select_policy: Annotated[
         Literal["Max", "Min", "Disabled"] | None, Field("Which policy wins; Disabled forbids the direction.")
     ] = None
-    policies: Annotated[list[ScalingPolicy], Field("How much may change in which period.")] = []
+    policies: Annotated[list[ScalingPolicy], Field("How much may change in which period.", max_items=100)] = []
     tolerance: Annotated[Quantity | None, Field("How far off target counts as on target; by default 0.1.")] = None
 
 
@@ -88,7 +88,7 @@ class ScaleSettings(Struct):
     max_replicas: Annotated[
         int | None, Field("Most instances in each city. Needs `metrics`.", minimum=1, maximum=1000)
     ] = None
-    metrics: Annotated[list[MetricSpec], Field("What to scale by. Needs `maxReplicas`.")] = []
+    metrics: Annotated[list[MetricSpec], Field("What to scale by. Needs `maxReplicas`.", max_items=100)] = []
     instance_management_policy: Annotated[
         Literal["OrderedReady", "Parallel"],
         Field("OrderedReady (the default) changes one instance at a time, Parallel all at once."),

@@ -38,7 +38,7 @@ class OnCityLoss(Struct):
     policy: Annotated[
         Literal["Stay", "Move"], Field("Stay (the default) waits for the city, Move starts instances in others.")
     ] = "Stay"
-    cities: Annotated[list[str], Field("Where to move to, in order of preference.", unique=True)] = []
+    cities: Annotated[list[str], Field("Where to move to, in order of preference.", unique=True, max_items=1000)] = []
     after: Annotated[str, Field("How long a city must be lost first, such as 5m.")] = ""
 
 
@@ -47,11 +47,11 @@ class Placement(Struct, kw_only=True):
 
     name: Annotated[str, Field("A DNS label, unique in the workload.")]
     city_codes: Annotated[
-        list[str], Field("IATA codes of cities. Each gets a deployment of its own.", unique=True)
+        list[str], Field("IATA codes of cities. Each gets a deployment of its own.", unique=True, max_items=1000)
     ] = []
     scope: Annotated[str, Field("What gets a deployment of its own; only cityCode.")] = ""
     selector: Annotated[PlacementSelector | None, Field("Places chosen by an expression.")] = None
-    locations: Annotated[list[LocalObjectReference], Field("Locations by name.", key="name")] = []
+    locations: Annotated[list[LocalObjectReference], Field("Locations by name.", key="name", max_items=1000)] = []
     location_selector: Annotated[LabelSelector | None, Field("Locations by their topology keys.")] = None
     scale_settings: Annotated[ScaleSettings, Field("How many instances in each city.")]
     on_city_loss: Annotated[OnCityLoss | None, Field("What to do when a city is lost; by default stay.")] = None
@@ -92,7 +92,7 @@ class WorkloadSpec(Struct):
 
     template: Annotated[InstanceTemplate, Field("What each instance is.")]
     placements: Annotated[
-        list[Placement], Field("The places, each with its number of instances.", key="name", min_items=1)
+        list[Placement], Field("The places, each with its number of instances.", key="name", min_items=1, max_items=100)
     ]
     rollout: Annotated[Rollout | None, Field("How a template change replaces instances.")] = None
     paused: Annotated[bool, Field("No rollout and no scaling while true.")] = False

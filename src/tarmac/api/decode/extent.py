@@ -20,8 +20,8 @@ _MARKS = (b",", b"{", b"[")
 
 def check_extent(text: bytes, most: int = MOST_VALUES) -> None:
     """Raise TooLarge unless a JSON text has at most so many values. It need not be well-formed."""
-    if len(text) > most and _count(text) > most:
-        found = _count(_without_strings(text, most))
+    if len(text) > most and count_values(text) > most:
+        found = count_values(_without_strings(text, most))
         if found > most:
             raise too_many_values(found, most)
 
@@ -41,7 +41,8 @@ def too_many_keyed() -> TooLarge:
     return TooLarge(f"Request entity too large: the document holds too many keyed entries, limit is {MOST_KEYED}")
 
 
-def _count(text: bytes) -> int:
+def count_values(text: bytes) -> int:
+    """How many values a JSON text has at most: what looks like one in a string counts."""
     return sum(text.count(mark) for mark in _MARKS)
 
 

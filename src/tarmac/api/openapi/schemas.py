@@ -93,7 +93,7 @@ def openapi_schema(schema: Schema, *, root: bool = False) -> dict[str, Any]:
     for attribute, keyword in _LIMITS.items():
         value = getattr(schema, attribute)
         if value is not None:
-            node[keyword] = value
+            node["maxProperties" if (schema.type, attribute) == (Type.MAP, "max_items") else keyword] = value
     return node
 
 

@@ -14,7 +14,8 @@ import msgspec
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import BadRequest
+from tarmac.api.status import BadRequest, invalid
+from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.patch import conformity, entries, lastapplied, managed, resets
 from tarmac.server.patch.conflicts import Taken, conflict_error
 from tarmac.server.patch.entries import Claim, Manager, Managers
@@ -71,6 +72,10 @@ def _check(resource: Resource, applied: JsonObject) -> None:
     except conformity.Nonconforming as error:
         place = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {_kind(version, kind)}"
         raise unclassified(f"failed to create typed patch object ({place}): {error}") from None
+    except conformity.TooMany as found:
+        errors = FieldErrors()
+        errors.too_many(found.path, found.count, found.most)
+        raise invalid(resource.group, resource.kind, _text(metadata, "name"), errors) from None
 
 
 def _kind(api_version: str, kind: str) -> str:

@@ -8,7 +8,6 @@ from tarmac.api.status import Conflict
 from tarmac.server.patch.elements import display
 from tarmac.server.patch.entries import Manager
 
-
 _MOST_SHOWN = 200
 
 

@@ -1,13 +1,14 @@
 """Whether an applied configuration conforms to its schema, in structured-merge-diff's words.
 
-Checked before anything is merged: types, declared fields, and that items of a list can be told apart. Null is a valid
-value of any type.
+Checked before anything is merged: types, declared fields, that items of a list can be told apart, and that there are not
+more of them than may be. Null is a valid value of any type.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from tarmac.api.decode.limits import MOST_ITEMS
 from tarmac.api.schema import Schema, Type
 from tarmac.server.patch.elements import BadElement, display, field_element
 from tarmac.server.patch.gotext import go_syntax, go_text, go_type
@@ -25,6 +26,14 @@ class Nonconforming(Exception):
     def __init__(self, problems: Problems) -> None:
         lines = [f"{_spell(path)}: {text}" if path else text for path, text in problems]
         super().__init__(lines[0] if len(lines) == 1 else "\n  ".join(["errors:", *lines]))
+
+
+class TooMany(Exception):
+    """A list or map with more entries than it may have: its path, how many there are and may be."""
+
+    def __init__(self, path: str, count: int, most: int) -> None:
+        super().__init__()
+        self.path, self.count, self.most = path, count, most
 
 
 def _spell(path: Path) -> str:
@@ -57,8 +66,11 @@ def _check_fields(schema: Schema, value: Any, path: Path, problems: Problems) ->
     if not isinstance(value, dict):
         problems.append((path, f"expected map, got &{{{go_text(value)}}}"))
         return
+    most = MOST_ITEMS.get(schema.name or "", {})
     for name, item in value.items():
         here = (path, field_element(name))
+        if name in most and isinstance(item, dict | list) and len(item) > most[name]:
+            raise TooMany(_spell(here).removeprefix("."), len(item), most[name])
         declared = schema.fields.get(name, schema.items)
         if declared is not None:
             _check(declared, item, here, problems)

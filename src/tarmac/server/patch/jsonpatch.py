@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api.decode import strictness
+from tarmac.api.decode.extent import MOST_VALUES, count_values
 from tarmac.api.decode.findings import go_kind, show
 from tarmac.api.decode.jsontext import Parsed
 from tarmac.api.status import BadRequest, Invalid, TooLarge
@@ -95,6 +96,7 @@ class _Work:
         self.root = document
         self._private: dict[int, Any] = {}  # id -> the container itself, which keeps the id from being reused
         self._copied_bytes = 0
+        self._copied_values = 0
 
     def run(self, operation: dict[str, Any]) -> None:
         """Carry out one operation."""
@@ -149,7 +151,8 @@ class _Work:
         value = _child(*self._owner(source, change=False))
         text = _encode(value)
         self._copied_bytes += len(text)
-        if self._copied_bytes > _MAX_COPIED_BYTES:
+        self._copied_values += count_values(text)
+        if self._copied_bytes > _MAX_COPIED_BYTES or self._copied_values > MOST_VALUES:
             raise _DoesNotApply("too much was copied")
         self._add(path, _decode(text))
 

@@ -6,7 +6,6 @@ import msgspec
 
 from tarmac.server.storage.encoding import decode_json
 
-
 _MOST_VALUES = 2000
 _LONGEST = 64 * 1024  # bytes
 
