@@ -14,10 +14,10 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import Schema, Type
 from tests.cost.bases import base
 
-Filling = Literal["sparse", "full", "equal", "empty"]
-"""Entries that differ, with what is required only; with all their scalars; all the same; and nothing at all."""
+Filling = Literal["sparse", "equal", "full", "empty"]
+"""Entries that differ, with what is required only; all the same; with all their scalars; and nothing at all."""
 
-FILLINGS: tuple[Filling, ...] = ("sparse", "full", "equal", "empty")
+FILLINGS: tuple[Filling, ...] = ("sparse", "equal", "full", "empty")
 _DEEPEST = 12
 
 

@@ -6,7 +6,6 @@ shorthand that contradicts the full form is left where it is, and validation ref
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,13 +58,17 @@ def _move_metadata(template: JsonObject, field: str) -> None:
 
 
 def _name_interfaces(interfaces: list[JsonObject]) -> None:
+    """Each gets the first free number from its index on; all between an index and the number found are taken."""
     taken = {_text(interface, "name") for interface in interfaces}
+    number = 0
     for index, interface in enumerate(interfaces):
         if interface.get("name"):
             continue
-        free = next(f"eth{number}" for number in itertools.count(index) if f"eth{number}" not in taken)
-        interface["name"] = free
-        taken.add(free)
+        number = max(number, index)
+        while f"eth{number}" in taken:
+            number += 1
+        interface["name"] = f"eth{number}"
+        taken.add(interface["name"])
 
 
 def _move_device_name(attachment: JsonObject, volume: Any) -> None:

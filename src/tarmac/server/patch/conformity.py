@@ -1,7 +1,7 @@
 """Whether an applied configuration conforms to its schema, in structured-merge-diff's words.
 
-Checked before anything is merged: types, declared fields, that items of a list can be told apart, and that there are not
-more of them than may be. Null is a valid value of any type.
+Checked before anything is merged: types, declared fields, that items of a list can be told apart, and that there are
+not more of them than may be. Null is a valid value of any type.
 """
 
 from __future__ import annotations

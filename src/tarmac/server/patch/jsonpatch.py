@@ -2,8 +2,8 @@
 
 Differences from the RFC that clients rely on: `replace` of a missing object member adds it, negative indexes count from
 the end, `test` of a missing member against null passes, and the document as a whole can be replaced or tested but not
-removed. Containers are copied along the path the first time they change, so the input stays as it was; what an operation
-copies is copied whole, so no part of the document is ever in two places.
+removed. Containers are copied along the path the first time they change, so the input stays as it was; what an
+operation copies is copied whole, so no part of the document is ever in two places.
 """
 
 from __future__ import annotations

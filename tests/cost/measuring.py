@@ -1,0 +1,135 @@
+"""A whole server without sockets and disk, and what requests to it cost its loop.
+
+The time that counts is CPU time of the loop's own thread, from the request until everything it set in motion there has
+come to rest: others wait for exactly that. What is over the limit is tried again, since a busy machine only ever makes
+things slower; and the limit is stretched by how much slower than our own machine this one is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import thread_time
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tarmac.api.resource import Resource
+from tarmac.apps.control_plane import Address, Chosen, control_plane
+from tarmac.apps.layout import Layout
+from tarmac.http.messages import Answer, Request
+from tarmac.server.app import ApiServer
+from tarmac.server.security.users import User
+
+LIMIT = 0.050  # seconds of the loop
+_MARGIN = 1.5
+_YARD = 0.0125  # seconds that the yardstick takes on the machine that the margin is meant for
+_ATTEMPTS = 4
+
+ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
+TENANT = User("tenant", groups=("system:authenticated",))  # may do everything, but is asked whether
+_RBAC = "rbac.authorization.k8s.io"
+_MAY_EVERYTHING = {
+    "metadata": {"name": "tenant"},
+    "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": "tenant"}],
+}
+
+
+class Reply(NamedTuple):
+    """An answer, and what it cost."""
+
+    status: int
+    body: bytes
+    seconds: float
+
+    @property
+    def most(self) -> int | None:
+        """How many there may be, if there were too many."""
+        if self.status not in (413, 422):
+            return None
+        found = re.search(rb"must have at most (\d+) items|limit is (\d+)", self.body[:1000])
+        return int(found[1] or found[2]) if found else None
+
+
+def collection(resource: Resource) -> str:
+    """The path of a resource in the namespace `default`."""
+    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    return f"{root}/namespaces/default/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
+
+
+class Server:
+    """The server under test, called as its listener calls it."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def send(
+        self, method: str, path: str, body: Any = b"", kind: str = "application/json", query: str = "", **more: Any
+    ) -> Reply:
+        """One request by somebody who is not trusted."""
+        headers = {"accept": "application/json", "user-agent": "cost", "content-type": kind, **more.get("headers", {})}
+        data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        request = Request(method, path, query, headers, data, user=more.get("user", TENANT))
+        began = thread_time()
+        answer = self._server.handle(request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        for _ in range(5):  # watchers, caches and controllers hear of it
+            await asyncio.sleep(0)
+        return Reply(getattr(answer, "status", 101), _read(answer), thread_time() - began)
+
+    async def cost(self, *request: Any, **more: Any) -> Reply:
+        """The same, at best of a few where it seems to take too long. For requests that can be repeated."""
+        reply = await self.send(*request, **more)
+        for _ in range(_ATTEMPTS - 1):
+            if reply.seconds <= LIMIT:
+                break
+            again = await self.send(*request, **more)
+            reply = reply._replace(seconds=min(reply.seconds, again.seconds))
+        return reply
+
+
+def _read(answer: Answer) -> bytes:
+    body = getattr(answer, "body", b"")
+    return body if isinstance(body, bytes) else b"".join(body)
+
+
+def allowed() -> float:
+    """Seconds that a request may take here: the limit, stretched for a machine that is slow or busy."""
+    return LIMIT * _MARGIN * max(1.0, min(_yardstick() for _ in range(5)) / _YARD)
+
+
+def _yardstick() -> float:
+    """About what requests are made of: JSON both ways, look-ups, small objects, calls, text."""
+    text = json.dumps({f"key-{number}": {"value": str(number), "list": [number]} for number in range(3000)})
+    began = thread_time()
+    found = msgspec.json.decode(text.encode())
+    for key, value in found.items():
+        value["name"] = f"{key}/{value['value']}".partition("/")[2]
+        value["list"] = [*value["list"], len(key)]
+    seen = {key: tuple(sorted(value)) for key, value in found.items()}
+    msgspec.json.encode([found, list(seen.items())])
+    return thread_time() - began
+
+
+@asynccontextmanager
+async def serving(directory: Path) -> AsyncGenerator[Server]:
+    """A server with the objects that others need: a namespace's service account, and rights for the tenant."""
+    layout = Layout(directory, directory / "pki", directory / "secrets.key", "memory://")
+    async with control_plane(layout, Address("127.0.0.1", 0), Chosen("garbage")) as running:
+        await asyncio.sleep(0.3)  # until what starts has started
+        server = Server(running.server)
+        await server.send("POST", f"/apis/{_RBAC}/v1/clusterrolebindings", _MAY_EVERYTHING, user=ADMIN)
+        account = {"metadata": {"name": "default"}}
+        await server.send("POST", "/api/v1/namespaces/default/serviceaccounts", account, user=ADMIN)
+        gc.collect()
+        gc.freeze()
+        yield server
+        gc.unfreeze()

@@ -1,0 +1,121 @@
+"""However many entries a list or map of any kind gets, nobody waits for it.
+
+Every list and map of every served kind is filled with as many entries as the server takes, sparse and full, all
+different and all the same, and sent through everything that a create passes. Where the server says how many there may
+be, that many are sent. No request may take more than 50 ms of the loop, and none may grow faster than n log n.
+
+What repeats itself is measured once: metadata, and the template that a Workload shares with what is made of it. With
+TARMAC_SOAK=1 everything is measured, in more sizes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from math import log
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from tarmac.api.catalog import build_catalog
+from tarmac.api.decode.extent import MOST_VALUES, count_values
+from tarmac.api.resource import Resource
+from tests.cost.growing import FILLINGS, Filling, Place, grown, places
+from tests.cost.measuring import Server, allowed, collection, serving
+
+pytestmark = [pytest.mark.serial, pytest.mark.timeout(1800)]
+
+SOAK = bool(os.environ.get("TARMAC_SOAK"))
+BODY = 3 * 1024 * 1024
+WITH_METADATA = {"configmaps", "networks"}
+SHARED = {"workloaddeployments", "instances"}  # their templates are those of workloads
+STEP = 8
+WORTH_COMPARING = 0.010  # seconds
+STEEPEST = 3.0  # times n log n
+
+CATALOG = [resource for resource in build_catalog() if "create" in resource.verbs]
+GROUPS = sorted({resource.group for resource in CATALOG})
+
+
+class Cost(NamedTuple):
+    """What one size of one place took."""
+
+    seconds: float
+    entries: int
+    place: Place
+    filling: Filling
+    status: int
+
+    def __str__(self) -> str:
+        return f"{self.seconds * 1000:7.1f} ms  {self.entries:6} x {self.filling:6} {self.place} → {self.status}"
+
+
+def chosen(resource: Resource) -> Iterator[Place]:
+    """The places of a kind that are measured."""
+    for place in places(resource):
+        if not place.path:
+            continue
+        repeated = place.path[0] == "metadata" and resource.plural not in WITH_METADATA
+        shared = resource.plural in SHARED and place.path[:2] in (("spec", "template"), ("spec", "runtime"))
+        if SOAK or not (repeated or shared):
+            yield place
+
+
+async def measured(server: Server, place: Place, filling: Filling, entries: int) -> Cost:
+    """One create, and its undoing."""
+    path = collection(place.resource)
+    body = msgspec.json.encode(grown(place, entries, filling))
+    reply = await server.cost("POST", path, body)
+    if reply.status == 201 and place.resource.stored:
+        await server.send("DELETE", f"{path}/grown", {"gracePeriodSeconds": 0})
+    if reply.most is not None and reply.most < entries:
+        return await measured(server, place, filling, reply.most)
+    return Cost(reply.seconds, entries, place, filling, reply.status)
+
+
+def fitting(place: Place, filling: Filling) -> int:
+    """How many entries a body can hold."""
+    sample = msgspec.json.encode(grown(place, 100, filling))
+    empty = msgspec.json.encode(grown(place, 0, filling))
+    of_values = (count_values(sample) - count_values(empty)) / 100 or 1
+    of_bytes = (len(sample) - len(empty)) / 100 or 1
+    return int(min((MOST_VALUES - count_values(empty)) / of_values, BODY / of_bytes) * 0.98)
+
+
+def is_steep(cost: Cost, smaller: Cost) -> bool:
+    """Whether cost grows faster than n log n by more than measuring can be wrong."""
+    expected = cost.entries * log(cost.entries + 2) / (smaller.entries * log(smaller.entries + 2))
+    return cost.seconds > STEEPEST * expected * max(smaller.seconds, 0.0005)
+
+
+async def costs_of(server: Server, place: Place, filling: Filling) -> Iterator[Cost]:
+    """The largest, and smaller ones where it is large enough to compare."""
+    most = fitting(place, filling)
+    found = [await measured(server, place, filling, most)]
+    while found[-1].seconds > WORTH_COMPARING and found[-1].entries > STEP and (SOAK or len(found) < 2):
+        found.append(await measured(server, place, filling, found[-1].entries // STEP))
+    return iter(found)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group or "core")
+async def test_no_list_or_map_keeps_others_waiting(group: str, tmp_path: Path) -> None:
+    costs: list[Cost] = []
+    steep: list[str] = []
+    async with serving(tmp_path) as server:
+        for resource in CATALOG:
+            for place in chosen(resource) if resource.group == group else ():
+                for filling in FILLINGS if SOAK else FILLINGS[:2]:
+                    found = list(await costs_of(server, place, filling))
+                    costs += found
+                    steep += [
+                        f"{smaller}\n{cost}"
+                        for cost, smaller in zip(found, found[1:], strict=False)
+                        if is_steep(cost, smaller)
+                    ]
+    costs.sort(key=lambda cost: -cost.seconds)
+    print(f"\nthe most expensive of {len(costs)}:", *costs[:8], sep="\n")
+    slow = [str(cost) for cost in costs if cost.seconds > allowed()]
+    assert not slow, "\n".join(slow)
+    assert not steep, "\n".join(steep)
