@@ -49,7 +49,7 @@ bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the
 	$(PEER_PATHS) $(PY) -m benchmarks $(ARGS)
 
 # The long versions: 1,000 kills of the server, 10,000 seeds, 300 kills on nodes and 300 while volumes are mounted.
-SOAKED := tests/faults tests/sim tests/node/test_chaos.py tests/volumes/test_kills.py
+SOAKED := tests/faults tests/sim tests/cost tests/node/test_chaos.py tests/volumes/test_kills.py
 
 soak: test-tools ## the long version of everything that is killed or drawn at random
 	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "serial" $(SOAKED) $(ARGS)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from math import log
 from pathlib import Path
 from typing import NamedTuple
@@ -109,11 +110,7 @@ async def test_no_list_or_map_keeps_others_waiting(group: str, tmp_path: Path) -
                 for filling in FILLINGS if SOAK else FILLINGS[:2]:
                     found = list(await costs_of(server, place, filling))
                     costs += found
-                    steep += [
-                        f"{smaller}\n{cost}"
-                        for cost, smaller in zip(found, found[1:], strict=False)
-                        if is_steep(cost, smaller)
-                    ]
+                    steep += [f"{smaller}\n{cost}" for cost, smaller in pairwise(found) if is_steep(cost, smaller)]
     costs.sort(key=lambda cost: -cost.seconds)
     print(f"\nthe most expensive of {len(costs)}:", *costs[:8], sep="\n")
     slow = [str(cost) for cost in costs if cost.seconds > allowed()]

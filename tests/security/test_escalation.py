@@ -112,3 +112,16 @@ async def test_garbage_collection_may_touch_what_it_could_not_grant(world: World
     write(world, viewer, "roles", new, old)
     with pytest.raises(Forbidden):
         write(world, viewer, "roles", {**new, "metadata": {"name": "r", "labels": {"a": "b"}}}, old)
+
+
+async def test_a_namespace_has_no_more_rules_and_bindings_than_can_be_looked_through(world: World) -> None:
+    admin = user("root", "system:masters")
+    most = {"metadata": {"name": "most", "namespace": "team"}, "rules": [READ_PODS] * 4999}
+    await world.put(f"{RBAC}/roles", most)
+    write(world, admin, "rolebindings", binding("view"))
+    with pytest.raises(Forbidden, match="may have 5000 RoleBindings and rules of Roles, and team would have more"):
+        write(world, admin, "roles", role(READ_PODS, READ_PODS))
+    write(world, admin, "roles", {**most, "rules": [READ_PODS]}, old=most)  # less is always possible
+    write(world, admin, "roles", role(READ_PODS, READ_PODS), namespace="other")
+    await world.delete(f"{RBAC}/roles", "team/most")
+    write(world, admin, "roles", role(READ_PODS, READ_PODS))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security import rbac
 from tarmac.server.security.authorize import refusal
 from tarmac.server.security.users import ANONYMOUS
 from tests.security.conftest import RBAC, World, about, user
@@ -167,3 +168,44 @@ async def test_decisions_say_which_binding_allowed(world: World) -> None:
     decision = world.authorizer.decide(user("jane", "developers"), about("get", "pods", namespace="team"))
     assert decision.allowed
     assert decision.reason == ('RBAC: allowed by RoleBinding "view/team" of ClusterRole "view" to Group "developers"')
+
+
+async def test_a_change_in_one_namespace_forgets_nothing_about_others(world: World) -> None:
+    rules = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+    for namespace in ("mine", "theirs"):
+        await role(world, "reader", rules, namespace=namespace)
+        await world.bind("reader", JANE, namespace=namespace, kind="Role")
+    looked_at: list[str] = []
+    jane = user("jane")  # one connection
+    policy = world.authorizer.rbac
+    decide = policy._decide  # pyright: ignore[reportPrivateUsage]
+    policy._decide = lambda user, kind, namespace: (  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        looked_at.append(namespace) or decide(user, kind, namespace)
+    )
+    assert world.may(jane, "get", "pods", namespace="theirs")
+    assert world.may(jane, "get", "pods", namespace="mine")
+    await role(world, "reader", namespace="mine")
+    assert not world.may(jane, "get", "pods", namespace="mine")
+    assert world.may(jane, "get", "pods", namespace="theirs")
+    assert looked_at == ["theirs", "mine", "mine"]
+
+
+async def test_questions_about_paths_that_nobody_has_are_not_remembered_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rbac, "_MOST_DECISIONS", 100)
+    for number in range(1000):
+        assert not world.may(user("jane"), "get", f"made-up-{number}", namespace=f"ns-{number % 30}")
+    tables = world.authorizer.rbac._decisions  # pyright: ignore[reportPrivateUsage]
+    assert sum(len(kinds) for users in tables.values() for kinds in users.values()) <= 100
+
+
+async def test_many_bindings_of_one_role_are_one_role_to_look_at(world: World) -> None:
+    before = len(world.authorizer.rules_for(user("jane"), "team"))
+    await role(world, "reader", {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}, namespace="team")
+    for number in range(50):
+        reference = {"apiGroup": RBAC, "kind": "Role", "name": "reader"}
+        metadata = {"name": f"b{number}", "namespace": "team"}
+        bound = {"metadata": metadata, "roleRef": reference, "subjects": [JANE]}
+        await world.put(f"{RBAC}/rolebindings", bound)
+    assert len(world.authorizer.rules_for(user("jane"), "team")) == before + 1
