@@ -11,8 +11,8 @@ _CORE = "io.k8s.api.core.v1."
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _RBAC = "io.k8s.api.rbac.v1."
 _AFFINITY = {
-    "requiredDuringSchedulingIgnoredDuringExecution": 50,
-    "preferredDuringSchedulingIgnoredDuringExecution": 50,
+    "requiredDuringSchedulingIgnoredDuringExecution": 20,
+    "preferredDuringSchedulingIgnoredDuringExecution": 20,
 }
 
 MOST_ITEMS: dict[str, dict[str, int]] = {
@@ -25,12 +25,12 @@ MOST_ITEMS: dict[str, dict[str, int]] = {
         "volumes": 1000,
         "nodeSelector": 100,
         "tolerations": 250,
-        "topologySpreadConstraints": 50,
+        "topologySpreadConstraints": 20,
     },
     _CORE + "Container": {"ports": 1000, "volumeMounts": 1000},
-    _CORE + "NodeSelector": {"nodeSelectorTerms": 50},
-    _CORE + "NodeSelectorTerm": {"matchExpressions": 50, "matchFields": 50},
-    _CORE + "NodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": 50},
+    _CORE + "NodeSelector": {"nodeSelectorTerms": 20},
+    _CORE + "NodeSelectorTerm": {"matchExpressions": 20, "matchFields": 20},
+    _CORE + "NodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": 20},
     _CORE + "PodAffinity": _AFFINITY,
     _CORE + "PodAntiAffinity": _AFFINITY,
     _CORE + "ServiceSpec": {"selector": 100, "ports": 1000, "externalIPs": 1000, "loadBalancerSourceRanges": 1000},

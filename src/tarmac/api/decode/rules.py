@@ -19,7 +19,7 @@ from tarmac.api.decode.extent import MOST_KEYED, MOST_QUANTITIES, too_many_keyed
 from tarmac.api.decode.limits import MOST_ITEMS
 from tarmac.api.schema import Json, JsonObject, Schema, Type
 
-_FEW = 50  # limits below are rules about the object, reported with all others
+_FEW = 50
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
 
@@ -89,8 +89,8 @@ def _object(schema: Schema, native: bool) -> Rule:
         if name not in fields:
             return _anything if preserve else None
         made = compile_rule(fields[name], native)
-        limit = most.get(name) or fields[name].max_items
-        rules[name] = made if limit is None or limit < _FEW else _limited(made, limit)
+        limit = most.get(name) or _many(fields[name].max_items)
+        rules[name] = made if limit is None else _limited(made, limit)
         return rules[name]
 
     def keeps_null(value: JsonObject, name: str, walk: Walk) -> bool:
@@ -137,6 +137,11 @@ def _object(schema: Schema, native: bool) -> Rule:
         return value
 
     return rule
+
+
+def _many(most: int | None) -> int | None:
+    """A limit for the sake of cost; lower ones are rules about the object and reported with all others."""
+    return most if most is not None and most >= _FEW else None
 
 
 def _limited(rule: Rule, most: int) -> Rule:
