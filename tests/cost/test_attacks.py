@@ -27,11 +27,13 @@ PODS = "/api/v1/namespaces/default/pods"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
 WORKLOADS = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+RBAC = "rbac.authorization.k8s.io"
 YAML = "application/yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+OWNER = User("owner", groups=("system:authenticated",))  # of the namespace: may write roles, of what they may do
 ANYBODY = User("anybody", groups=("system:authenticated",))
 
 
@@ -75,7 +77,7 @@ ALIASES = "\n".join(
 )
 
 ATTACKS: dict[str, Attack] = {
-    "a cube of rights": Attack(201, "POST", ROLES, {"metadata": {"name": "a"}, "rules": [CUBE]}),
+    "a cube of rights": Attack(403, "POST", ROLES, {"metadata": {"name": "a"}, "rules": [CUBE]}, more={"user": OWNER}),
     "many rules": Attack(
         413,
         "POST",
@@ -332,6 +334,10 @@ LEGITIMATE: dict[str, Attack] = {
 async def server(tmp_path: Path) -> AsyncGenerator[Server]:
     async with serving(tmp_path) as server:
         assert (await server.send("POST", CONFIG_MAPS, config_map("big", data=LARGEST))).status == 201
+        reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"}
+        subject = {"apiGroup": RBAC, "kind": "User", "name": OWNER.name}
+        owning = {"metadata": {"name": "owner"}, "roleRef": reference, "subjects": [subject]}
+        assert (await server.send("POST", ROLES.replace("roles", "rolebindings"), owning)).status == 201
         finalizers = names(1000, "e.x/f")
         long = config_map("long", metadata={"finalizers": finalizers})
         assert (await server.send("POST", CONFIG_MAPS, long)).status == 201
