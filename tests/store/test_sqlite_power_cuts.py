@@ -7,6 +7,7 @@ it could look after a power cut (everything synced, and of the rest an arbitrary
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import pytest
 from tarmac.store.interface import Entry
 from tarmac.store.sqlite import SqliteStore
 from tarmac.store.sqlite.file import LogFile
+from tarmac.store.sqlite.marker import Marker
 from tests.store.objects import PODS, value
 
 Moment = dict[str, tuple[int, int]]
@@ -112,9 +114,30 @@ class RecordingDisk(apsw.VFS):
         self._disk.delete(filename)
 
 
+def _record_marker(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, sync = Marker.write, Marker.sync
+
+    def recorded_write(marker: Marker, revision: int) -> None:
+        offset = marker._turn * 512
+        write(marker, revision)
+        disk.write(_name(marker), offset, os.pread(marker._file, 512, offset))
+
+    def recorded_sync(marker: Marker) -> None:
+        mark = disk.mark(_name(marker))
+        sync(marker)
+        disk.synced(_name(marker), mark)
+
+    monkeypatch.setattr(Marker, "write", recorded_write)
+    monkeypatch.setattr(Marker, "sync", recorded_sync)
+
+
+def _name(marker: Marker) -> str:
+    return os.readlink(f"/proc/self/fd/{marker._file}")
+
+
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    """Recording, the driver's own sync of the WAL included."""
+    """Recording, the driver's own sync of the WAL and its marker included."""
     disk = Disk()
     vfs = RecordingDisk(disk)
     sync = LogFile.sync
@@ -125,6 +148,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
         disk.synced(f"{file.path}-wal", mark)
 
     monkeypatch.setattr(LogFile, "sync", recorded)
+    _record_marker(disk, monkeypatch)
     yield disk
     vfs.unregister()
 

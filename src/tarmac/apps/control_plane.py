@@ -159,7 +159,7 @@ def _server(
     parts.usage = metering
     _join_nodes(parts, reader, pki, metering, stack)
     parts.documents.update(tokens.documents())
-    parts.ready["store"] = lambda: store.trouble
+    parts.ready.update(store.checks())
     return assemble(parts)
 
 

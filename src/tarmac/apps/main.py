@@ -19,6 +19,7 @@ ROOTS = {
     "controllers": "tarmac.apps.controllers",
     "agent": "tarmac.apps.agent",
     "crds": "tarmac.apps.crds",
+    "store": "tarmac.apps.store",
     "sim": "tarmac.apps.sim",
     "why": "tarmac.apps.verbs",
     "plan": "tarmac.apps.verbs",

@@ -55,8 +55,26 @@ def parser() -> argparse.ArgumentParser:
         "--rbac", nargs="?", const="*", default="", metavar="NAMES",
         help="besides the kinds: the roles of these controllers, and an account that may run them (default: * for all)",
     )  # fmt: skip
+    _add_store(commands)
     add_verbs(commands)
     return top
+
+
+def _add_store(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    store = commands.add_parser("store", help="look after the SQLite store of a server that is stopped")
+    repair = store.add_subparsers(dest="action", metavar="ACTION", required=True).add_parser(
+        "repair", help="say what is damaged and what would be lost; with --accept-loss, go on without it"
+    )
+    _add_data_dir(repair)
+    _add_store_url(repair)
+    repair.add_argument("--accept-loss", action="store_true", help="copy the damaged files aside and go on without")
+
+
+def _add_store_url(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--store", default="", metavar="URL",
+        help="sqlite:///PATH, etcd://HOST:PORT,HOST:PORT or memory:// (default: sqlite in the data directory)",
+    )  # fmt: skip
 
 
 def _add_data_dir(command: argparse.ArgumentParser) -> None:
@@ -72,10 +90,7 @@ def _add_server_flags(command: argparse.ArgumentParser) -> None:
         "--listen", type=listen_address, default=listen_address(DEFAULT_LISTEN), metavar="HOST:PORT",
         help=f"the address to serve HTTPS on; port 0 picks a free one (default: {DEFAULT_LISTEN})",
     )  # fmt: skip
-    command.add_argument(
-        "--store", default="", metavar="URL",
-        help="sqlite:///PATH, etcd://HOST:PORT,HOST:PORT or memory:// (default: sqlite in the data directory)",
-    )  # fmt: skip
+    _add_store_url(command)
     add_controller_flags(command)
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")

@@ -25,7 +25,7 @@ An empty store is at revision 1, so that 0 stays free to mean "any".
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
 PREFIX = b'{"metadata":{'
@@ -44,6 +44,7 @@ class StoreError(Exception):
                 ├─ Compacted       that history is gone
                 ├─ FutureRevision  that revision is yet to come
                 └─ Unavailable     not acknowledged, outcome unknown
+                     └─ Damaged    what lies on the disk is not what was written
     """
 
 
@@ -85,6 +86,10 @@ class FutureRevision(StoreError):
 
 class Unavailable(StoreError):
     """Not acknowledged and its fate unknown: disk error, lost etcd, shutting down."""
+
+
+class Damaged(Unavailable):
+    """What lies on the disk is not what was written. It is never served."""
 
 
 class Entry:
@@ -198,9 +203,8 @@ class Store(Reads, Protocol):
         """Finish what was accepted, release everything."""
         ...
 
-    @property
-    def trouble(self) -> str | None:
-        """Why writes are refused at the moment, for health checks; None when all is well."""
+    def checks(self) -> Mapping[str, Callable[[], str | None]]:
+        """Named health checks: each tells what is wrong at the moment, or None. `store` is why writes are refused."""
         ...
 
     @property

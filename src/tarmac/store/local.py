@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from sys import intern
 from typing import Literal
 
@@ -83,10 +83,9 @@ class LocalStore(VisibleState, ABC):
         """Memory is current by construction."""
         return
 
-    @property
-    def trouble(self) -> str | None:
-        """Why writes are refused at the moment."""
-        return self._refusal
+    def checks(self) -> dict[str, Callable[[], str | None]]:
+        """`store`: why writes are refused at the moment."""
+        return {"store": lambda: self._refusal}
 
     def head(self, bucket: str, name: str) -> Entry | None:
         """The newest accepted version, durable or not."""

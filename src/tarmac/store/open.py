@@ -25,7 +25,7 @@ def open_store(
     if parts.scheme == "sqlite":
         from tarmac.store.sqlite import SqliteStore  # each driver brings libraries that the others do not need
 
-        return SqliteStore(_sqlite_path(url), sealer=sealer, clock=clock, observer=observer)
+        return SqliteStore(sqlite_path(url), sealer=sealer, clock=clock, observer=observer)
     if parts.scheme == "etcd":
         from tarmac.store.etcd import EtcdStore
         from tarmac.store.etcd.settings import EtcdSettings
@@ -35,7 +35,8 @@ def open_store(
     raise ValueError(f"store {url!r}: must start with memory://, sqlite:// or etcd://")
 
 
-def _sqlite_path(url: str) -> Path:
+def sqlite_path(url: str) -> Path:
+    """The file that a `sqlite://` URL names. Raises ValueError with a text for whoever wrote the URL."""
     parts = urlsplit(url)
     if parts.query or parts.fragment:
         raise ValueError(f"store {url!r}: sqlite takes no options")

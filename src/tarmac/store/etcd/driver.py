@@ -19,7 +19,7 @@ import asyncio
 import heapq
 import itertools
 from asyncio import Future, Task
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -100,9 +100,11 @@ class EtcdStore(VisibleState):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._client.close()
 
-    @property
-    def trouble(self) -> str | None:
-        """Why writes are refused at the moment."""
+    def checks(self) -> dict[str, Callable[[], str | None]]:
+        """`store`: why writes are refused at the moment."""
+        return {"store": self._trouble}
+
+    def _trouble(self) -> str | None:
         if self._closing:
             return "the store is shutting down"
         return None if self._stream is not None else "no connection to etcd"

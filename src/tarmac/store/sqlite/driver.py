@@ -6,12 +6,16 @@ when the sync is back. Only one batch is under way; the next one gathers meanwhi
 Failures. When SQLite refuses a batch (a full disk, usually) it is rolled back, its writers get Unavailable, and the
 next batch may succeed again. When a sync fails nobody knows what the kernel still holds, and trying again would lie:
 the store refuses writes from then on, and goes on answering reads until it is restarted.
+
+Damage on the disk is found when the store is started, which is then refused, when history is read from the file, and
+by a daily pass. It never reaches a reader.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from asyncio import Task, TimerHandle
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -21,7 +25,9 @@ import apsw
 
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
+from tarmac.base.randomness import Randomness
 from tarmac.store.interface import (
+    Damaged,
     Entry,
     Event,
     Observer,
@@ -31,12 +37,16 @@ from tarmac.store.interface import (
     unsplice,
 )
 from tarmac.store.local import LocalStore, Write
-from tarmac.store.sqlite.file import LogFile, Row
+from tarmac.store.sqlite.file import LogFile
+from tarmac.store.sqlite.health import DiskHealth
+from tarmac.store.sqlite.sums import Row, row_sum
 from tarmac.store.sqlite.syncing import Checkpointer, SyncThread
+from tarmac.store.sqlite.verifying import Verifier
 
 _log = log("store.sqlite")
 
 _TRIM_STEP = 256  # events forgotten with one batch: more than arrive with most, little enough not to be felt
+_MARKER_SECONDS = 1.0  # how late a power cut may find the marker
 _FSYNC_ERRORS = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
 
 
@@ -50,6 +60,7 @@ class SqliteStore(LocalStore):
         sealer: Sealer | None = None,
         clock: Clock | None = None,
         observer: Observer | None = None,
+        randomness: Randomness | None = None,
         keep_seconds: float = 300,
         keep_events: int = 10_000,
         wal_pages: int = 4096,
@@ -57,12 +68,16 @@ class SqliteStore(LocalStore):
         super().__init__(clock=clock, observer=observer)
         self._path = path
         self._sealer = sealer
+        self._randomness = randomness or Randomness()
         self._keep_seconds = keep_seconds
         self._keep_log = keep_events
         self._wal_pages = wal_pages
         self._next_trim = 0.0  # of the monotonic clock: before it nothing is old enough
         self._syncing: list[Write] = []
-        self._sync_started = 0.0
+        self._disk = DiskHealth(path, self._clock)
+        self.verifier = Verifier(path, self._clock)
+        self._verifying: Task[None]
+        self._marking: TimerHandle | None = None
         self._file: LogFile
         self._syncer: SyncThread
         self._side: ThreadPoolExecutor
@@ -73,26 +88,40 @@ class SqliteStore(LocalStore):
         loop = asyncio.get_running_loop()
         self._side = ThreadPoolExecutor(1, thread_name_prefix="store-side")
         self._checkpointer = Checkpointer(loop, self._side, self._wal_pages)
-        self._file = LogFile(self._path, self._wal_pages, self._checkpointer.wal_has)
+        self._file = LogFile(self._path, self._randomness.uuid)
         try:
             self._load()
+            self._file.settle(self.revision, self._wal_pages, self._checkpointer.wal_has)
         except BaseException:
             self._file.close()
             raise
         self._syncer = SyncThread(loop, self._file.sync)
+        self._verifying = asyncio.create_task(self.verifier.run())
         await super().start()
 
     async def close(self) -> None:
         """Finish what was accepted, close the file."""
         await super().close()
+        self._verifying.cancel()
+        await asyncio.wait((self._verifying,))
+        if self._marking is not None:
+            self._marking.cancel()
         await asyncio.to_thread(self._side.shutdown)
         self._syncer.close()
         self._file.close()
 
+    def checks(self) -> dict[str, Callable[[], str | None]]:
+        """Besides `store`: whether the disk is full or slow, and whether what lies there is damaged."""
+        return {**super().checks(), "store-disk": self._disk.check, "store-integrity": lambda: self.verifier.damage}
+
     async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
         """From memory as far as that reaches, else from the file."""
         read = partial(self._loop.run_in_executor, self._side, self._read)
-        return await self._joined_history(bucket, revision, prefix, read)
+        try:
+            return await self._joined_history(bucket, revision, prefix, read)
+        except Damaged as error:
+            self.verifier.found(str(error))
+            raise
 
     async def compact(self, revision: int) -> None:
         """Forget history up to and including `revision`, in memory and in the file."""
@@ -102,7 +131,8 @@ class SqliteStore(LocalStore):
                 self._file.append((), min(revision, self._file.floor + _TRIM_STEP))
             except apsw.Error as error:
                 raise Unavailable(f"cannot compact {self._path}: {error}") from error
-            await asyncio.sleep(0)
+            # One step at a time: more transactions behind the last sync than these two would look like damage.
+            await self._loop.run_in_executor(self._side, self._file.sync)
 
     def _commit(self, batch: list[Write]) -> None:
         try:
@@ -112,20 +142,27 @@ class SqliteStore(LocalStore):
             self._next_batch()
             return
         self._syncing = batch
-        self._sync_started = self._clock.monotonic()
+        self._disk.sync_started()
         self._syncer.request(self._synced)
 
     def _synced(self, error: OSError | None) -> None:
         batch, self._syncing = self._syncing, []
+        took = self._disk.sync_ended()
         if self._observer is not None:
-            self._observer("sync", self._clock.monotonic() - self._sync_started)
+            self._observer("sync", took)
         if error is not None:
             self._stop_writing(f"cannot sync {self._path}: {error.strerror}")
             self._failed(batch, self._refusal or "")
             self._next_batch()
             return
         self._committed(batch)
+        if self._marking is None:
+            self._marking = self._loop.call_later(_MARKER_SECONDS, self._sync_marker)
         self._checkpointer.between_batches(self._file.checkpoint, self._next_batch)
+
+    def _sync_marker(self) -> None:
+        self._marking = None
+        self._side.submit(self._file.sync_marker)
 
     def _rejected(self, batch: list[Write], error: apsw.Error) -> None:
         full = isinstance(error, apsw.FullError)
@@ -133,13 +170,14 @@ class SqliteStore(LocalStore):
         _log.error("batch rejected", path=str(self._path), writes=len(batch), error=str(error))
         if getattr(error, "extendedresult", 0) in _FSYNC_ERRORS:
             self._stop_writing(why)
+        self._disk.refused(why)
         self._failed(batch, why)
 
     def _stop_writing(self, why: str) -> None:
         self._refusal = f"{why}; no write is accepted until the server is restarted"
         _log.error("the store is read-only from now on", reason=why)
 
-    def _rows(self, batch: list[Write]) -> Iterable[Row]:
+    def _rows(self, batch: list[Write]) -> list[Row]:
         at = int(self._clock.now())
         seal = self._sealer.seal if self._sealer is not None else None
         rows: list[Row] = []
@@ -150,7 +188,8 @@ class SqliteStore(LocalStore):
                 value = seal(event.bucket, entry.name, value)
             previous = event.previous.revision if event.previous is not None else 0
             deleted = event.type == "DELETED"
-            rows.append(Row(entry.revision, at, event.bucket, entry.name, entry.created, previous, deleted, value))
+            columns = (entry.revision, at, event.bucket, entry.name, entry.created, previous, deleted, value)
+            rows.append(Row(*columns, row_sum(*columns)))
         return rows
 
     def _trim_to(self) -> int:
@@ -170,7 +209,7 @@ class SqliteStore(LocalStore):
         floor = self._file.floor
         objects: dict[str, dict[str, Entry]] = {}
         loaded = False
-        for revision, bucket, name, created, _, deleted, blob in self._file.load():
+        for revision, _, bucket, name, created, _, deleted, blob, _ in self._file.load():
             bucket, name = intern(bucket), intern(name)
             if revision <= floor:
                 entry = self._entry(bucket, name, revision, revision if created == revision else created, blob, None)
@@ -209,12 +248,12 @@ class SqliteStore(LocalStore):
             rows = self._file.history(bucket, after, until, prefix)
         except apsw.Error as error:
             raise Unavailable(f"cannot read {self._path}: {error}") from error
-        for revision, name, created, deleted, blob, replaced, old in rows:
+        for row, old in rows:
             previous = None
-            if replaced is not None:
-                previous = self._entry(bucket, name, replaced, created, old, None)
-            entry = self._entry(bucket, name, revision, created, blob, previous)
-            events.append(_event(bucket, entry, bool(deleted), previous))
+            if old is not None:
+                previous = self._entry(bucket, row.name, old.revision, row.created, old.value, None)
+            entry = self._entry(bucket, row.name, row.revision, row.created, row.value, previous)
+            events.append(_event(bucket, entry, bool(row.deleted), previous))
         return events
 
 

@@ -5,6 +5,10 @@ replaced. `floor` splits it: of the rows up to the floor only those that were li
 objects); of the rows above it every one is there (they are the history). A replaced row stays until the change that
 replaced it sinks below the floor, so each change of the history can still be told with its previous version.
 
+Damage. Each row has a sum and the table has a total (`sums`); a marker beside the file says how far it had come
+(`marker`). All of it is checked before the file is used: until `settle`, nothing is copied, cut or removed, so that a
+store that is refused lies there as it was found.
+
 Durability. The file is in WAL mode with synchronous=NORMAL: a commit writes to the page cache only, and the caller
 syncs the WAL afterwards (`sync`), which is the one thing that synchronous=FULL does in addition. Checkpoints by
 themselves sync the WAL before they copy, and the database after. Opening checkpoints once, because what a killed
@@ -15,119 +19,118 @@ The WAL is filled with zeros up to the size it is going to have, and started ove
 then finds its blocks in place and writes nothing but the data; of a file that grows it must also write the new size and
 the blocks' whereabouts through the file system's journal, which takes twice as long. SQLite reads a WAL up to the first
 frame whose checksum is wrong, so the zeros mean nothing to it.
-
-Versions: `user_version` is FORMAT. A program opens files of its own or an older format (and then raises it, in the
-transaction that converts the tables) and refuses newer ones, so going back is by restoring a copy.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 
-from tarmac.base.log import log
-from tarmac.store.interface import Compacted, Unavailable
+from tarmac.store.interface import Compacted, Damaged
+from tarmac.store.sqlite.checking import check_recent, named, sound_rows
+from tarmac.store.sqlite.disk import reserve, sync_directory, take_lock
+from tarmac.store.sqlite.format import insert_rows, read_total, write_total
+from tarmac.store.sqlite.opening import connect, explained, open_database
+from tarmac.store.sqlite.sums import Row, Total, is_sound
+from tarmac.store.sqlite.wal import FRAME
 
-_log = log("store.sqlite")
-
-FORMAT = 1
-_FRAME = 4096 + 24  # a page in the WAL and its header
-_ZEROS = bytes(1 << 20)
-_APPLICATION_ID = 0x5441524D  # "TARM": tells our files from other SQLite files
-
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE log (
-    revision INTEGER PRIMARY KEY,
-    at       INTEGER NOT NULL,  -- Unix seconds
-    bucket   TEXT    NOT NULL,
-    name     TEXT    NOT NULL,
-    created  INTEGER NOT NULL,  -- revision of the create
-    previous INTEGER NOT NULL,  -- revision that this one replaced, 0 for a create
-    deleted  INTEGER NOT NULL,
-    value    BLOB               -- NULL: a delete whose last state is the previous value
-) STRICT;
-CREATE TABLE floor (revision INTEGER NOT NULL) STRICT;
-INSERT INTO floor VALUES (1);
-PRAGMA application_id = {_APPLICATION_ID};
-PRAGMA user_version = {FORMAT};
-COMMIT;
-"""
-_INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_LOAD = "SELECT revision, bucket, name, created, previous, deleted, value FROM log ORDER BY revision"
 _HISTORY = """
-SELECT change.revision, change.name, change.created, change.deleted, change.value, old.revision, old.value
+SELECT change.revision, change.at, change.bucket, change.name, change.created, change.previous, change.deleted,
+       change.value, change.sum,
+       old.revision, old.at, old.bucket, old.name, old.created, old.previous, old.deleted, old.value, old.sum
 FROM log AS change LEFT JOIN log AS old ON old.revision = change.previous
 WHERE change.revision > ?1 AND change.revision <= ?2 AND change.bucket = ?3 AND substr(change.name, 1, length(?4)) = ?4
 ORDER BY change.revision
 """
 _DROP_REPLACED = """
 DELETE FROM log WHERE revision IN
-(SELECT previous FROM log WHERE revision > ?1 AND revision <= ?2 AND previous > 0)
+(SELECT previous FROM log WHERE revision > ?1 AND revision <= ?2 AND previous > 0) RETURNING sum
 """
-_DROP_DELETES = "DELETE FROM log WHERE revision > ?1 AND revision <= ?2 AND deleted"
-
-
-class Row(NamedTuple):
-    """One change, as it is inserted."""
-
-    revision: int
-    at: int
-    bucket: str
-    name: str
-    created: int
-    previous: int
-    deleted: int
-    value: bytes | None
+_DROP_DELETES = "DELETE FROM log WHERE revision > ?1 AND revision <= ?2 AND deleted RETURNING sum"
 
 
 class LogFile:
-    """The open file. One connection writes, on the loop; another one reads and checkpoints, in a helper thread."""
+    """The open file. One connection writes, on the loop; another one reads and checkpoints, in a helper thread.
 
-    def __init__(self, path: Path, wal_pages: int, on_wal_pages: Callable[[int], None]) -> None:
+    Open it, take every row from `load`, then `settle` it; before that it must not be written.
+    """
+
+    def __init__(self, path: Path, new_id: Callable[[], str]) -> None:
+        """`new_id` names a store that is made here. Raises Damaged, Unavailable."""
         self.path = path
-        self._lock = _lock(path)
+        self.newest = 0  # the newest revision appended
+        self._side: apsw.Connection | None = None
+        self._wal = -1
+        self._lock = take_lock(path)
         try:
-            with _explained(path):
-                self._writer = _connect(path)
-                _check_format(self._writer, path)
-                self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-                self._writer.set_wal_hook(lambda _db, _name, pages: on_wal_pages(pages) or apsw.SQLITE_OK)
-                self._side = _connect(path)
-                self.floor = int(self._writer.execute("SELECT revision FROM floor").get)
-            self._wal = os.open(f"{path}-wal", os.O_RDWR)
-            _reserve(self._wal, wal_pages * _FRAME * 5 // 4)  # it grows a little further while it is checkpointed
-            _sync_directory(path.parent)
+            with explained(path):
+                self._writer, self._marker, self._mark = open_database(path, new_id)
+                self._total = read_total(self._writer)
         except BaseException:
             os.close(self._lock)
             raise
 
-    def load(self) -> Iterator[tuple[int, str, str, int, int, int, bytes | None]]:
-        """Every row, oldest first: revision, bucket, name, created, previous, deleted, value."""
-        with _explained(self.path):
-            yield from self._writer.execute(_LOAD)
+    @property
+    def floor(self) -> int:
+        """Up to here only what was live then is left."""
+        return self._total.floor
 
-    def append(self, rows: Iterable[Row], floor: int) -> None:
+    def load(self) -> Iterator[Row]:
+        """Every row, oldest first. Raises Damaged when one is not what was written, or missing."""
+        with explained(self.path):
+            yield from sound_rows(self._writer)
+
+    def check_end(self, newest: int) -> None:
+        """What was loaded, up to `newest`, reaches as far as the marker. Raises Damaged."""
+        with explained(self.path):
+            if newest < self._mark.revision:
+                lost = f"changes after {newest} are missing"
+                raise Damaged(f"it ends at revision {newest}, but had come to {self._mark.revision}: {lost}")
+
+    def settle(self, newest: int, wal_pages: int, on_wal_pages: Callable[[int], None]) -> None:
+        """What was loaded, up to `newest`, is whole: make it durable and get ready to write. Raises Damaged."""
+        self.check_end(newest)
+        with explained(self.path):
+            db = self._writer
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)  # from here on a tidy file is left behind
+            db.set_wal_hook(lambda _db, _name, pages: on_wal_pages(pages) or apsw.SQLITE_OK)
+            self._side = connect(self.path)
+            self._side.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        self._wal = os.open(f"{self.path}-wal", os.O_RDWR)
+        reserve(self._wal, wal_pages * FRAME * 5 // 4)  # it grows a little further while it is checkpointed
+        sync_directory(self.path.parent)
+        self.newest = newest
+        self._marker.settle(newest)  # not before: a marker must not be ahead of what is durable
+
+    def append(self, rows: Sequence[Row], floor: int) -> None:
         """Write one batch, and raise the floor to `floor` if that is higher, in one transaction. Not durable yet."""
         db = self._writer
         try:
             db.execute("BEGIN IMMEDIATE")
-            db.executemany(_INSERT, rows)
+            insert_rows(db, rows)
+            total = self._total.grown([row.sum for row in rows])
             if floor > self.floor:
-                db.execute(_DROP_REPLACED, (self.floor, floor))
-                db.execute(_DROP_DELETES, (self.floor, floor))
-                db.execute("UPDATE floor SET revision = ?", (floor,))
+                total = self._raise_floor(total, floor)
+            write_total(db, total)
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
-        self.floor = max(self.floor, floor)
+        self._total = total
+        if rows:
+            self.newest = rows[-1].revision
+
+    def _raise_floor(self, total: Total, floor: int) -> Total:
+        """Forget history up to `floor`."""
+        db, span = self._writer, (total.floor, floor)
+        sunk = int(db.execute("SELECT count(*) FROM log WHERE revision > ? AND revision <= ?", span).get)
+        went = [sum_ for query in (_DROP_REPLACED, _DROP_DELETES) for (sum_,) in db.execute(query, span)]
+        return total.raised(floor, sunk, went)
 
     def written_at(self, revision: int) -> int | None:
         """When the newest change of the history up to `revision` was made; None when there is none."""
@@ -136,109 +139,44 @@ class LogFile:
 
     def sync(self) -> None:
         """Make everything appended so far survive a power cut. For a helper thread."""
+        newest = self.newest
         os.fdatasync(self._wal)
+        self._marker.write(newest)  # not before: a marker must not be ahead of what is durable
+
+    def sync_marker(self) -> None:
+        """Let the marker survive a power cut, too. For the side thread."""
+        self._marker.sync()
 
     def checkpoint(self) -> tuple[int, int]:
         """Copy what no reader holds back into the database; WAL pages and how many are copied. For the side thread."""
-        return self._side.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return self._reading().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
-    def history(
-        self, bucket: str, after: int, until: int, prefix: str
-    ) -> list[tuple[int, str, int, int, bytes | None, int | None, bytes | None]]:
-        """Changes of a bucket: revision, name, created, deleted, value, previous revision and value. Side thread.
-
-        Raises Compacted.
-        """
-        self._side.execute("BEGIN")  # floor and rows of one moment
-        try:
-            floor = int(self._side.execute("SELECT revision FROM floor").get)
-            if after < floor:
-                raise Compacted(floor)
-            return list(self._side.execute(_HISTORY, (after, until, bucket, prefix)))
-        finally:
-            self._side.execute("COMMIT")
+    def history(self, bucket: str, after: int, until: int, prefix: str) -> list[tuple[Row, Row | None]]:
+        """Changes of a bucket, each with the row that it replaced. Raises Compacted, Damaged. For the side thread."""
+        side = self._reading()
+        found: list[tuple[Row, Row | None]] = []
+        with explained(self.path), side:  # floor and rows of one moment
+            total = read_total(side)
+            if after < total.floor:
+                raise Compacted(total.floor)
+            check_recent(side, total)
+            rows = side.execute(_HISTORY, (after, until, bucket, prefix))
+            found += ((Row._make(row[:9]), Row._make(row[9:]) if row[9] is not None else None) for row in rows)
+            damaged = [row for pair in found for row in pair if row is not None and not is_sound(row)]
+            if damaged:
+                raise Damaged(named(damaged))
+        return found
 
     def close(self) -> None:
-        """Leave one tidy file behind."""
-        os.close(self._wal)
-        self._side.close()
+        """Leave one tidy file behind, or, if it was never settled, everything as it was found."""
+        if self._side is not None:
+            os.close(self._wal)
+            self._side.close()
         self._writer.close()  # the last connection checkpoints and removes the WAL
+        self._marker.sync()
+        self._marker.close()
         os.close(self._lock)
 
-
-class _explained:  # noqa: N801 - reads as a statement
-    """Turns SQLite's errors while opening and loading into texts for the operator."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, apsw.NotADBError | apsw.CorruptError):
-            advice = "move it away and restore a copy, or start with an empty store"
-            raise Unavailable(f"{self._path} is damaged or not a SQLite file ({error}): {advice}") from error
-        if isinstance(error, apsw.Error):
-            raise Unavailable(f"cannot open {self._path}: {error}") from error
-
-
-def _connect(path: Path) -> apsw.Connection:
-    if not path.exists():
-        path.touch(mode=0o600)  # SQLite gives the WAL the same mode
-    db = apsw.Connection(str(path))
-    db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -1024").fetchall()
-    db.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
-    return db
-
-
-def _check_format(db: apsw.Connection, path: Path) -> None:
-    application = db.execute("PRAGMA application_id").get
-    version = db.execute("PRAGMA user_version").get
-    if not application and not db.execute("SELECT count(*) FROM sqlite_schema").get:
-        db.execute(_SCHEMA)
-    elif application != _APPLICATION_ID:
-        raise Unavailable(f"{path} is a SQLite file of another program")
-    elif version > FORMAT:
-        raise Unavailable(
-            f"{path} has format {version}, this program knows formats up to {FORMAT}: it was written by a newer version"
-        )
-
-
-def _lock(path: Path) -> int:
-    """Two servers on one file would each believe their own memory; the kernel drops the lock when its holder dies.
-
-    A file of its own, since closing any descriptor of the database would drop SQLite's locks.
-    """
-    try:
-        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Unavailable(f"cannot open {path}.lock: {error.strerror}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
-        os.close(lock)
-        raise Unavailable(f"{path} is in use by another server (process {holder})") from error
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    return lock
-
-
-def _reserve(file: int, size: int) -> None:
-    """Fill an empty file with zeros; where there is no room for them it stays empty and grows as it is needed."""
-    try:
-        for offset in range(0, size, len(_ZEROS)):
-            os.pwrite(file, _ZEROS[: size - offset], offset)
-        os.fdatasync(file)
-    except OSError as error:
-        os.ftruncate(file, 0)
-        _log.warning("no room to reserve the write-ahead log: writes will take longer", reason=error.strerror)
-
-
-def _sync_directory(folder: Path) -> None:
-    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    def _reading(self) -> apsw.Connection:
+        assert self._side is not None, "not settled"
+        return self._side

@@ -1,0 +1,49 @@
+"""`tarmac store repair`: what is damaged in a SQLite store, and the way on without it.
+
+Exit code 0 when the store is whole, or is again; 1 when it is damaged and loss was not accepted, or cannot be repaired.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tarmac.apps.layout import layout_of
+from tarmac.base.log import configure
+from tarmac.base.randomness import Randomness
+from tarmac.store.interface import StoreError
+from tarmac.store.open import sqlite_path
+
+
+def main(options: argparse.Namespace) -> int:
+    """Look, tell, and repair if asked to."""
+    configure(level="error", as_json=False)
+    url = layout_of(options).store_url
+    if not url.startswith("sqlite://"):
+        print("tarmac: only SQLite stores are repaired here; etcd looks after its own", file=sys.stderr)
+        return 1
+    try:
+        return _repair(sqlite_path(url), accept_loss=options.accept_loss)
+    except (OSError, ValueError, StoreError) as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return 1
+
+
+def _repair(path: Path, *, accept_loss: bool) -> int:
+    from tarmac.store.sqlite.repairing import examine, repair
+
+    new_id = Randomness().uuid
+    findings = examine(path, new_id)
+    if findings is None:
+        print(f"{path} is whole")
+        return 0
+    print(findings.sentence)
+    for line in findings.lost or ["nothing but history"]:
+        print(f"{'dropped' if accept_loss else 'would be dropped'}: {line}")
+    print(f"{'kept' if accept_loss else 'would be kept'}: {len(findings.kept)} objects")
+    if not accept_loss:
+        return 1
+    aside = repair(path, findings, new_id)
+    print(f"{path} is repaired and starts with a history of its own; the damaged files were copied to {aside}")
+    return 0

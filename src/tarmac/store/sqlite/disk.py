@@ -1,0 +1,61 @@
+"""What the driver asks of the file system: one server at a time, blocks in place, names that last, room to write."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from tarmac.base.log import log
+from tarmac.store.interface import Unavailable
+
+_log = log("store.sqlite")
+
+_ZEROS = bytes(1 << 20)
+_ROOM = 1 << 20  # bytes; with less a file system is as good as full
+
+
+def take_lock(path: Path) -> int:
+    """Two servers on one file would each believe their own memory; the kernel drops the lock when its holder dies.
+
+    A file of its own, since closing any descriptor of the database would drop SQLite's locks.
+    """
+    try:
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unavailable(f"cannot open {path}.lock: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(lock)
+        raise Unavailable(f"{path} is in use by another server (process {holder})") from error
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def reserve(file: int, size: int) -> None:
+    """Fill an empty file with zeros; where there is no room for them it stays empty and grows as it is needed."""
+    try:
+        for offset in range(0, size, len(_ZEROS)):
+            os.pwrite(file, _ZEROS[: size - offset], offset)
+        os.fdatasync(file)
+    except OSError as error:
+        os.ftruncate(file, 0)
+        _log.warning("no room to reserve the write-ahead log: writes will take longer", reason=error.strerror)
+
+
+def sync_directory(folder: Path) -> None:
+    """A file whose name is lost is lost."""
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def lacks_room(folder: Path) -> bool:
+    """Whether the file system is full for this process; root may use what is kept back from others."""
+    found = os.statvfs(folder)
+    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize < _ROOM

@@ -1,0 +1,139 @@
+"""Bring a damaged store back with what can be saved of it: the newest sound version of each object.
+
+The files are copied aside first. Then what is kept goes into a new database, which takes the place of the old one.
+History is not kept, since nobody knows what is missing from it: the new floor is above every revision that was given
+out, so each watch is told to list again. An object whose newest version is lost goes back to an older one that is still
+there; an object whose deletion is lost comes back.
+
+A kill between any two steps is harmless. The new database is complete before it is called `.repaired`, a store beside
+one is not started, and the next repair goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from tarmac.store.interface import Damaged, Unavailable
+from tarmac.store.sqlite.disk import sync_directory, take_lock
+from tarmac.store.sqlite.file import LogFile
+from tarmac.store.sqlite.format import create_tables, insert_rows, read_total
+from tarmac.store.sqlite.marker import Marker, marker_path, read_marker
+from tarmac.store.sqlite.opening import interrupted_repair
+from tarmac.store.sqlite.salvaging import Salvage
+from tarmac.store.sqlite.sums import Row, Total
+
+
+class Findings(NamedTuple):
+    """Why a store is refused, and what a repair would make of it."""
+
+    sentence: str
+    kept: list[Row]  # the newest sound version of each object
+    lost: list[str]  # for people, one line each
+    floor: int  # above every revision that was given out
+
+
+def examine(path: Path, new_id: Callable[[], str]) -> Findings | None:
+    """None when the store is whole. Raises Unavailable when it is in use, is not there or cannot be read at all."""
+    if not path.exists() and not marker_path(path).exists():
+        raise Unavailable(f"there is no store at {path}")
+    sentence = _refusal(path, new_id)
+    if sentence is None:
+        return None
+    mark, _ = read_marker(marker_path(path))
+    marked = mark.revision if mark is not None else 0
+    salvage = Salvage(path, marked)
+    newest = {(row.bucket, row.name): row for row in salvage.rows}
+    highest = max([1, marked, *(row.revision for row in salvage.rows)])
+    return Findings(
+        sentence, [row for row in newest.values() if not row.deleted], _losses(salvage, newest, marked), highest + 1
+    )
+
+
+def repair(path: Path, findings: Findings, new_id: Callable[[], str]) -> Path:
+    """Do it; where the damaged files were copied to. Raises Unavailable, OSError."""
+    lock = take_lock(path)
+    try:
+        aside = _copy_aside(path)
+        if not interrupted_repair(path).exists():
+            _write_anew(path, findings, new_id())
+        _take_place(path)
+        return aside
+    finally:
+        os.close(lock)
+
+
+def _refusal(path: Path, new_id: Callable[[], str]) -> str | None:
+    """Why a server would not start on it."""
+    try:
+        with closing(LogFile(path, new_id)) as file:
+            newest = max((row.revision for row in file.load()), default=1)
+            file.check_end(max(newest, file.floor))
+    except Damaged as error:
+        return str(error)
+    return None
+
+
+def _losses(salvage: Salvage, newest: dict[tuple[str, str], Row], marked: int) -> list[str]:
+    lost = [_fate(row, newest.get((row.bucket, row.name))) for row in salvage.damaged]
+    lost += [f"whatever was written at revisions {low} to {high}" for low, high in salvage.unreadable]
+    unnamed = salvage.missing
+    if unnamed:
+        lost.append(f"{unnamed} rows, nobody can say of which objects")
+    last = max([1, *(row.revision for row in (*salvage.rows, *salvage.damaged))])
+    if last < marked:
+        lost.append(f"every change after revision {last}; the last one was {marked}")
+    return lost
+
+
+def _fate(damaged: Row, left: Row | None) -> str:
+    if left is None or left.deleted:
+        return f"{damaged.key}: nothing of it is left"
+    if left.revision > damaged.revision:
+        return f"{damaged.key}: an older version; revision {left.revision} stays"
+    return f"{damaged.key}: it goes back to revision {left.revision}"
+
+
+def _copy_aside(path: Path) -> Path:
+    """A name under which SQLite could open the copy, its log included."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    for suffix in ("", "-wal", ".marker"):
+        source = Path(f"{path}{suffix}")
+        if source.exists():
+            shutil.copy2(source, f"{aside}{suffix}")
+    sync_directory(path.parent)
+    return aside
+
+
+def _write_anew(path: Path, findings: Findings, store: str) -> None:
+    unfinished = path.with_name(f"{path.name}.repairing")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=0o600)
+    total = Total(store, findings.floor, len(findings.kept), 0, sum(row.sum for row in findings.kept))
+    with closing(apsw.Connection(str(unfinished))) as db, db:
+        create_tables(db, total)
+        insert_rows(db, findings.kept)
+    unfinished.rename(interrupted_repair(path))
+    sync_directory(path.parent)
+
+
+def _take_place(path: Path) -> None:
+    """Until the last step nobody starts on it, as the new database still has its other name."""
+    repaired = interrupted_repair(path)
+    with closing(apsw.Connection(str(repaired))) as db:
+        total = read_total(db)
+    for suffix in ("-wal", "-shm", ".marker"):  # SQLite would apply the old log to the new database
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    with closing(Marker(marker_path(path), total.id)) as marker:
+        marker.settle(total.floor)
+    sync_directory(path.parent)
+    repaired.rename(path)
+    sync_directory(path.parent)
