@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,9 +33,13 @@ class Books:
 class Writer:
     """Creates its object once and then updates it for as long as it is asked to."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, name: str) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, name: str, *, accepts: Collection[int] = (409,)
+    ) -> None:
+        """`accepts`: refusals that are part of the story."""
         self._session = session
         self._url = url
+        self._accepts = accepts
         self.books = Books(name)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -60,7 +65,9 @@ class Writer:
                 books.unknown.clear()
             elif answer.status in (200, 201):
                 books.acknowledged[books.number] = int((await answer.json())["metadata"]["resourceVersion"])
-            elif answer.status != 409:
+            elif answer.status == 503 and 503 in self._accepts:
+                books.unknown.add(books.number)
+            elif answer.status not in self._accepts:
                 raise AssertionError(f"{method} answered {answer.status}: {await answer.text()}")
 
 

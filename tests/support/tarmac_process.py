@@ -59,6 +59,12 @@ class TarmacProcess:
         self._process.send_signal(signal.SIGKILL)
         self._reap()
 
+    def wait(self, timeout: float) -> int:
+        """The exit code of a server that ends by itself."""
+        assert self._process is not None
+        self._process.wait(timeout)
+        return self._reap()
+
     def stop(self, timeout: float = 15) -> int:
         """SIGTERM, wait, return the exit code."""
         assert self._process is not None

@@ -17,6 +17,7 @@ from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
 from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.settings import settings_of
+from tarmac.base.exhaustion import end_if_out_of_memory, end_when_out_of_memory
 from tarmac.base.log import configure, log
 from tarmac.store.interface import StoreError
 
@@ -64,6 +65,8 @@ def main(options: argparse.Namespace, surround: Callable[[Layout], Surroundings]
     except (OSError, ValueError, StoreError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
+    except MemoryError as error:
+        end_if_out_of_memory(error)
     return 0
 
 
@@ -86,6 +89,7 @@ async def run(layout: Layout, address: Address, beside: Beside, controllers: Cho
             starting.cancel()
 
     loop = asyncio.get_running_loop()
+    end_when_out_of_memory(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     async with control_plane(layout, address, controllers) as running, beside(running):

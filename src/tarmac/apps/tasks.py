@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from tarmac.base.clock import Clock
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 
 _SHORTEST_PAUSE = 1.0
@@ -33,7 +34,8 @@ async def supervise(name: str, run: Callable[[], Awaitable[None]], clock: Clock)
         began = clock.monotonic()
         try:
             await run()
-        except Exception:
+        except Exception as error:
+            end_if_out_of_memory(error)
             _log.error("begins again after a failure", what=name, traceback=traceback.format_exc())
         if clock.monotonic() - began > _LONGEST_PAUSE:
             pause = _SHORTEST_PAUSE

@@ -23,6 +23,7 @@ from typing import Any
 
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import Clock
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.client.cache import Item
@@ -139,6 +140,7 @@ class Controller:
         except NotLeader:
             raise
         except Exception as error:
+            end_if_out_of_memory(error)
             self.results["error"] += 1
             self.queue.add_rate_limited(key)
             where = traceback.format_exc(limit=-3)

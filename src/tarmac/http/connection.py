@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Protocol, cast
 
 from tarmac.api.status import ApiError, InternalError, ServiceUnavailable, Timeout
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.heads import CONTINUE, Heads, UnsendableHeader, encode_headers
@@ -182,6 +183,7 @@ class Connection(asyncio.Protocol):
         try:
             return self._shared.handler(request)
         except Exception as error:
+            end_if_out_of_memory(error)
             return _failure(error)
 
     def _answer_with(self, answer: Answer | Awaitable[Answer]) -> None:
@@ -305,6 +307,7 @@ class Connection(asyncio.Protocol):
         try:
             stream.started(answer.start(stream))
         except Exception as error:
+            end_if_out_of_memory(error)
             _log.error("stream could not start", error=repr(error))
             stream.abort()
 

@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.http.accepting import Acceptor, Connect, bind
 from tarmac.http.connection import Connection
@@ -180,6 +181,7 @@ async def serve(
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """What nobody was there to catch. That somebody does not speak TLS is no error of ours."""
+    end_if_out_of_memory(context.get("exception"))
     if context["message"].startswith("SSL handshake failed"):
         _log.debug("TLS handshake failed", error=repr(context.get("exception")))
     else:

@@ -20,6 +20,7 @@ from tarmac.api.status import (
     ServiceUnavailable,
 )
 from tarmac.base.clock import Clock
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.http.messages import Answer, Request, Response, Stream, StreamResponse, UpgradeResponse
 from tarmac.server.endpoints.documents import Documents
@@ -218,6 +219,7 @@ async def _ready(answer: Answer | Awaitable[Answer]) -> Answer:
 
 def failure(request: Request, error: Exception) -> Response:
     """Whatever went wrong, as a Status."""
+    end_if_out_of_memory(error)
     if isinstance(error, Unavailable):
         error = ServiceUnavailable(f"the store is not available: {error}")
     elif not isinstance(error, ApiError):

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.store.interface import Compacted, Entry, Event, FutureRevision, Page, Subscriber
 
@@ -226,6 +227,7 @@ class VisibleState:
             try:
                 subscriber(batch)
             except Exception as error:  # one broken listener must not cost the others, or a writer, their news
+                end_if_out_of_memory(error)
                 _log.error("a subscriber failed", error=repr(error))
 
     def _check_history(self, bucket: Bucket | None, revision: int) -> None:

@@ -20,6 +20,7 @@ from tarmac.api.schema import Json
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_LARGE = 1 << 15  # bytes: from here on texts get pages of their own from the system, untouched ones for nothing
 
 
 class Malformed(ValueError):
@@ -60,6 +61,8 @@ Written = Pairs | list[Any]
 def parse_json(body: bytes) -> Parsed:
     """Any JSON text. Raises Malformed, and TooLarge for one with too many values."""
     check_extent(body)
+    if len(body) > _LARGE:
+        bytes(2 * len(body))  # the decoder follows a null pointer where memory is short; this raises MemoryError
     try:
         value = _decode(body)
         if _marks(body) == _marks(_encode(value)):

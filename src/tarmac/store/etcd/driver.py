@@ -39,7 +39,8 @@ _log = log("store.etcd")
 
 _PAGE = 500
 _WRITES_AT_ONCE = 256
-_WRITE_SECONDS = 15.0
+_PATIENCE_SECONDS = 4.5  # for a read or a write: longer than an election, and nobody waits longer than 5 s for a 503
+_NO_QUORUM = "etcd did not answer in time: it has no leader, or cannot be reached"
 _PROGRESS_SECONDS = 0.05  # between two questions how far the watch is
 _RECONNECT_SECONDS = 0.05
 
@@ -110,7 +111,7 @@ class EtcdStore(VisibleState):
         return None if self._stream is not None else "no connection to etcd"
 
     def fresh(self) -> Awaitable[None]:
-        """Wait until everything that happened before this call is visible. Raises Unavailable."""
+        """Wait until everything that happened before this call is visible. Raises Unavailable, within 5 s."""
         if self._barrier is None:
             self._barrier = self._own(self._run_barrier())
         return asyncio.shield(self._barrier)
@@ -172,8 +173,10 @@ class EtcdStore(VisibleState):
         intents = self._intents.setdefault(intent.key, [])
         intents.append(intent)
         try:
-            async with self._slots:
-                return await self._write_until(intent, accepted + _WRITE_SECONDS)
+            async with asyncio.timeout(_PATIENCE_SECONDS), self._slots:
+                return await self._write_until_answered(intent)
+        except TimeoutError:
+            raise Unavailable(f"{_NO_QUORUM}; nobody knows whether this was written") from None
         finally:
             intents.remove(intent)
             if not intents:
@@ -181,14 +184,12 @@ class EtcdStore(VisibleState):
             if self._observer is not None:
                 self._observer(operation, self._clock.monotonic() - accepted)
 
-    async def _write_until(self, intent: Intent, give_up: float) -> Entry:
+    async def _write_until_answered(self, intent: Intent) -> Entry:
         lost, timeout = False, FIRST_ATTEMPT_SECONDS
         while True:
             try:
                 response = await self._client.txn(intent.request, timeout)
             except Lost:
-                if self._clock.monotonic() > give_up:
-                    raise
                 lost, timeout = True, min(timeout * 2, MOST_ATTEMPT_SECONDS)
                 await self.fresh()
                 if intent.landed is not None:
@@ -290,14 +291,25 @@ class EtcdStore(VisibleState):
     # Catching up.
 
     async def _run_barrier(self) -> None:
-        async with self._barrier_turn:
-            self._barrier = None  # whoever comes from here on needs the next one
-            if self._trusts_progress:
-                request = pb.RangeRequest(key=self._records.last_delete, keys_only=True)
-                target = (await self._client.range(request)).header.revision
-            else:
-                target = await self._newest_in_etcd()
-        await self._reach(target, ask=self._trusts_progress)
+        # The time counts from the first who asked, waiting for the turn included: those who join wait no longer.
+        this = asyncio.current_task()
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                async with self._barrier_turn:
+                    self._barrier = None  # whoever comes from here on needs the next one
+                    target = await self._newest_revision()
+                await self._reach(target, ask=self._trusts_progress)
+        except TimeoutError:
+            raise Unavailable(_NO_QUORUM) from None
+        finally:
+            if self._barrier is this:  # it never had its turn
+                self._barrier = None
+
+    async def _newest_revision(self) -> int:
+        if not self._trusts_progress:
+            return await self._newest_in_etcd()
+        request = pb.RangeRequest(key=self._records.last_delete, keys_only=True)
+        return (await self._client.range(request)).header.revision
 
     async def _newest_in_etcd(self) -> int:
         request = pb.RangeRequest(
@@ -311,19 +323,15 @@ class EtcdStore(VisibleState):
         return max((kv.mod_revision for kv in (await self._client.range(request)).kvs), default=0)
 
     async def _reach(self, revision: int, *, ask: bool = False) -> None:
-        """Wait until that much is visible; `ask` when it may not be a revision of ours. Raises Unavailable."""
+        """Wait until that much is visible; `ask` when it may be no revision of ours. The caller's patience ends it."""
         if self.revision >= revision:
             return
         reached: Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (revision, next(self._ties), reached))
-        try:
-            async with asyncio.timeout(_WRITE_SECONDS):
-                while ask and not reached.done():
-                    await self._ask_progress()
-                    await asyncio.wait((reached,), timeout=_PROGRESS_SECONDS)
-                await reached
-        except TimeoutError:
-            raise Unavailable(f"etcd is at revision {revision}, but its watch only at {self.revision}") from None
+        while ask and not reached.done():
+            await self._ask_progress()
+            await asyncio.wait((reached,), timeout=_PROGRESS_SECONDS)
+        await reached
 
     async def _ask_progress(self) -> None:
         if self._stream is not None:

@@ -24,6 +24,7 @@ from sys import intern
 import apsw
 
 from tarmac.base.clock import Clock
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.store.interface import (
@@ -87,6 +88,7 @@ class SqliteStore(LocalStore):
         """Open the file, take the lock, load objects and recent history."""
         loop = asyncio.get_running_loop()
         self._side = ThreadPoolExecutor(1, thread_name_prefix="store-side")
+        self._side.submit(int)  # begins its thread now: it may not be possible when it is needed
         self._checkpointer = Checkpointer(loop, self._side, self._wal_pages)
         self._file = LogFile(self._path, self._randomness.uuid)
         try:
@@ -165,6 +167,8 @@ class SqliteStore(LocalStore):
         self._side.submit(self._file.sync_marker)
 
     def _rejected(self, batch: list[Write], error: apsw.Error) -> None:
+        if isinstance(error, apsw.NoMemError):
+            end_if_out_of_memory(MemoryError())
         full = isinstance(error, apsw.FullError)
         why = f"cannot write {self._path}: {'the disk is full' if full else error}"
         _log.error("batch rejected", path=str(self._path), writes=len(batch), error=str(error))

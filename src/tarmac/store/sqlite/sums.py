@@ -9,9 +9,12 @@ The bytes summed are those on the disk, sealed values as they are: no key is nee
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
+
+_NUMBERS = struct.Struct("<4q2?").pack
 
 
 class Row(NamedTuple):
@@ -60,12 +63,14 @@ def row_sum(
     revision: int, at: int, bucket: str, name: str, created: int, previous: int, deleted: int, value: bytes | None
 ) -> int:
     """Of every column before it."""
-    placed = f"{revision}\0{at}\0{bucket}\0{name}\0{created}\0{previous}\0{deleted:d}\0{value is None:d}"
-    return crc32(value or b"", crc32(placed.encode()))
+    numbers = crc32(_NUMBERS(revision, at, created, previous, bool(deleted), value is None))
+    return crc32(value or b"", crc32(f"{bucket}\0{name}".encode(), numbers))
 
 
 def is_sound(row: tuple[Any, ...]) -> bool:
     """Whether a row read from the disk is what was written. Damage can turn a column into any type."""
     *columns, found = row
-    whole = isinstance(columns[6], int) and isinstance(columns[7], bytes | None)
-    return whole and row_sum(*columns) == found
+    try:
+        return row_sum(*columns) == found
+    except (TypeError, struct.error):
+        return False
