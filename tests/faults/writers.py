@@ -92,9 +92,8 @@ class Watcher:
 
     async def _follow(self) -> None:
         query = {"watch": "1", "resourceVersion": str(self.version), "timeoutSeconds": "600"}
-        async with self._session.get(
-            self._url + PATH, params=query, timeout=aiohttp.ClientTimeout(total=None)
-        ) as answer:
+        timeout = aiohttp.ClientTimeout(total=None, connect=self._session.timeout.connect)
+        async with self._session.get(self._url + PATH, params=query, timeout=timeout) as answer:
             if answer.status != 200:
                 self.refused.append(f"{answer.status} {await answer.text()}")
                 return
@@ -113,7 +112,7 @@ class Watcher:
             self.events.append((event["type"], metadata["name"], number, self.version))
 
 
-def session_for(context: ssl.SSLContext) -> aiohttp.ClientSession:
+def session_for(context: ssl.SSLContext, *, limit: int = 200, connect: float = 5) -> aiohttp.ClientSession:
     """A session with enough connections for every writer and watcher."""
-    timeout = aiohttp.ClientTimeout(total=20, connect=5)
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=200), timeout=timeout)
+    timeout = aiohttp.ClientTimeout(total=max(20, connect), connect=connect)
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=limit), timeout=timeout)

@@ -18,6 +18,8 @@ READY = re.compile(r"^tarmac ready (https://\S+) kubeconfig=(\S+)$")
 class TarmacProcess:
     """One server. Use as a context manager; `kill()` is kill -9, `start()` brings it back on the same port."""
 
+    program: tuple[str, ...] = ("tarmac.apps.main",)  # module, and what comes before the command
+
     def __init__(self, data_dir: Path, *flags: str, command: str = "server") -> None:
         self.data_dir = data_dir
         self.flags = flags
@@ -41,7 +43,7 @@ class TarmacProcess:
     def start(self) -> Self:
         """Start and wait for the ready line."""
         listen = self.authority or "127.0.0.1:0"
-        command = [sys.executable, "-m", "tarmac.apps.main", self.command]
+        command = [sys.executable, "-m", *self.program, self.command]
         command += ["--data-dir", str(self.data_dir), "--listen", listen, *self.flags]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)

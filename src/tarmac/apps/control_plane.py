@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from tarmac.api.catalog import build_catalog
@@ -33,7 +34,7 @@ from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import Parts, assemble
 from tarmac.server.lookup import StoreLookup
-from tarmac.server.metrics import Metrics
+from tarmac.server.metrics import Metrics, health_metrics
 from tarmac.server.nodes.connections import NodeWays
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.nodes.tunnels import PREFIX as TUNNELS_PATH
@@ -160,6 +161,7 @@ def _server(
     _join_nodes(parts, reader, pki, metering, stack)
     parts.documents.update(tokens.documents())
     parts.ready.update(store.checks())
+    metrics.gauges.append(partial(health_metrics, parts.ready))
     return assemble(parts)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal, TextIO
 
@@ -39,7 +40,8 @@ class _Sink:
         else:
             pairs = "".join(f" {key}={_plain(value)}" for key, value in fields.items())
             line = f"{now} {level.upper():7} {name}: {message}{pairs}"
-        print(line, file=self.stream or sys.stderr, flush=True)
+        with suppress(OSError):  # a log on a full disk must not fail what it tells about
+            print(line, file=self.stream or sys.stderr, flush=True)
 
 
 _sink = _Sink()

@@ -204,6 +204,13 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+def health_metrics(checks: Mapping[str, Callable[[], str | None]]) -> Iterator[Family]:
+    """What `/readyz` would say, check by check."""
+    name = "kubernetes_healthcheck"
+    samples = [(name, [("name", each), ("type", "readyz")], int(check() is None)) for each, check in checks.items()]
+    yield name, "gauge", "Whether a health check passes (1) or fails (0).", samples
+
+
 def process_metrics() -> Iterator[Family]:
     """What every Prometheus client says about its process."""
     usage = limits.getrusage(limits.RUSAGE_SELF)

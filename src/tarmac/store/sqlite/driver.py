@@ -38,6 +38,7 @@ from tarmac.store.interface import (
     unsplice,
 )
 from tarmac.store.local import LocalStore, Write
+from tarmac.store.sqlite.disk import lacks_room
 from tarmac.store.sqlite.file import LogFile
 from tarmac.store.sqlite.health import DiskHealth
 from tarmac.store.sqlite.sums import Row, row_sum
@@ -169,7 +170,8 @@ class SqliteStore(LocalStore):
     def _rejected(self, batch: list[Write], error: apsw.Error) -> None:
         if isinstance(error, apsw.NoMemError):
             end_if_out_of_memory(MemoryError())
-        full = isinstance(error, apsw.FullError)
+        # The index of the log lies in a file as well; SQLite calls it an I/O error when that cannot grow.
+        full = isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and lacks_room(self._path.parent))
         why = f"cannot write {self._path}: {'the disk is full' if full else error}"
         _log.error("batch rejected", path=str(self._path), writes=len(batch), error=str(error))
         if getattr(error, "extendedresult", 0) in _FSYNC_ERRORS:

@@ -1,0 +1,31 @@
+"""The `tarmac` program on a disk whose syncs take seconds: `python -m tests.faults.slow_disk CONTROL server …`.
+
+The file CONTROL says how many; without it the disk is as fast as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from tarmac.apps.main import main
+from tarmac.store.sqlite.file import LogFile
+
+_sync = LogFile.sync
+
+
+def run(control: Path, arguments: list[str]) -> int:
+    """Patch, and hand over."""
+
+    def slow(self: LogFile) -> None:
+        if control.exists():
+            time.sleep(float(control.read_text()))
+        _sync(self)
+
+    LogFile.sync = slow
+    return main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(run(Path(sys.argv[1]), sys.argv[2:]))
