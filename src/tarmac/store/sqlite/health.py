@@ -1,7 +1,7 @@
 """Whether the disk is full or slow, for health checks.
 
-Full: the last batch was refused for it and there is still no room, or there is next to none. Slow: a sync takes longer
-than a second, or one did a moment ago. Both heal by themselves.
+Full: there is next to no room. Slow: a sync takes longer than a second. A refused batch or a slow sync is also told for
+a moment after it happened; all of it heals by itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tarmac.base.clock import Clock
 from tarmac.store.sqlite.disk import lacks_room
 
 _SLOW_SECONDS = 1.0
-_REMEMBERED_SECONDS = 10.0  # a slow disk is not slow with every sync; what asks comes every few seconds
+_REMEMBERED_SECONDS = 10.0  # a bad disk is not bad with every batch, and what asks comes every few seconds
 
 
 class DiskHealth:
@@ -23,7 +23,7 @@ class DiskHealth:
         self._clock = clock
         self._started: float | None = None  # of the sync under way
         self._slow: tuple[float, float] | None = None  # the last slow sync: when it ended, how long it took
-        self._refused = ""
+        self._refused: tuple[float, str] | None = None  # the last batch, if it was: when, and why
 
     def sync_started(self) -> None:
         """A batch is written, and on its way to the disk."""
@@ -36,21 +36,23 @@ class DiskHealth:
         if took >= _SLOW_SECONDS:
             self._slow = now, took
         self._started = None
-        self._refused = ""
+        self._refused = None
         return took
 
     def refused(self, why: str) -> None:
         """The disk took no batch."""
-        self._refused = why
+        self._refused = self._clock.monotonic(), why
 
     def check(self) -> str | None:
         """What is wrong with the disk."""
         if lacks_room(self._path.parent):
             return f"the disk of {self._path} is full"
-        return self._refused or self._slowness()
-
-    def _slowness(self) -> str | None:
         now = self._clock.monotonic()
+        if self._refused is not None and now - self._refused[0] < _REMEMBERED_SECONDS:
+            return self._refused[1]
+        return self._slowness(now)
+
+    def _slowness(self, now: float) -> str | None:
         if self._started is not None and now - self._started >= _SLOW_SECONDS:
             return f"the disk of {self._path} is slow: a sync has been under way for {now - self._started:.1f} s"
         if self._slow is not None and now - self._slow[0] < _REMEMBERED_SECONDS:
