@@ -21,7 +21,8 @@ from tests.store.objects import PODS, SECRETS, value
 
 FLIPS = 1000 if os.environ.get("TARMAC_SOAK") else 120
 _PARTS = ("store.db", "store.db-wal", "store.db.marker")
-Content = tuple[list[bytes], list[tuple[str, bytes, bytes | None]]]
+Told = tuple[str, bytes, bytes | None]
+Content = tuple[list[bytes], list[Told]]
 
 
 async def _made(folder: Path, dice: random.Random) -> tuple[Path, Path]:
@@ -51,16 +52,23 @@ async def _made(folder: Path, dice: random.Random) -> tuple[Path, Path]:
 
 
 async def _content(folder: Path) -> Content:
-    """Everything a reader can ask for."""
+    """Everything a reader can ask for, after a start."""
     store = SqliteStore(folder / "store.db", wal_pages=64)
     await store.start()
     try:
-        objects = [entry.raw for bucket in (PODS, SECRETS) for entry in store.list(bucket).entries]
-        oldest = store._file.floor
-        events = [event for bucket in (PODS, SECRETS) for event in await store.history(bucket, oldest)]
-        return objects, [(e.type, e.entry.raw, e.previous.raw if e.previous else None) for e in events]
+        return _objects(store), await _history(store)
     finally:
         await store.close()
+
+
+def _objects(store: SqliteStore) -> list[bytes]:
+    return [entry.raw for bucket in (PODS, SECRETS) for entry in store.list(bucket).entries]
+
+
+async def _history(store: SqliteStore) -> list[Told]:
+    oldest = store._file.floor
+    events = [event for bucket in (PODS, SECRETS) for event in await store.history(bucket, oldest)]
+    return [(e.type, e.entry.raw, e.previous.raw if e.previous else None) for e in events]
 
 
 def flip(path: Path, dice: random.Random) -> str:
@@ -110,3 +118,42 @@ async def test_a_flipped_bit_is_never_served(tmp_path: Path) -> None:
     print(f"\n{FLIPS} flips: {dict(sorted(outcomes.items()))}")
     assert outcomes["store.db refused"] > FLIPS / 8, "hardly a flip hit the database"
     assert outcomes["store.db-wal refused"] > FLIPS / 20, "hardly a flip hit the log"
+
+
+async def _flip_while_open(folder: Path, dice: random.Random, what: str) -> str:
+    """Whether the daily pass found it; whatever it was, readers must not be given anything else than before."""
+    store = SqliteStore(folder / "store.db", wal_pages=400, keep_events=200, keep_seconds=0)
+    await store.start()
+    for number in range(30):
+        await store.create(PODS, f"later/{number}", value(f"later-{number}", dice.choice((0, 3000))))
+    objects, history = _objects(store), await _history(store)
+    store.forget(store.revision)  # memory keeps no history: from here on it comes from the disk
+    store._compacted = 0
+    what += flip(folder / dice.choice(_PARTS[:2]), dice)
+    assert _objects(store) == objects, what
+    try:
+        assert await _history(store) == history, f"{what}: history that was not written"
+    except Damaged:
+        assert store.checks()["store-integrity"]() is not None, what
+    await store.verifier.verify()
+    found = store.checks()["store-integrity"]() is not None
+    await store.close()
+    if not found:
+        assert await _content(folder) == (objects, history), f"{what}: went unnoticed"
+    return "found" if found else "harmless"
+
+
+@pytest.mark.serial
+@pytest.mark.timeout(120 + FLIPS)
+async def test_a_bit_that_flips_under_a_running_store_is_found(tmp_path: Path) -> None:
+    """Objects come from memory, history is verified, and the daily pass finds the rest."""
+    seed = int(os.environ.get("TARMAC_SEED", "20261117"))
+    dice = random.Random(seed)
+    image, _ = await _made(tmp_path / "made", dice)
+    outcomes: Counter[str] = Counter()
+    for number in range(FLIPS // 4):
+        folder = shutil.copytree(image, tmp_path / "flipped")
+        outcomes[await _flip_while_open(folder, dice, f"seed {seed}, flip {number}: ")] += 1
+        shutil.rmtree(folder)
+    print(f"\n{FLIPS // 4} flips under an open store: {dict(sorted(outcomes.items()))}")
+    assert outcomes["found"] > FLIPS / 20, "hardly a flip hit anything"

@@ -18,6 +18,7 @@ from tests.support.tarmac_process import TarmacProcess
 
 WATCHES = 5000 if os.environ.get("TARMAC_SOAK") else 300
 BYTES_PER_WATCH = 100_000  # a TLS connection and its watcher, with room
+AT_ONCE = 100  # handshakes: all of them are one process here, which would be too slow for its own good
 WAITED_FOR = 30 + WATCHES * 0.04  # handshakes: about ten requests' worth of CPU each, on both sides
 
 
@@ -54,7 +55,8 @@ async def test_every_watch_resumes_after_a_restart(tmp_path: Path) -> None:
             async with session.get(url + PATH) as answer:
                 start = int((await answer.json())["metadata"]["resourceVersion"])
             began = monotonic()
-            watchers = [Watcher(session, url, start) for _ in range(WATCHES)]
+            connecting = asyncio.Semaphore(AT_ONCE)
+            watchers = [Watcher(session, url, start, connecting) for _ in range(WATCHES)]
             tasks = [asyncio.create_task(watcher.run()) for watcher in watchers]
             joined = await _reached(watchers, await _write(session, url, range(20)), began)
             before = _resident(server)

@@ -74,9 +74,13 @@ class Writer:
 class Watcher:
     """Follows every ConfigMap from one version on, over any number of broken connections."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, version: int) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, version: int, connecting: asyncio.Semaphore | None = None
+    ) -> None:
+        """`connecting` bounds how many watchers of one process shake hands at a time."""
         self._session = session
         self._url = url
+        self._connecting = connecting or asyncio.Semaphore()
         self.version = version
         self.events: list[tuple[str, str, int, int]] = []  # (type, name, number, version)
         self.resumed = 0
@@ -93,7 +97,9 @@ class Watcher:
     async def _follow(self) -> None:
         query = {"watch": "1", "resourceVersion": str(self.version), "timeoutSeconds": "600"}
         timeout = aiohttp.ClientTimeout(total=None, connect=self._session.timeout.connect)
-        async with self._session.get(self._url + PATH, params=query, timeout=timeout) as answer:
+        async with self._connecting:
+            answering = await self._session.get(self._url + PATH, params=query, timeout=timeout)
+        async with answering as answer:
             if answer.status != 200:
                 self.refused.append(f"{answer.status} {await answer.text()}")
                 return

@@ -163,6 +163,7 @@ class LogFile:
             rows = side.execute(_HISTORY, (after, until, bucket, prefix))
             found += ((Row._make(row[:9]), Row._make(row[9:]) if row[9] is not None else None) for row in rows)
             damaged = [row for pair in found for row in pair if row is not None and not is_sound(row)]
+            damaged += (row for row, old in found if row.previous and old is None)  # it is kept as long as this one
             if damaged:
                 raise Damaged(named(damaged))
         return found
