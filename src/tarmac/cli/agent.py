@@ -71,7 +71,7 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
     command.add_argument("--cgroup-root", default="", metavar="PATH", help="above the pods' cgroups (default: /)")
     command.add_argument(
         "--network", choices=("tarmac", "cni", "auto"), default="auto",
-        help="who connects pods: the agent, or the cluster's own plugins; auto asks the server whether it serves podendpoints",
+        help="who connects pods: the agent, or the cluster's own plugins; auto: the agent if podendpoints are served",
     )  # fmt: skip
     command.add_argument(
         "--cni-bin-dir", type=Path, default=Path("/opt/cni/bin"), metavar="DIR",
