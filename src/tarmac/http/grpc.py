@@ -18,6 +18,7 @@ from enum import IntEnum
 from typing import cast
 from urllib.parse import unquote
 
+from tarmac.base.digits import whole
 from tarmac.wire.http2 import Answered, Cut, Ended, Event, Received, Session
 from tarmac.wire.violations import Violation
 
@@ -243,6 +244,7 @@ def _outcome(headers: Mapping[str, str]) -> GrpcError | None:
     status = headers.get("grpc-status", "")
     if status == "0":
         return None
-    if not status.isascii() or not status.isdigit():
+    code = whole(status, 1 << 31)
+    if code is None:
         return GrpcError(Code.UNKNOWN, f"an answer without gRPC's status, HTTP status {headers.get(':status')}")
-    return GrpcError(int(status), unquote(headers.get("grpc-message", "")))
+    return GrpcError(code, unquote(headers.get("grpc-message", "")))

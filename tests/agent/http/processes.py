@@ -44,6 +44,7 @@ class ProcessRuntime:
     listener: Listener | None = None
     asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
     sessions: set[CommandSession] = field(default_factory=set["CommandSession"])
+    heard: bytearray = field(default_factory=bytearray)  # every byte of streams that reached it
 
     async def start(self) -> None:
         self.listener = await serve(self._serve, None)
@@ -155,6 +156,7 @@ class CommandSession(asyncio.Protocol):
         self.writable.set()
 
     def data_received(self, data: bytes) -> None:
+        self.runtime.heard += data
         try:
             events = self.session.receive(data)
         except Violation:
@@ -235,24 +237,41 @@ class CommandSession(asyncio.Protocol):
             await self.say(name, data)
 
     async def run_in_terminal(self) -> int:
-        loop = asyncio.get_running_loop()
         self.terminal, inner = os.openpty()
-        process = await begun(*self.asked.command, stdin=inner, stdout=inner, stderr=inner)
-        os.close(inner)
+        try:
+            process = await begun(*self.asked.command, stdin=inner, stdout=inner, stderr=inner)
+        except asyncio.CancelledError:
+            self.close_terminal()
+            raise
+        finally:
+            os.close(inner)
+        try:
+            await self.talk_through_terminal()
+            return await process.wait()
+        finally:
+            self.close_terminal()
+            await ended(process)
+
+    async def talk_through_terminal(self) -> None:
         reader = asyncio.StreamReader()
         file = os.fdopen(os.dup(self.terminal), "rb", buffering=0)
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file)
+        except BaseException:
+            file.close()
+            raise
         feeding = asyncio.ensure_future(self.feed_terminal())
         try:
             with suppress(OSError):  # a terminal without a process is an error to read from
                 await self.copy("stdout", reader)
-            return await process.wait()
         finally:
             feeding.cancel()
             transport.close()
-            os.close(self.terminal)
-            self.terminal = -1
-            await ended(process)
+
+    def close_terminal(self) -> None:
+        os.close(self.terminal)
+        self.terminal = -1
 
     async def feed_terminal(self) -> None:
         while True:

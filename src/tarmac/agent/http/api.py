@@ -23,6 +23,7 @@ from tarmac.agent.http.logs.reading import LogReader
 from tarmac.agent.http.resourcemetrics import resource_metrics
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
+from tarmac.base.digits import port_number
 from tarmac.http.messages import Answer, Request, Response
 from tarmac.http.streams import pulled
 from tarmac.runtimes.interface import NotFound, Runtime, RuntimeFault, Unreachable
@@ -165,9 +166,10 @@ class NodeApi:
         return ports.forward(request, self._dialler(self._pod(*rest)))
 
     async def _dial(self, request: Request, rest: list[str]) -> Answer:
-        if len(rest) != 6 or rest[:2] != ["v1", "dial"] or not rest[5].isdecimal():
+        port = port_number(rest[5]) if len(rest) == 6 and rest[:2] == ["v1", "dial"] else None
+        if port is None:
             raise Refusal(404, "404 page not found")
-        return await ports.connect(request, self._dialler(self._pod(*rest[2:5])), int(rest[5]))
+        return await ports.connect(request, self._dialler(self._pod(*rest[2:5])), port)
 
     def _dialler(self, pod: JsonObject) -> ports.Dial:
         address = pod.get("status", {}).get("podIP")

@@ -1,7 +1,7 @@
 """exec and attach: a stream to a process in a container, had from the runtime and handed to the client.
 
-The runtime is always spoken to by SPDY: its WebSockets cannot end standard input. A client that comes by SPDY gets the
-runtime's connection itself, byte for byte; one that comes by WebSocket gets it translated.
+The runtime is always spoken to by SPDY: its WebSockets cannot end standard input. The client, by WebSocket or by SPDY,
+is bridged to it; nothing of what it sends gets there as it came.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from tarmac.agent.http.answers import Refusal
-from tarmac.agent.http.bridging import ClientEnd, RuntimeEnd
+from tarmac.agent.http.bridging import RuntimeEnd, SpdyClient, WebSocketClient
 from tarmac.http.asking import Reply, Unanswered, ask, request_head, tcp
 from tarmac.http.messages import Answer, Request, UpgradeResponse
-from tarmac.http.splicing import splice
 from tarmac.wire.channels import PROTOCOL_VERSION, V4, V5, Channel
 from tarmac.wire.violations import Violation
 from tarmac.wire.websocket import accept_key, offered
@@ -57,25 +56,13 @@ async def stream(request: Request, url: str, wanted: Wanted) -> Answer:
     """Connect the client with what the runtime serves at `url`. Raises Refusal."""
     kind = request.headers.get("upgrade", "").lower()
     if kind == "websocket":
-        return await _translated(request, url, wanted)
+        return await _by_websocket(request, url, wanted)
     if kind == SPDY.lower():
-        return await _spliced(request, url)
+        return await _by_spdy(request, url, wanted)
     raise Refusal(400, "Upgrade request required")
 
 
-async def _spliced(request: Request, url: str) -> Answer:
-    versions = [each.strip() for each in request.headers.get(PROTOCOL_VERSION, "").split(",")]
-    reply = await _upgraded(url, versions)
-    headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), *_version(reply)]
-    return UpgradeResponse(lambda client, rest: splice((client, rest), reply.detach(), idle=None), headers, reply.close)
-
-
-def _version(reply: Reply) -> list[tuple[str, str]]:
-    version = reply.header(PROTOCOL_VERSION)
-    return [("X-Stream-Protocol-Version", version)] if version else []
-
-
-async def _translated(request: Request, url: str, wanted: Wanted) -> Answer:
+async def _by_websocket(request: Request, url: str, wanted: Wanted) -> Answer:
     try:
         key, protocols = offered(request.headers)
     except Violation as error:
@@ -83,7 +70,36 @@ async def _translated(request: Request, url: str, wanted: Wanted) -> Answer:
     protocol = next((each for each in protocols if each in (V5, V4)), None)
     if protocol is None:
         raise Refusal(403, f"unable to upgrade: {V5} and {V4} are spoken here, not {', '.join(protocols) or 'nothing'}")
-    reply = await _upgraded(url, [V4])
+    runtime = await _opened(url, wanted)
+    headers = [
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Accept", accept_key(key)),
+        ("Sec-WebSocket-Protocol", protocol),
+    ]
+
+    def start(client: asyncio.Transport, rest: bytes) -> None:
+        WebSocketClient(client, runtime, protocol == V5).start(rest)
+
+    return UpgradeResponse(start, headers, runtime.transport.abort)
+
+
+async def _by_spdy(request: Request, url: str, wanted: Wanted) -> Answer:
+    versions = [each.strip() for each in request.headers.get(PROTOCOL_VERSION, "").split(",")]
+    if V4 not in versions:
+        raise Refusal(403, f"unable to upgrade: {V4} is spoken here, not {', '.join(versions) or 'nothing'}")
+    runtime = await _opened(url, wanted)
+    headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), ("X-Stream-Protocol-Version", V4)]
+
+    def start(client: asyncio.Transport, rest: bytes) -> None:
+        SpdyClient(client, runtime, len(wanted.channels())).start(rest)
+
+    return UpgradeResponse(start, headers, runtime.transport.abort)
+
+
+async def _opened(url: str, wanted: Wanted) -> RuntimeEnd:
+    """The runtime's end, its streams agreed to. Raises Refusal."""
+    reply = await _upgraded(url)
     transport, rest = reply.detach()
     runtime = RuntimeEnd(transport, wanted.channels())
     runtime.start(rest)
@@ -96,26 +112,15 @@ async def _translated(request: Request, url: str, wanted: Wanted) -> Answer:
     except asyncio.CancelledError:
         transport.abort()
         raise
-    headers = [
-        ("Connection", "Upgrade"),
-        ("Upgrade", "websocket"),
-        ("Sec-WebSocket-Accept", accept_key(key)),
-        ("Sec-WebSocket-Protocol", protocol),
-    ]
-
-    def start(client: asyncio.Transport, rest: bytes) -> None:
-        ClientEnd(client, runtime, protocol == V5).start(rest)
-
-    return UpgradeResponse(start, headers, transport.abort)
+    return runtime
 
 
-async def _upgraded(url: str, versions: Sequence[str]) -> Reply:
+async def _upgraded(url: str) -> Reply:
     """A connection to the runtime that speaks SPDY. Raises Refusal."""
     place = urlsplit(url)
     dial = tcp(place.hostname or "", place.port or 80)
     target = f"{place.path}?{place.query}" if place.query else place.path
-    headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), ("Content-Length", "0")]
-    headers += [("X-Stream-Protocol-Version", each) for each in versions]
+    headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), ("X-Stream-Protocol-Version", V4), ("Content-Length", "0")]
     try:
         reply = await ask(dial, request_head("POST", target, place.netloc, headers), OPEN_SECONDS)
         if reply.status == 101:

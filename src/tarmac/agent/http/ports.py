@@ -10,6 +10,7 @@ from tarmac.agent.http.answers import Refusal
 from tarmac.agent.http.forwarding.channels import ChannelForward
 from tarmac.agent.http.forwarding.podend import Dial
 from tarmac.agent.http.forwarding.streams import SpdyForward
+from tarmac.base.digits import port_number
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.http.splicing import splice
 from tarmac.wire.channels import PORT_FORWARD_V1, PROTOCOL_VERSION, TUNNELLED_SPDY, V4
@@ -59,10 +60,14 @@ def _ports(request: Request) -> list[int]:
         raise Refusal(400, 'query parameter "port" is required')
     if len(texts) > _MOST_PORTS:
         raise Refusal(400, f"no more than {_MOST_PORTS} ports at once")
-    for each in texts:
-        if not each.isdecimal() or not 0 < int(each) < 65536:
-            raise Refusal(400, f'unable to parse "{each}" as a port')
-    return [int(each) for each in texts]
+    return [_port(each) for each in texts]
+
+
+def _port(text: str) -> int:
+    port = port_number(text)
+    if port is None:
+        raise Refusal(400, f'unable to parse "{text[:64]}" as a port')
+    return port
 
 
 async def connect(request: Request, dial: Dial, port: int) -> Answer:

@@ -11,8 +11,10 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
+from tarmac.base.digits import whole
 
 _TUNNEL: Final = {4: 50, 6: 70}
+_LARGEST: Final = 65_535
 
 
 def packet_size(wanted: int, nodes: Iterable[Mapping[str, Any]]) -> int:
@@ -22,11 +24,12 @@ def packet_size(wanted: int, nodes: Iterable[Mapping[str, Any]]) -> int:
 
 def _carried(node: Mapping[str, Any]) -> int:
     stated: str = (node["metadata"].get("annotations") or {}).get(ANNOTATION_UNDERLAY_MTU, "")
-    if not (stated.isascii() and stated.isdigit()):
+    size = whole(stated, _LARGEST)
+    if size is None:
         return 0
     addresses = (node.get("status") or {}).get("addresses") or ()
     internal = next((each["address"] for each in addresses if each["type"] == "InternalIP"), "")
-    return int(stated) - _TUNNEL[_version(internal)]
+    return size - _TUNNEL[_version(internal)]
 
 
 def _version(address: str) -> int:

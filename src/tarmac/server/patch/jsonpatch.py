@@ -17,12 +17,12 @@ from tarmac.api.decode.extent import MOST_VALUES, count_values
 from tarmac.api.decode.findings import go_kind, show
 from tarmac.api.decode.jsontext import Parsed
 from tarmac.api.status import BadRequest, Invalid, TooLarge
+from tarmac.base.digits import whole
 
 MAX_OPERATIONS = 10_000
 _MEMBERS = frozenset({"op", "path", "from", "value"})
 _MAX_COPIED_BYTES = 1_500_000  # more than that nobody could store
 _MAX_STEPS = 1000  # of a path
-_MAX_DIGITS = 9  # of an index
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
@@ -206,11 +206,11 @@ def _child(container: Any, key: str) -> Any:
 def _index(key: str, size: int) -> int:
     """An index below `size`; negative ones count from the end."""
     digits = key[1:] if key[:1] in ("-", "+") else key
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS):
+    if not (digits.isascii() and digits.isdigit()):
         raise _DoesNotApply("not an index")
-    index = int(key)
-    if index < 0:
-        index += size
-    if not 0 <= index < size:
+    index = whole(digits, size)
+    if index is not None and key[0] == "-" and index:
+        index = size - index
+    if index is None or index >= size:
         raise _DoesNotApply(f"index out of range: {key}")
     return index

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, NotFound, ServiceUnavailable
+from tarmac.base.digits import port_number
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request
 from tarmac.server.reader import Reader
@@ -51,9 +52,10 @@ def port_of_pod(pod: JsonObject, port: str, scheme: str) -> int:
     named = [each["containerPort"] for each in declared if each.get("name") == port]
     if named:
         return named[0]
-    if not port.isdecimal() or not 0 < int(port) < 65536:
+    number = port_number(port)
+    if number is None:
         raise BadRequest(f'invalid port "{port}"')
-    return int(port)
+    return number
 
 
 def endpoint_of(
@@ -62,7 +64,7 @@ def endpoint_of(
     """A pod behind a service port, and its port there. Raises ServiceUnavailable."""
     name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
     if port.isdecimal():
-        ports = [each for each in service["spec"].get("ports") or () if each["port"] == int(port)]
+        ports = [each for each in service["spec"].get("ports") or () if each["port"] == port_number(port)]
         if not ports:
             raise ServiceUnavailable(f'no service port {port} found for service "{name}"')
         port = ports[0].get("name", "")

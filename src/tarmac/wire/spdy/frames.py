@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tarmac.wire.violations import Violation
 
 VERSION = 3
-LONGEST_CONTROL = 64 * 1024
+LONGEST_CONTROL = 16 * 1024
 LONGEST_DATA = (1 << 24) - 1
 FIN = 0x01
 UNIDIRECTIONAL = 0x02

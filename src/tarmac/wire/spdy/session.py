@@ -7,7 +7,8 @@
 
 Whoever opens a stream must hear its reply before sending on it: spdystream drops what comes earlier. Each side ends its
 half of a stream by FIN; a stream with both halves ended, or reset, is forgotten, and what still arrives for it is
-ignored. Pings are answered, settings and windows ignored. A peer may have `most_streams` open at once.
+ignored. Pings are answered; settings and windows are ignored, but must be what they say they are. A peer may have
+`most_streams` open at once.
 """
 
 from __future__ import annotations
@@ -165,20 +166,27 @@ class Session:
     def _on_control(self, frame: Control, events: list[Event]) -> None:
         payload = frame.payload
         try:
-            if frame.type == Type.SYN_STREAM:
-                self._on_syn_stream(frame, events)
-            elif frame.type in (Type.SYN_REPLY, Type.HEADERS):
-                self._on_headers(frame, events)
-            elif frame.type == Type.RST_STREAM:
-                stream, _ = _TWO.unpack(payload)
-                if self._streams.pop(stream, None) is not None:
-                    events.append(Finished(stream, reset=True))
-            elif frame.type == Type.PING:
-                (number,) = _ONE.unpack(payload)
-                if number % 2 == self._expected % 2:  # theirs; else it answers one of ours
-                    self._out.append(control_frame(Type.PING, payload))
-            elif frame.type == Type.GOAWAY:
-                events.append(GoneAway(_TWO.unpack(payload)[1]))
+            match frame.type:
+                case Type.SYN_STREAM:
+                    self._on_syn_stream(frame, events)
+                case Type.SYN_REPLY | Type.HEADERS:
+                    self._on_headers(frame, events)
+                case Type.RST_STREAM:
+                    stream, _ = _TWO.unpack(payload)
+                    if self._streams.pop(stream, None) is not None:
+                        events.append(Finished(stream, reset=True))
+                case Type.PING:
+                    (number,) = _ONE.unpack(payload)
+                    if number % 2 == self._expected % 2:  # theirs; else it answers one of ours
+                        self._out.append(control_frame(Type.PING, payload))
+                case Type.GOAWAY:
+                    events.append(GoneAway(_TWO.unpack(payload)[1]))
+                case Type.SETTINGS:
+                    _check_settings(payload)
+                case Type.WINDOW_UPDATE:
+                    _check_window(*_TWO.unpack(payload))
+                case _:
+                    pass
         except struct.error as error:
             raise Violation(f"a malformed control frame of type {frame.type}") from error
 
@@ -219,3 +227,15 @@ class Session:
     def _reset(self, stream: int, status: Reset) -> None:
         if 0 < stream <= _HIGHEST:
             self._out.append(control_frame(Type.RST_STREAM, _TWO.pack(stream, status)))
+
+
+def _check_settings(payload: bytes) -> None:
+    """As many as the frame has room for: implementations that believe the number make room for four billion."""
+    (count,) = _ONE.unpack_from(payload)
+    if len(payload) != _ONE.size + 8 * count:
+        raise Violation(f"{count} settings in a frame of {len(payload)} bytes")
+
+
+def _check_window(stream: int, more: int) -> None:
+    if stream > _HIGHEST or not 0 < more <= _HIGHEST:
+        raise Violation(f"a window that grows by {more}")

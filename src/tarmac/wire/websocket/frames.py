@@ -161,6 +161,8 @@ class Socket:
             return None
         if extended:
             length = int.from_bytes(buffer[size : size + extended])
+            if length >> 63:
+                raise Violation("a frame longer than frames can be")
         mask = bytes(buffer[whole - 4 : whole]) if self._server else b""
         return opcode, bool(buffer[0] & _FIN), length, mask, whole
 

@@ -6,7 +6,7 @@ import asyncio
 import struct
 from collections.abc import Sequence
 
-from tarmac.agent.http.forwarding.near import Near
+from tarmac.agent.http.clientend import ClientEnd
 from tarmac.agent.http.forwarding.podend import Dial, PodEnd
 from tarmac.wire.websocket import Piece
 
@@ -23,18 +23,20 @@ class _ChannelPair:
         return self._forward.backed_up
 
     def send(self, data: bytes) -> None:
-        self._forward.carry(bytes((self._number,)), data)
+        self._forward.queue(bytes((self._number,)), data)
+        self._forward.flush()
 
     def closed(self, error: str | None) -> None:
         if error is not None:
-            self._forward.carry(bytes((self._number + 1,)), error.encode())
+            self._forward.queue(bytes((self._number + 1,)), error.encode())
+            self._forward.flush()
         self._forward.ended()
 
     def hold(self, held: bool) -> None:
         self._forward.hold(held)
 
 
-class ChannelForward(Near):
+class ChannelForward(ClientEnd):
     """Port-forward by channels of a WebSocket, one pair for each port of the query."""
 
     def __init__(self, transport: asyncio.Transport, ports: Sequence[int], dial: Dial) -> None:
@@ -44,13 +46,14 @@ class ChannelForward(Near):
         self._ends: list[PodEnd] = []
         for index, port in enumerate(ports):
             for number in (2 * index, 2 * index + 1):
-                self.carry(bytes((number,)), struct.pack("<H", port))
+                self.queue(bytes((number,)), struct.pack("<H", port))
             self._ends.append(PodEnd(_ChannelPair(self, 2 * index), dial, port))
+        self.flush()
 
     def ends(self) -> Sequence[PodEnd]:
         return self._ends
 
-    def received(self, piece: Piece) -> None:
+    def carried(self, piece: Piece) -> None:
         data = piece.data
         if piece.first:
             self._channel = None

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tarmac.agent.http.forwarding.near import Near
+from tarmac.agent.http.clientend import ClientEnd
 from tarmac.agent.http.forwarding.podend import Dial, PodEnd
+from tarmac.base.digits import port_number
 from tarmac.wire.channels import PORT, REQUEST_ID, STREAM_TYPE
 from tarmac.wire.spdy import Finished, GoneAway, Opened, Received, Session
 from tarmac.wire.spdy.frames import Reset
 from tarmac.wire.websocket import Piece
+
+_LONGEST_ID = 64  # of a request; kubectl's are numbers
 
 
 class _StreamPair:
@@ -42,7 +45,7 @@ class _StreamPair:
         self._forward.hold(held)
 
 
-class SpdyForward(Near):
+class SpdyForward(ClientEnd):
     """Port-forward by SPDY."""
 
     def __init__(self, transport: asyncio.Transport, tunnelled: bool, dial: Dial) -> None:
@@ -58,16 +61,16 @@ class SpdyForward(Near):
     def send(self, stream: int, data: bytes, fin: bool = False) -> None:
         """Bytes on a stream."""
         self._session.send(stream, data, fin)
-        self._flush()
+        self.flush()
 
     def forget(self, stream: int, reset: bool) -> None:
         """The connection behind a data stream is no more."""
         self._ends.pop(stream, None)
         if reset:
             self._session.reset(stream)
-            self._flush()
+            self.flush()
 
-    def received(self, piece: Piece) -> None:
+    def carried(self, piece: Piece) -> None:
         for event in self._session.receive(piece.data):
             if isinstance(event, Opened):
                 self._open(event)
@@ -75,24 +78,26 @@ class SpdyForward(Near):
                 self._pass_on(event)
             elif isinstance(event, GoneAway):
                 self.close()
-        self._flush()
+        self.flush()
 
     def _open(self, opened: Opened) -> None:
-        stream, kind, port = opened.stream, opened.headers.get(STREAM_TYPE), opened.headers.get(PORT, "")
+        stream, kind, port = opened.stream, opened.headers.get(STREAM_TYPE), port_number(opened.headers.get(PORT, ""))
         # Without request ids, as very old clients come, the data stream is the one right behind its error stream.
         request = opened.headers.get(REQUEST_ID) or str(stream - (2 if kind == "data" else 0))
-        if kind == "error" and request not in self._errors:
+        if kind == "error" and request not in self._errors and len(request) <= _LONGEST_ID:
             self._errors[request] = stream
             self._session.accept(stream)
-        elif kind == "data" and request in self._errors and port.isdecimal() and 0 < int(port) < 65536:
+        elif kind == "data" and request in self._errors and port is not None:
             self._session.accept(stream)
-            self._ends[stream] = PodEnd(_StreamPair(self, self._errors.pop(request), stream), self._dial, int(port))
+            self._ends[stream] = PodEnd(_StreamPair(self, self._errors.pop(request), stream), self._dial, port)
         else:
             self._session.reset(stream, Reset.REFUSED_STREAM)
 
     def _pass_on(self, event: Received | Finished) -> None:
         end = self._ends.get(event.stream)
         if end is None:
+            if isinstance(event, Finished) and event.reset:
+                self._forget_error(event.stream)
             return
         if isinstance(event, Received):
             end.write(event.data)
@@ -102,7 +107,12 @@ class SpdyForward(Near):
         else:
             end.finish()
 
-    def _flush(self) -> None:
-        out = self._session.take()
-        if out:
-            self.carry(out)
+    def _forget_error(self, stream: int) -> None:
+        """An error stream that was reset before its data stream came: its request is over."""
+        for request in [each for each, error in self._errors.items() if error == stream]:
+            del self._errors[request]
+
+    def flush(self) -> None:
+        if out := self._session.take():
+            self.queue(out)
+        super().flush()

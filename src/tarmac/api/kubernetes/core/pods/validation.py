@@ -6,6 +6,7 @@ from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core import nodeselection
 from tarmac.api.kubernetes.core.pods import containers, network, placement, requirements, security, volumes
 from tarmac.api.schema import JsonObject
+from tarmac.base.digits import whole
 from tarmac.base.fielderrors import FieldErrors
 
 MIRROR = "kubernetes.io/config.mirror"
@@ -71,7 +72,7 @@ def _is_int32(text: str) -> bool:
     digits = text.removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or (len(digits) > 1 and digits[0] == "0") or text == "-0":
         return False
-    return -(2**31) <= int(text) <= _MAX_INT32
+    return whole(digits, 2**31 if text[0] == "-" else _MAX_INT32) is not None
 
 
 def _validate_spec(spec: JsonObject, pod_name: str, errors: FieldErrors) -> None:

@@ -1,0 +1,172 @@
+"""The SPDY connection to the runtime.
+
+It is opened first: its streams must be agreed to before anything is sent on them, and a refusal can still be told in
+the answer to the client's request. Then nothing more is read from it until the client's end is there to take it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from tarmac.agent.http.bridging.sizes import TerminalSizes
+from tarmac.agent.http.paced import Paced
+from tarmac.wire.channels import STREAM_TYPE, Channel, failure
+from tarmac.wire.spdy import Event, Finished, GoneAway, Received, Replied, Session
+from tarmac.wire.violations import Violation
+
+INPUTS = (Channel.STDIN, Channel.RESIZE)
+_EARLY = 1024 * 1024  # bytes that the runtime may send before it has agreed to every stream
+
+
+class CommandClient(Protocol):
+    """The client's end, as the runtime's end sees it."""
+
+    def output(self, channel: Channel, data: bytes) -> None:
+        """Queue what the command said."""
+        ...
+
+    def finish(self, channel: Channel) -> None:
+        """Nothing more comes on a channel."""
+        ...
+
+    def flush(self) -> None:
+        """Send what is queued."""
+        ...
+
+    def end(self) -> None:
+        """Everything was said."""
+        ...
+
+    def hold(self, held: bool) -> None:
+        """Whether the runtime is backed up."""
+        ...
+
+
+class RuntimeEnd(Paced):
+    """One session with the runtime. `ready` is done once it has agreed to every stream."""
+
+    def __init__(self, transport: asyncio.Transport, channels: Sequence[Channel]) -> None:
+        super().__init__(transport)
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._session = Session(server=False, most_streams=0)  # it opens none
+        self._channels = {self._session.open({STREAM_TYPE: each.stream_type}): each for each in channels}
+        self._streams = {channel: stream for stream, channel in self._channels.items()}
+        self._unanswered = set(self._channels)
+        self._outputs = {stream for stream, channel in self._channels.items() if channel not in INPUTS}
+        self._sizes = TerminalSizes()
+        self._client: CommandClient | None = None
+        self._begun = False
+        self._early: list[Event] = []  # what came before the client could take it
+        self._early_size = 0
+        self._told = False  # the error channel has said how it ended
+
+    def start(self, rest: bytes) -> None:
+        super().start(rest)
+        self._flush()
+
+    def attach(self, client: CommandClient) -> None:
+        """There is a client: it may send, and is held up if that is too fast."""
+        self._client = client
+
+    def begin(self) -> None:
+        """The client can take what comes: hand it what is there, and read on."""
+        self._begun = True
+        early, self._early = self._early, []
+        self._hand_on(early)
+        if self.transport.is_closing():
+            self._end()
+        else:
+            self.hold(False)
+
+    def send(self, channel: Channel, data: bytes, fin: bool = False) -> None:
+        """What the client says; channels that were not asked for lead nowhere. Raises Violation."""
+        stream = self._streams.get(channel)
+        if stream is None or channel not in INPUTS:
+            return
+        if channel is Channel.RESIZE:
+            data = self._sizes.read(data)
+        if data or fin:
+            self._session.send(stream, data, fin)
+            self._flush()
+
+    def read(self, wanted: bool) -> None:
+        self.hold(not wanted)
+
+    def close(self) -> None:
+        self.transport.close()
+
+    def received(self, piece: bytes) -> None:
+        try:
+            events = self._session.receive(piece)
+        except Violation as error:
+            self._fail(f"the runtime does not speak SPDY: {error}")
+            return
+        self._flush()
+        if self._begun:
+            self._hand_on(events)
+        else:
+            self._keep(events, len(piece))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(ConnectionError("the runtime closed the connection"))
+        self._end()
+
+    def pause_writing(self) -> None:
+        if self._client is not None:
+            self._client.hold(True)
+
+    def resume_writing(self) -> None:
+        if self._client is not None:
+            self._client.hold(False)
+
+    def _keep(self, events: list[Event], size: int) -> None:
+        self._early += events
+        self._early_size += size
+        self._unanswered -= {event.stream for event in events if isinstance(event, Replied)}
+        if self._early_size > _EARLY:
+            self._fail("the runtime talks before it has agreed to the streams")
+        elif not self._unanswered and not self.ready.done():
+            self.ready.set_result(None)
+            self.hold(True)  # until `begin`
+
+    def _hand_on(self, events: list[Event]) -> None:
+        client = self._client
+        if client is None:
+            return
+        for event in events:
+            self._handle(event, client)
+        client.flush()
+        if not self._outputs or any(isinstance(event, GoneAway) for event in events):
+            self._end()
+
+    def _handle(self, event: Event, client: CommandClient) -> None:
+        if isinstance(event, Received) and event.stream in self._outputs:
+            channel = self._channels[event.stream]
+            self._told = self._told or channel is Channel.ERROR
+            client.output(channel, event.data)
+        elif isinstance(event, Finished) and event.stream in self._outputs:
+            self._outputs.discard(event.stream)
+            if self._channels[event.stream] is not Channel.ERROR or self._told:
+                client.finish(self._channels[event.stream])
+
+    def _fail(self, message: str) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(ConnectionError(message))
+        self.transport.abort()
+
+    def _end(self) -> None:
+        self.transport.close()
+        client = self._client
+        if client is not None:
+            if not self._told:
+                self._told = True
+                client.output(Channel.ERROR, failure("the runtime broke off without saying how the command ended"))
+            client.end()
+
+    def _flush(self) -> None:
+        out = self._session.take()
+        if out and not self.transport.is_closing():
+            self.transport.write(out)

@@ -1,0 +1,208 @@
+"""A runtime believes what it is sent, so nothing of a client reaches it as it came, and nothing of it is unbounded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import struct
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+
+from tarmac.agent.http.bridging.sizes import LONGEST, TerminalSizes
+from tarmac.agent.http.paced import PIECE
+from tarmac.wire.channels import STREAM_TYPE, V4, V5, Channel
+from tarmac.wire.spdy.frames import Control, Data, FrameReader, Type, control_frame
+from tarmac.wire.spdy.headers import HeaderDecoder
+from tarmac.wire.violations import Violation
+from tests.agent.http.spdyclient import SpdyClient
+from tests.agent.http.stage import Stage, pod
+
+# A SETTINGS frame that claims 16 MiB and four billion settings: runtimes make room for them before they read them.
+TWELVE_BYTES = bytes.fromhex("80 03 00 04 00 ff ff ff ff ff ff ff")
+EXEC = "/exec/default/web/main?command=cat&input=1&output=1"
+TTY = f"{EXEC}&tty=1"
+PING = control_frame(Type.PING, struct.pack(">I", 1))
+HOSTILE = {
+    "settings without end": TWELVE_BYTES,
+    "more settings than there are": control_frame(Type.SETTINGS, b"\xff" * 12),
+    "a control frame of 16 MiB": bytes.fromhex("80 03 00 01 00 ff ff ff"),
+    "another version": bytes.fromhex("80 02 00 04 00 00 00 04 00 00 00 00"),
+    "an empty reset": control_frame(Type.RST_STREAM, b""),
+    "a window that overflows": control_frame(Type.WINDOW_UPDATE, b"\0\0\0\1\xff\xff\xff\xff"),
+    "headers that are no zlib": control_frame(Type.SYN_STREAM, b"\0\0\0\x0b" + b"\0" * 6 + b"\xff" * 30),
+}
+PASSED_OVER = {
+    "unknown frames": control_frame(11, b"x" * 1000),  # pyright: ignore[reportArgumentType] - that is the point
+    "data of the largest size": bytes.fromhex("00 00 00 63 00 ff ff ff") + b"x" * 70_000,
+    "data of no stream": bytes.fromhex("00 00 00 63 01 00 00 00"),
+    "pings": PING * 200,
+    "settings": control_frame(Type.SETTINGS, struct.pack(">III", 1, 4, 100)),
+    "headers of no stream": control_frame(Type.GOAWAY, struct.pack(">II", 0, 0)),
+}
+
+
+async def streams_of(client: SpdyClient, *names: str) -> list[int]:
+    return [await client.open({STREAM_TYPE: name}) for name in names]
+
+
+async def emptied(node: Stage) -> None:
+    """Nothing runs any more."""
+    async with asyncio.timeout(5):
+        while node.runtime.sessions:
+            await asyncio.sleep(0.01)
+
+
+def frames(heard: bytes) -> Iterator[Control | Data]:
+    yield from FrameReader().feed(heard)
+
+
+def assert_only_what_we_write(heard: bytearray) -> None:
+    """Streams of ours, data in small pieces, ends: nothing else, whatever the client sent."""
+    headers, streams = HeaderDecoder(), set[int]()
+    for frame in frames(bytes(heard)):
+        if isinstance(frame, Control):
+            assert frame.type == Type.SYN_STREAM
+            assert len(frame.payload) < 200
+            assert headers.decode(frame.payload[10:])[STREAM_TYPE] in {each.stream_type for each in Channel}
+            streams.add(int.from_bytes(frame.payload[:4]))
+        else:
+            assert frame.stream in streams
+            assert len(frame.data) <= PIECE
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+@pytest.mark.parametrize("before", [True, False], ids=["at once", "after the streams"])
+async def test_frames_that_end_a_runtime_end_the_client_instead(node: Stage, attack: str, before: bool) -> None:
+    client = await SpdyClient.raw(node.listener.port, EXEC, V4)
+    if not before:
+        await streams_of(client, "error", "stdin", "stdout")
+    client.writer.write(HOSTILE[attack])
+    async with asyncio.timeout(5):
+        while await client.receive():
+            pass
+    await emptied(node)
+    assert_only_what_we_write(node.runtime.heard)
+    assert HOSTILE[attack] not in bytes(node.runtime.heard)
+    await client.close()
+
+
+@pytest.mark.parametrize("noise", PASSED_OVER)
+async def test_frames_that_mean_nothing_stay_with_us(node: Stage, noise: str) -> None:
+    client = await SpdyClient.raw(node.listener.port, EXEC, V4)
+    await streams_of(client, "error", "stdin", "stdout")
+    client.writer.write(PASSED_OVER[noise])
+    await client.close()
+    await emptied(node)
+    assert_only_what_we_write(node.runtime.heard)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_damaged_frames_never_pass(node: Stage, seed: int) -> None:
+    dice = random.Random(seed)
+    for _ in range(6):
+        client = await SpdyClient.raw(node.listener.port, TTY, V4)
+        streams = await streams_of(client, "error", "stdin", "stdout", "resize")
+        for stream in streams:
+            client.session.send(stream, dice.randbytes(40), fin=dice.random() < 0.3)
+        damaged = bytearray(client.session.take() + PING)
+        for _ in range(dice.randrange(1, 8)):
+            damaged[dice.randrange(len(damaged))] ^= 1 << dice.randrange(8)
+        client.writer.write(bytes(damaged))
+        client.writer.write_eof()
+        await asyncio.wait_for(client.reader.read(), 5)
+        await client.close()
+        await emptied(node)
+        assert_only_what_we_write(node.runtime.heard)
+        node.runtime.heard.clear()
+
+
+async def test_the_size_of_a_terminal_has_to_end(node: Stage, web: aiohttp.ClientSession) -> None:
+    """Runtimes keep a JSON string until it ends."""
+    async with web.ws_connect(f"{node.url}{TTY}", protocols=[V5]) as socket:
+        await socket.send_bytes(b'\x04{"Width":80,"Height":24}')
+        await socket.send_bytes(b'\x04{"Width":"' + b"9" * 5000)
+        async for _ in socket:
+            pass
+        assert socket.close_code == 1002
+    await emptied(node)
+    assert_only_what_we_write(node.runtime.heard)
+    assert b'{"Width":80,"Height":24}' in bytes(node.runtime.heard)
+    assert b"99999" not in bytes(node.runtime.heard)
+
+
+@pytest.mark.parametrize(
+    ("sent", "passed"),
+    [
+        ([b'{"Width":80,"Height":24}'], b'{"Width":80,"Height":24}\n'),
+        ([b'{"Wid', b'th":8,"Height":2}\n'], b'{"Width":8,"Height":2}\n'),
+        ([b'{"Width":1,"Height":1}{"Width":2,"Height":2}'], b'{"Width":2,"Height":2}\n'),
+        ([b'{"Width":70000,"Height":1}'], b""),
+        ([b"nonsense}", b'{"Width":3,"Height":4}'], b'{"Width":3,"Height":4}\n'),
+        ([b'{"Width":3,"Height":4,"x":"' + b"y" * 300 + b'"}'], b""),
+    ],
+)
+def test_sizes_are_written_anew(sent: list[bytes], passed: bytes) -> None:
+    sizes = TerminalSizes()
+    assert b"".join(sizes.read(each) for each in sent) == passed
+
+
+def test_a_size_that_does_not_end_is_a_violation() -> None:
+    with pytest.raises(Violation):
+        TerminalSizes().read(b"{" * (LONGEST + 1))
+
+
+async def test_input_ends_and_output_and_outcome_arrive(node: Stage) -> None:
+    client = await SpdyClient.raw(node.listener.port, EXEC, V4)
+    error, stdin, stdout = await streams_of(client, "error", "stdin", "stdout")
+    data = random.Random(1).randbytes(3_000_000)
+    sending = asyncio.ensure_future(_send(client, stdin, data))
+    await client.until_finished(error, stdout)
+    await sending
+    assert client.heard[stdout] == data
+    assert json.loads(client.heard[error])["status"] == "Success"
+    assert_only_what_we_write(node.runtime.heard)
+    await client.close()
+
+
+async def _send(client: SpdyClient, stream: int, data: bytes) -> None:
+    for start in range(0, len(data), 50_000):
+        client.send(stream, data[start : start + 50_000])
+        await client.writer.drain()
+    client.send(stream, b"", fin=True)
+
+
+async def test_a_client_that_opens_no_streams_is_cut_off(node: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tarmac.agent.http.bridging.spdyclient.OPEN_SECONDS", 0.05)
+    client = await SpdyClient.raw(node.listener.port, EXEC, V4)
+    assert await asyncio.wait_for(client.reader.read(), 5) == b""
+    await emptied(node)
+    await client.close()
+
+
+async def test_a_client_without_a_terminal_may_attach_to_one(node: Stage) -> None:
+    """It opens stderr, which a terminal has not, and no resize; runtimes count streams, and so do we."""
+    node.pods.known = [pod(tty=True)]
+    node.runtime.attach_command = ("sh", "-c", "test -t 1 && echo terminal")
+    client = await SpdyClient.raw(node.listener.port, "/attach/default/web/main?output=1&error=1", V4)
+    error, stdout, stderr = await streams_of(client, "error", "stdout", "stderr")
+    await client.until_finished(error, stdout, stderr)
+    assert b"terminal" in client.heard[stdout]
+    await client.close()
+
+
+async def test_streams_that_nobody_knows_are_refused(node: Stage) -> None:
+    client = await SpdyClient.raw(node.listener.port, EXEC, V4)
+    (first,) = await streams_of(client, "stdin")
+    again, odd = await streams_of(client, "stdin", "gossip")
+    assert client.finished == {again: True, odd: True}
+    assert first not in client.finished
+    await client.close()
+
+
+async def test_a_version_without_a_status_is_refused(node: Stage) -> None:
+    client = await SpdyClient.raw(node.listener.port, EXEC, "channel.k8s.io")
+    assert client.head.startswith(b"HTTP/1.1 403")
+    await client.close()
