@@ -16,6 +16,7 @@ from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 class CriServer:
     """`has_events`: whether it knows GetContainerEvents. `ready`: the state of its one sandbox.
 
+    `output` is what every command says.
     For each uid in `events` it tells that the container `container` of that pod was started.
     """
 
@@ -25,6 +26,7 @@ class CriServer:
         self.ready = True
         self.events: asyncio.Queue[str] = asyncio.Queue()
         self.starting = False
+        self.output = b""
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
@@ -38,6 +40,9 @@ class CriServer:
                 self._list_containers, response_serializer=pb.ListContainersResponse.SerializeToString
             ),
         }
+        handlers["ExecSync"] = grpc.unary_unary_rpc_method_handler(
+            self._exec, response_serializer=pb.ExecSyncResponse.SerializeToString
+        )
         if self._has_events:
             handlers["GetContainerEvents"] = grpc.unary_stream_rpc_method_handler(
                 self._tell, response_serializer=pb.ContainerEventResponse.SerializeToString
@@ -59,6 +64,9 @@ class CriServer:
         metadata = pb.PodSandboxMetadata(name="pod", uid="uid")
         state = pb.SANDBOX_READY if self.ready else pb.SANDBOX_NOTREADY
         return pb.ListPodSandboxResponse(items=[pb.PodSandbox(id="sandbox", metadata=metadata, state=state)])
+
+    async def _exec(self, _: bytes, context: Any) -> pb.ExecSyncResponse:
+        return pb.ExecSyncResponse(stdout=self.output)
 
     async def _list_containers(self, _: bytes, context: Any) -> pb.ListContainersResponse:
         return pb.ListContainersResponse()

@@ -19,11 +19,13 @@ from typing import cast
 from urllib.parse import unquote
 
 from tarmac.base.digits import whole
+from tarmac.http.pacing import Paced
 from tarmac.wire.http2 import Answered, Cut, Ended, Event, Received, Session
 from tarmac.wire.violations import Violation
 
 LONGEST_MESSAGE = 32 << 20
 _LONGEST_TIMEOUT = 99_999_999  # digits are counted
+_PIECE = 64 * 1024  # a tenant's server that a probe asks may answer in frames of nine bytes
 _PREFIX = struct.Struct(">BI")  # whether it is compressed, and its length
 
 Metadata = Sequence[tuple[str, str]]
@@ -100,29 +102,32 @@ class _Call:
             self._waiter.set_result(None)
 
 
-class GrpcConnection(asyncio.Protocol):
+class GrpcConnection(Paced):
     """Calls to one peer."""
 
     def __init__(self, authority: str, *, longest_message: int = LONGEST_MESSAGE) -> None:
+        super().__init__(_PIECE)
         self._authority = authority
         self._longest = longest_message
         self._session = Session()
         self._calls: dict[int, _Call] = {}
-        self._transport: asyncio.Transport | None = None
+        self._connected = False
 
     @property
     def usable(self) -> bool:
         """Whether new calls can be made."""
-        return self._transport is not None and not self._session.closing
+        return self._connected and not self._session.closing
 
     def close(self) -> None:
         """Hang up; calls under way fail."""
-        if self._transport is not None:
-            self._transport.abort()
+        if self._connected:
+            self.transport.abort()
 
-    async def call(self, method: str, message: bytes, timeout: float | None, metadata: Metadata = ()) -> bytes:
-        """One question, one answer. Raises GrpcError."""
-        call, stream = self._begin(method, message, metadata, timeout, single=True)
+    async def call(
+        self, method: str, message: bytes, timeout: float | None, metadata: Metadata = (), longest: int | None = None
+    ) -> bytes:
+        """One question, one answer, which may be limited more than others. Raises GrpcError."""
+        call, stream = self._begin(method, message, metadata, timeout, longest, single=True)
         try:
             async with asyncio.timeout(timeout):
                 while not call.over:
@@ -153,7 +158,14 @@ class GrpcConnection(asyncio.Protocol):
             raise call.error
 
     def _begin(
-        self, method: str, message: bytes, metadata: Metadata, timeout: float | None = None, *, single: bool = False
+        self,
+        method: str,
+        message: bytes,
+        metadata: Metadata,
+        timeout: float | None = None,
+        longest: int | None = None,
+        *,
+        single: bool = False,
     ) -> tuple[_Call, int]:
         if not self.usable:
             raise GrpcError(Code.UNAVAILABLE, "there is no connection")
@@ -169,7 +181,7 @@ class GrpcConnection(asyncio.Protocol):
         if timeout is not None:
             headers = (*headers, ("grpc-timeout", f"{min(math.ceil(timeout), _LONGEST_TIMEOUT)}S"))
         stream = self._session.request(headers, _PREFIX.pack(0, len(message)) + message)
-        call = self._calls[stream] = _Call(self._longest, single)
+        call = self._calls[stream] = _Call(self._longest if longest is None else longest, single)
         self._flush()
         return call, stream
 
@@ -182,11 +194,12 @@ class GrpcConnection(asyncio.Protocol):
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
+        self._connected = True
 
-    def data_received(self, data: bytes) -> None:
+    def received(self, piece: bytes) -> None:
         try:
-            for event in self._session.receive(data):
+            for event in self._session.receive(piece):
                 self._heard(event)
         except Violation as violation:
             self._lost(f"the peer does not speak HTTP/2: {violation}")
@@ -197,12 +210,10 @@ class GrpcConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The peer does not read: then we read no more of what makes us write."""
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self.hold(True)
 
     def resume_writing(self) -> None:
-        if self._transport is not None:
-            self._transport.resume_reading()
+        self.hold(False)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(f"the connection is lost: {exc or 'closed by the peer'}")
@@ -229,14 +240,14 @@ class GrpcConnection(asyncio.Protocol):
 
     def _lost(self, why: str) -> None:
         self.close()
-        self._transport = None
+        self._connected = False
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.end(GrpcError(Code.UNAVAILABLE, why))
 
     def _flush(self) -> None:
-        if self._transport is not None and (data := self._session.take()):
-            self._transport.write(data)
+        if self._connected and (data := self._session.take()):
+            self.transport.write(data)
 
 
 def _outcome(headers: Mapping[str, str]) -> GrpcError | None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import struct
 
 import aiohttp
 import pytest
 
 from tarmac.wire.channels import PORT_FORWARD_V1, TUNNELLED_SPDY, V5
 from tarmac.wire.spdy import Session
+from tarmac.wire.spdy.frames import Type, control_frame
+from tarmac.wire.spdy.headers import HeaderEncoder
+from tests.agent.http.spdyclient import SpdyClient
 from tests.agent.http.stage import Stage
+from tests.support.loopwatch import loop_never_held
 
 _SOCKET = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: a2V5\r\n"
 UPGRADES = {
@@ -77,3 +83,67 @@ async def test_pings_without_end_cost_no_memory(node: Stage, upgrade: str) -> No
         assert near.get_write_buffer_size() < 3_000_000
     finally:
         writer.transport.abort()
+
+
+SMALL = {
+    "raw SPDY": control_frame(Type.PING, b"\0\0\0\1"),
+    "tunnelled SPDY": b"\x82\x80abcd",
+    "exec": b"\x82\x80abcd",
+}
+
+
+@pytest.mark.parametrize("upgrade", UPGRADES)
+async def test_many_small_frames_do_not_hold_up_the_others(node: Stage, upgrade: str) -> None:
+    flood = SMALL[upgrade] * (2_000_000 // len(SMALL[upgrade]))
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.listener.port)
+    try:
+        writer.write(UPGRADES[upgrade].encode())
+        await reader.readuntil(b"\r\n\r\n")
+        reading = asyncio.ensure_future(_discard(reader))
+        with loop_never_held():
+            writer.write(flood)
+            await asyncio.wait_for(writer.drain(), 20)
+            await asyncio.sleep(0.2)
+        reading.cancel()
+    finally:
+        writer.transport.abort()
+
+
+async def _discard(reader: asyncio.StreamReader) -> None:
+    while await reader.read(65536):
+        pass
+
+
+async def test_headers_that_inflate_do_not_hold_up_the_others(node: Stage) -> None:
+    """Each of these opens a stream with as large a header as is taken, in a few dozen bytes."""
+    encoder, frames = HeaderEncoder(), list[bytes]()
+    for stream in range(1, 20_001, 2):
+        block = encoder.encode({"streamtype": "error", "requestid": str(stream), "x": "y" * 8000})
+        frames.append(control_frame(Type.SYN_STREAM, struct.pack(">IIBB", stream, 0, 0, 0) + block))
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.listener.port)
+    try:
+        writer.write(UPGRADES["raw SPDY"].encode())
+        await reader.readuntil(b"\r\n\r\n")
+        reading = asyncio.ensure_future(_discard(reader))
+        with loop_never_held():
+            writer.write(b"".join(frames))
+            await asyncio.wait_for(writer.drain(), 20)
+            await asyncio.sleep(0.2)
+        reading.cancel()
+    finally:
+        writer.transport.abort()
+
+
+async def test_streams_that_are_opened_and_reset_leave_nothing(node: Stage) -> None:
+    from tarmac.agent.http.forwarding.streams import SpdyForward
+
+    client = await SpdyClient.raw(node.listener.port, "/portForward/default/web", PORT_FORWARD_V1)
+    for number in range(2000):
+        stream = client.session.open({"streamtype": "error", "port": "1", "requestid": f"r{number}"})
+        client.session.reset(stream)
+    client.flush()
+    last = await client.open({"streamtype": "error", "port": "1", "requestid": "last"})
+    assert last in client.replied
+    (forward,) = [each for each in gc.get_objects() if isinstance(each, SpdyForward)]
+    assert forward._errors == {"last": last}  # pyright: ignore[reportPrivateUsage]
+    await client.close()

@@ -15,6 +15,7 @@ from tarmac.agent.http.logs.files import seek_tail
 from tarmac.agent.http.logs.lines import Formatter
 from tarmac.agent.http.logs.options import LogOptions
 from tests.agent.http.stage import Stage
+from tests.support.loopwatch import loop_never_held
 
 LOGS = "/containerLogs/default/web/main"
 TIMES = [f"2026-11-15T12:00:0{second}.5Z" for second in range(10)]
@@ -237,3 +238,15 @@ def test_the_tail_is_the_end_of_the_whole(lines: list[tuple[str, bool]], wanted:
 def test_options_take_the_later_of_two_times() -> None:
     params = {"sinceSeconds": ["10"], "sinceTime": ["1970-01-01T00:01:35Z"]}
     assert LogOptions.read(params, 100.0).since == 95.0
+
+
+async def test_a_line_without_an_end_is_not_collected(node: Stage, web: aiohttp.ClientSession, log: Path) -> None:
+    log.write_bytes(line("before").encode() + b"x" * 30_000_000)
+    with loop_never_held():
+        assert await read(node, web) == "before\n"
+
+
+async def test_looking_for_the_last_lines_holds_up_nobody(node: Stage, web: aiohttp.ClientSession, log: Path) -> None:
+    log.write_text(line("") * 300_000)
+    with loop_never_held():
+        assert len(await read(node, web, "tailLines=299999&limitBytes=10")) == 10

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from tarmac.agent.http.bridging.sizes import LONGEST, TerminalSizes
-from tarmac.agent.http.paced import PIECE
+from tarmac.http.pacing import PIECE
 from tarmac.wire.channels import STREAM_TYPE, V4, V5, Channel
 from tarmac.wire.spdy.frames import Control, Data, FrameReader, Type, control_frame
 from tarmac.wire.spdy.headers import HeaderDecoder

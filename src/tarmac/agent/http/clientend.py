@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from tarmac.agent.http.paced import Paced
+from tarmac.http.pacing import Paced
 from tarmac.http.sockets import untaken
 from tarmac.wire.violations import Violation
 from tarmac.wire.websocket import Closed, Piece, Socket
@@ -36,13 +36,20 @@ class ClientEnd(Paced):
     """The client's connection: counts what is backed up, and carries bytes raw or, tunnelled, in a WebSocket."""
 
     def __init__(self, transport: asyncio.Transport, tunnelled: bool) -> None:
-        super().__init__(transport)
+        super().__init__()
+        self.transport = transport
         self._socket = Socket(server=True) if tunnelled else None
         self._queued: list[bytes] = []
         self._flooded = False
         self._closed = False
         self._cut: asyncio.TimerHandle | None = None
         self.backed_up = False
+
+    def start(self, rest: bytes) -> None:
+        """Take the connection over, with what came behind its upgrade."""
+        self.transport.set_protocol(self)
+        if rest:
+            self.data_received(rest)
 
     def carried(self, piece: Piece) -> None:
         """Bytes of the protocol that is carried. Raises Violation."""

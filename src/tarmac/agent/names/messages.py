@@ -35,6 +35,8 @@ BAD_VERSION: Final = 16
 LARGEST_PLAIN: Final = 512  # what fits into a UDP answer when the asker says nothing
 LARGEST_UDP: Final = 1232  # what we send at most: it reaches everybody unfragmented
 LARGEST_TCP: Final = 65535
+MOST_EXTRAS: Final = 4  # records behind a question: OPT, and maybe a signature
+MOST_RECORDS: Final = 1000  # of an answer, ours or somebody else's: each takes time to read and to write
 
 _HEADER: Final = struct.Struct("!HHHHHH")
 _QUESTION: Final = struct.Struct("!HH")
@@ -116,7 +118,7 @@ def read_query(packet: bytes) -> Query | None:
         return None
     if flags & _OPCODE:
         return Query(number, flags, trouble=NOT_IMPLEMENTED)
-    if questions != 1 or answers or authorities:
+    if questions != 1 or answers or authorities or additionals > MOST_EXTRAS:
         return Query(number, flags, trouble=FORMAT_ERROR)
     try:
         return _read_question(packet, number, flags, additionals)
@@ -219,7 +221,11 @@ def read_reply(packet: bytes, id: int, question: Question) -> Reply:
     got, flags, questions, *counts = _HEADER.unpack_from(packet)
     if got != id or not flags & _RESPONSE or questions != 1:
         raise Malformed("not an answer to our question")
+    if sum(counts) > MOST_RECORDS:
+        raise Malformed("an answer of too many records")
     name, end = read_name(packet, _HEADER.size)
+    if end - _HEADER.size != len(write_name(name)):  # `relay` puts the asker's question in the place of this one
+        raise Malformed("a question that is compressed")
     if end + _QUESTION.size > len(packet) or Question(name, _QUESTION.unpack_from(packet, end)[0]) != question:
         raise Malformed("an answer to another question")
     seen = list(_records(packet, end + _QUESTION.size, sum(counts)))

@@ -1,6 +1,7 @@
 """Domain names on the wire (RFC 1035), as tuples of labels in lower case: `("web", "default", "svc")`.
 
-Whatever a packet says, reading it ends: a compressed name may only point backwards, and is bounded in length.
+Whatever a packet says, reading it ends, and soon: a compressed name may only point backwards, a few times, and is
+bounded in length.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ Name = tuple[str, ...]
 
 LONGEST_NAME = 255
 LONGEST_LABEL = 63
+MOST_POINTERS = 16  # in one name; who compresses needs one
 _POINTER = 0xC0
 
 
@@ -21,14 +23,15 @@ class Malformed(Exception):
 def read_name(packet: bytes, offset: int) -> tuple[Name, int]:
     """The name at an offset, and the offset behind it. Raises Malformed."""
     labels: list[str] = []
-    length, end, barrier = 1, 0, offset
+    length, end, barrier, pointers = 1, 0, offset, 0
     while True:
         size = _byte(packet, offset)
         if size & _POINTER == _POINTER:
             end = end or offset + 2
             offset = (size & ~_POINTER) << 8 | _byte(packet, offset + 1)
-            if offset >= barrier:
-                raise Malformed("a name that points forward")
+            pointers += 1
+            if offset >= barrier or pointers > MOST_POINTERS:
+                raise Malformed("a name that points forward, or from pointer to pointer")
             barrier = offset
             continue
         if size & _POINTER:

@@ -38,6 +38,9 @@ TTL: Final = 5
 MOST_RECORDS: Final = 1000
 """Of one answer. As many fit into some 16 KiB, and more addresses help nobody."""
 
+MOST_ENDPOINTS: Final = 10_000
+"""Of a Service, that are looked at for those that are ready."""
+
 _ADDRESSES: Final = {A: 4, AAAA: 6}
 _PROTOCOLS: Final = ("_tcp", "_udp", "_sctp")
 
@@ -228,7 +231,8 @@ def _offered(service: Service, slices: Iterable[Slice]) -> Offered:
 
 
 def _endpoints(slices: Iterable[Slice]) -> Iterator[Endpoint]:
-    return (endpoint for endpoint in chain.from_iterable(each.endpoints for each in slices) if endpoint.ready)
+    every = islice(chain.from_iterable(each.endpoints for each in slices), MOST_ENDPOINTS)
+    return (endpoint for endpoint in every if endpoint.ready)
 
 
 def _on(places: Iterable[Place], networks: Networks) -> list[str]:

@@ -17,7 +17,9 @@ from tarmac.agent.pods.interfaces import Connector
 from tarmac.agent.probes.dialing import close, dial, join, open_streams, port_of, wording
 from tarmac.agent.probes.outcome import SUCCESS, Outcome, ProbeFault, failure
 from tarmac.api.schema import JsonObject
+from tarmac.base.digits import whole
 
+MOST_HEAD = 64 * 1024  # of all heads of an answer, interim ones included
 MOST_BODY = 10 * 1024
 MOST_REDIRECTS = 10
 VERSION = "1.35"
@@ -121,25 +123,42 @@ def _request(target: str, host: str, headers: list[tuple[str, str]]) -> bytes:
 
 async def _answer(reader: asyncio.StreamReader) -> Answer:
     """Skip interim answers, read the head, and a little of the body."""
+    lines = _Lines(reader)
     while True:
-        line = await reader.readline()
+        line = await lines.next()
         if not line:
             raise EOFError("EOF")
         words = line.split(None, 2)
-        if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        if len(words) < 2 or not words[0].startswith(b"HTTP/") or len(words[1]) != 3 or not words[1].isdigit():
             raise ValueError(f"net/http: HTTP/1.x transport connection broken: malformed HTTP response {line[:64]!r}")
         status = int(words[1])
-        fields = await _fields(reader)
+        fields = await _fields(lines)
         if status >= 200:
             break
-    length = fields.get("content-length", "")
-    wanted = min(int(length), MOST_BODY) if length.isdigit() else MOST_BODY
+    length = whole(fields.get("content-length", ""), MOST_BODY)
+    wanted = MOST_BODY if length is None else length
     return Answer(status, fields.get("location", ""), await _body(reader, wanted) if status >= 300 else b"")
 
 
-async def _fields(reader: asyncio.StreamReader) -> dict[str, str]:
+class _Lines:
+    """The lines of an answer's heads. Who answers is a tenant, and may go on for as long as the probe may take."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._left = MOST_HEAD
+
+    async def next(self) -> bytes:
+        """Empty at the end. Raises ValueError when it is too much."""
+        line = await self._reader.readline()
+        self._left -= len(line)
+        if self._left < 0:
+            raise ValueError(f"net/http: server response headers exceeded {MOST_HEAD} bytes; aborted")
+        return line
+
+
+async def _fields(lines: _Lines) -> dict[str, str]:
     found: dict[str, str] = {}
-    while (line := await reader.readline()).strip():
+    while (line := await lines.next()).strip():
         name, _, value = line.decode("latin-1").partition(":")
         found[name.strip().lower()] = value.strip()
     return found

@@ -131,8 +131,8 @@ def _with_descendants(pids: Iterable[int]) -> list[int]:
 
 
 def _parent(process: Path) -> int:
-    # the name in parentheses may hold anything, spaces and parentheses too
-    return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    # the name in parentheses is the process's own choice: spaces, parentheses, bytes that are no text
+    return int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
 
 
 def _inode(namespace: Path) -> int:

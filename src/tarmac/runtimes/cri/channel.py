@@ -47,11 +47,12 @@ class CriChannel:
         decode: Callable[[bytes], _Reply],
         timeout: float | None,
         metadata: Metadata = (),
+        longest: int | None = None,
     ) -> _Reply:
         """One attempt. Raises RuntimeFault."""
         connection = await self._connected()
         try:
-            return decode(await connection.call(method, request.SerializeToString(), timeout, metadata))
+            return decode(await connection.call(method, request.SerializeToString(), timeout, metadata, longest))
         except GrpcError as error:
             raise fault(error) from error
 

@@ -40,6 +40,7 @@ _Reply = TypeVar("_Reply")
 _CALL_SECONDS = 120.0
 _SANDBOX_SECONDS = 240.0  # networks are set up meanwhile
 _EXEC_MARGIN_SECONDS = 30.0
+LARGEST_OUTPUT = 4 << 20  # of a command that is run to its end: probes print as much as they like, many at once
 
 
 class CriRuntime:
@@ -157,12 +158,13 @@ class CriRuntime:
     # ---- processes and streams
 
     async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
-        """Run to its end. Raises TimeoutError."""
+        """Run to its end. Raises TimeoutError, and Refused for one that says more than `LARGEST_OUTPUT` bytes."""
         seconds = math.ceil(timeout)
         request = pb.ExecSyncRequest(container_id=id, cmd=command, timeout=seconds)
         deadline = seconds + _EXEC_MARGIN_SECONDS if seconds else None
         try:
-            reply = await self._runtime("ExecSync", request, pb.ExecSyncResponse.FromString, deadline)
+            answer = pb.ExecSyncResponse.FromString
+            reply = await self._runtime("ExecSync", request, answer, deadline, longest=LARGEST_OUTPUT)
         except (Refused, Unreachable) as fault:
             if "deadline exceeded" in str(fault).lower():
                 raise TimeoutError(str(fault)) from fault
@@ -265,8 +267,10 @@ class CriRuntime:
         request: Message,
         decode: Callable[[bytes], _Reply],
         timeout: float | None = _CALL_SECONDS,
+        longest: int | None = None,
     ) -> _Reply:
-        return await self._channel.call(f"runtime.v1.RuntimeService/{method}", request, decode, timeout)
+        path = f"runtime.v1.RuntimeService/{method}"
+        return await self._channel.call(path, request, decode, timeout, longest=longest)
 
     async def _tell(self, method: str, request: Message, timeout: float = _CALL_SECONDS) -> None:
         await self._runtime(method, request, pb.Nothing.FromString, timeout)

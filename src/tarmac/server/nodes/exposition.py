@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import isfinite
 from typing import NamedTuple
 
-_LINE = re.compile(r"([a-z_]+)(?:\{([^}]*)\})? ([0-9.eE+-]+)(?: ([0-9]+))?")
+_LINE = re.compile(r"([a-z_]+)(?:\{([^}]*)\})? ([0-9.eE+-]+)(?: ([0-9]{1,15}))?")
 _LABEL = re.compile(r'([a-z_]+)="([^"\\]*)"')
 
 
@@ -31,6 +32,8 @@ def samples(text: str, now: float) -> Iterator[Sample]:
         try:
             value = float(match[3])
         except ValueError:
+            continue
+        if not isfinite(value):  # `1e999` is a number too, until somebody counts with it
             continue
         at = int(match[4]) / 1000 if match[4] else now
         get = labels.get

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tarmac.agent.http.bridging.sizes import TerminalSizes
-from tarmac.agent.http.paced import Paced
+from tarmac.http.pacing import Paced
 from tarmac.wire.channels import STREAM_TYPE, Channel, failure
 from tarmac.wire.spdy import Event, Finished, GoneAway, Received, Replied, Session
 from tarmac.wire.violations import Violation
@@ -48,7 +48,8 @@ class RuntimeEnd(Paced):
     """One session with the runtime. `ready` is done once it has agreed to every stream."""
 
     def __init__(self, transport: asyncio.Transport, channels: Sequence[Channel]) -> None:
-        super().__init__(transport)
+        super().__init__()
+        self.transport = transport
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._session = Session(server=False, most_streams=0)  # it opens none
         self._channels = {self._session.open({STREAM_TYPE: each.stream_type}): each for each in channels}
@@ -63,8 +64,11 @@ class RuntimeEnd(Paced):
         self._told = False  # the error channel has said how it ended
 
     def start(self, rest: bytes) -> None:
-        super().start(rest)
+        """Take the connection over, with what came behind its upgrade, and ask for the streams."""
+        self.transport.set_protocol(self)
         self._flush()
+        if rest:
+            self.data_received(rest)
 
     def attach(self, client: CommandClient) -> None:
         """There is a client: it may send, and is held up if that is too fast."""

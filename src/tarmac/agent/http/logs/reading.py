@@ -20,6 +20,7 @@ from tarmac.agent.http.logs.options import LogOptions
 from tarmac.base.clock import Clock
 
 _BLOCK = 64 * 1024
+LONGEST_LINE = 1024 * 1024  # runtimes cut lines at 16 KiB; what does not end is no line, and is not collected
 LOOK_SECONDS = 0.1
 ASK_SECONDS = 1.0  # how often the runtime is asked whether the container still runs
 
@@ -71,7 +72,7 @@ class LogReader:
         """The files to read, oldest first, each placed where reading begins."""
         files, wanted = self._files, self._options.tail
         files.append(open_log(self._path))
-        wanted = None if wanted is None else seek_tail(files[0], wanted)
+        wanted = None if wanted is None else await asyncio.to_thread(seek_tail, files[0], wanted)
         for path in reversed(rotated(self._path)):
             if wanted == 0 or self._is_too_old(path):
                 break
@@ -81,7 +82,7 @@ class LogReader:
                     file.close()
                     continue
                 files.insert(0, file)
-                wanted = None if wanted is None else seek_tail(file, wanted)
+                wanted = None if wanted is None else await asyncio.to_thread(seek_tail, file, wanted)
 
     def _is_too_old(self, path: Path) -> bool:
         """Whether all of an earlier file is from before the time asked for."""
@@ -97,6 +98,8 @@ class LogReader:
             if not data:
                 return
             *lines, self._rest = (self._rest + data).split(b"\n")
+            if len(self._rest) > LONGEST_LINE:
+                self._rest = b""
             chunk = self._formatter.format(lines)
             if chunk:
                 yield chunk

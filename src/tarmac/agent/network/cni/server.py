@@ -29,7 +29,7 @@ Find = Callable[[str, str, str], JsonObject | None]
 Covered = Callable[[str, Sequence[AttachedInterface]], Awaitable[None]]
 """Waits until the rules about the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
 
-_MOST: Final = 1 << 16
+_MOST: Final = 1 << 20
 _SLOW: Final = 30.0
 _INVALID, _UNKNOWN_POD, _TRY_LATER, _FAILED = 4, 7, 11, 100
 
@@ -72,8 +72,10 @@ class CniServer:
         try:
             async with asyncio.timeout(_SLOW):
                 question = await reader.read(_MOST)
-                while part := await reader.read(_MOST):
+                while len(question) <= _MOST and (part := await reader.read(_MOST)):
                     question += part
+            if len(question) > _MOST:
+                raise OSError(f"a question of more than {_MOST} bytes")
             writer.write(await self.answer(_pairs(question.decode(errors="replace"), "\0")))
             await writer.drain()
         except (OSError, TimeoutError) as error:

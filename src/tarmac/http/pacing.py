@@ -1,8 +1,8 @@
 """A connection that is read a piece at a time, so that nobody's frames keep the loop from the others.
 
 A read brings up to a quarter of a megabyte. As one large frame that is nothing; as forty thousand empty ones it is a
-tenth of a second during which no other pod is served. So what comes is cut into pieces of `PIECE` bytes, with a turn of
-the loop between them, and nothing more is read meanwhile.
+tenth of a second during which nobody else is served. So what comes is cut into pieces, with a turn of the loop between
+them, and nothing more is read meanwhile.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ PIECE = 16 * 1024
 class Paced(asyncio.Protocol):
     """Hands `received` one piece at a time, and reads on only while there is no reason not to."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self.transport = transport
+    transport: asyncio.Transport
+    """Set by whoever makes it, or by `connection_made`."""
+
+    def __init__(self, piece: int = PIECE) -> None:
+        self._piece = piece
         self._reasons = 0  # not to read
         self._waiting = b""  # read already, and not handed on yet
-
-    def start(self, rest: bytes) -> None:
-        """Take the connection over, with what came behind its upgrade."""
-        self.transport.set_protocol(self)
-        if rest:
-            self.data_received(rest)
 
     def hold(self, held: bool) -> None:
         """One more, or one less, reason not to read."""
@@ -36,11 +33,11 @@ class Paced(asyncio.Protocol):
         if self._waiting:  # a transport may have had some in hand when it was told to stop
             self._waiting += data
             return
-        self.received(data[:PIECE])
-        self._wait_with(data[PIECE:])
+        self.received(data[: self._piece])
+        self._wait_with(data[self._piece :])
 
     def received(self, piece: bytes) -> None:
-        """Some bytes, no more than `PIECE`."""
+        """Some bytes, no more than a piece."""
         raise NotImplementedError
 
     def _wait_with(self, rest: bytes) -> None:
@@ -53,7 +50,7 @@ class Paced(asyncio.Protocol):
         if self.transport.is_closing():
             self._waiting = b""
             return
-        piece, rest = self._waiting[:PIECE], self._waiting[PIECE:]
+        piece, rest = self._waiting[: self._piece], self._waiting[self._piece :]
         self.hold(False)
         self.received(piece)
         self._wait_with(rest)
