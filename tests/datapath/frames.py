@@ -22,6 +22,23 @@ def udp_frame(to_mac: str, from_mac: str, source: str, destination: str, port: i
     return _ethernet(to_mac, from_mac, 0x86DD) + header + datagram
 
 
+def icmp_frame(to_mac: str, from_mac: str, source: str, destination: str, kind: int, body: bytes) -> bytes:
+    """An ICMP message of either family; `body` is everything behind type, code and checksum. It has come no way yet."""
+    six = ":" in source
+    family = socket.AF_INET6 if six else socket.AF_INET
+    ends = b"".join(socket.inet_pton(family, each) for each in (source, destination))
+    message = struct.pack(">BBH", kind, 1 if kind == 5 else 0, 0) + body
+    if not six:
+        message = message[:2] + _checksum(message) + message[4:]
+        header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(message), 1, 0, 255, socket.IPPROTO_ICMP, 0) + ends
+        header = header[:10] + _checksum(header) + header[12:]
+        return _ethernet(to_mac, from_mac, 0x0800) + header + message
+    pseudo = ends + struct.pack(">II", len(message), socket.IPPROTO_ICMPV6)
+    message = message[:2] + _checksum(pseudo + message) + message[4:]
+    header = struct.pack(">IHBB", 6 << 28, len(message), socket.IPPROTO_ICMPV6, 255) + ends
+    return _ethernet(to_mac, from_mac, 0x86DD) + header + message
+
+
 def arp_reply(from_mac: str, claimed: str, to_mac: str, to: str) -> bytes:
     """`claimed` is at `from_mac`."""
     head = struct.pack(">HHBBH", 1, 0x0800, 6, 4, 2)

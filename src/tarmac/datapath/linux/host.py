@@ -20,6 +20,7 @@ from tarmac.datapath.linux.inward import Inward, Uplink
 from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, host_table, uplinks_prefix
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
+from tarmac.datapath.linux.pod import UNLED
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.host import host
 from tarmac.datapath.linux.tables.services import services
@@ -110,8 +111,7 @@ class Host:
         )
         links.settle(self._netlink, name)
         links.settle(inside, UPLINK)
-        # So that what the node sends from its loopback's address to one of its ports can leave it, masked.
-        namespaces.set_controls({f"ipv4/conf/{name}/route_localnet": "1"})
+        namespaces.set_controls(_uplink_controls(name))
         return Uplink(end.index, other.index, four, six)
 
     def disconnect(self, router: str) -> None:
@@ -170,6 +170,17 @@ class Host:
             aside = self._before.with_suffix(".new")
             aside.write_text(json.dumps({name: namespaces.control(name) for name in names}))
             aside.replace(self._before)
+
+
+def _uplink_controls(name: str) -> dict[str, str]:
+    controls = {
+        f"{family}/conf/{name}/{control}": value for family in ("ipv4", "ipv6") for control, value in UNLED.items()
+    }
+    # A node that believes router advertisements does not believe those of its own tenants.
+    controls[f"ipv6/conf/{name}/accept_ra"] = "0"
+    # So that what the node sends from its loopback's address to one of its ports can leave it, masked.
+    controls[f"ipv4/conf/{name}/route_localnet"] = "1"
+    return controls
 
 
 def tunnels_of(state: NodeNetworks) -> tuple[frozenset[int], frozenset[str]]:

@@ -19,12 +19,14 @@ from tarmac.datapath.linux.netlink import Message, Netlink
 from tarmac.datapath.linux.routing import Route
 
 _LOOPBACK: Final = 1
-_IPV6: Final = ("accept_ra", "accept_dad", "autoconf", "forwarding")
+UNLED: Final = {"accept_redirects": "0", "accept_source_route": "0"}  # nobody tells it another way
+_IPV4: Final = ("forwarding", "rp_filter", *UNLED)
+_IPV6: Final = ("forwarding", "accept_ra", "accept_dad", "autoconf", *UNLED)
 _CONTROLS: Final = {
     f"{family}/conf/{name}/{control}": "0"
     for name in ("all", "default")
-    for family, controls in (("ipv4", ("rp_filter", "forwarding")), ("ipv6", _IPV6))
-    for control in controls
+    for family, controls in (("ipv4", _IPV4), ("ipv6", _IPV6))
+    for control in controls  # forwarding first: turned off, it turns `accept_redirects` on
 }
 
 

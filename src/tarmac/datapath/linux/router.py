@@ -21,7 +21,7 @@ from tarmac.datapath.linux.inward import Uplink, door_numbers
 from tarmac.datapath.linux.naming import END_PREFIX, ROUTER_MAC, TUNNEL, UPLINK, end_name, interface_mac, sandbox_mark
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
 from tarmac.datapath.linux.nftables import Nftables, Table
-from tarmac.datapath.linux.pod import gateway_of
+from tarmac.datapath.linux.pod import UNLED, gateway_of
 from tarmac.datapath.linux.revoking import concerns, is_revoked, may_revoke
 from tarmac.datapath.linux.routing import Route, host_prefix
 from tarmac.datapath.linux.tables import pods
@@ -34,13 +34,13 @@ from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel, tunnel_rout
 
 _LOOPBACK: Final = 1
 _NOT_THE_WORLDS: Final = "169.254.0.0/16"  # services on such addresses are the platform's or nobody's
-_IPV4: Final = {"rp_filter": "0", "arp_ignore": "1", "send_redirects": "0", "forwarding": "1"}
-_IPV6: Final = {"accept_ra": "0", "accept_dad": "0", "forwarding": "1"}
+_IPV4: Final = {"forwarding": "1", "rp_filter": "0", "arp_ignore": "1", "send_redirects": "0", **UNLED}
+_IPV6: Final = {"forwarding": "1", "accept_ra": "0", "accept_dad": "0", **UNLED}
 _CONTROLS: Final = {
     f"{family}/conf/{name}/{control}": value
     for name in ("all", "default")
     for family, controls in (("ipv4", _IPV4), ("ipv6", _IPV6))
-    for control, value in controls.items()
+    for control, value in controls.items()  # forwarding first: it sets others
 }
 
 
@@ -61,7 +61,7 @@ class Router:
         self._host = host
         fresh = namespaces.create(path)
         with namespaces.inside(path):
-            if fresh or namespaces.control("ipv4/conf/all/arp_ignore") != "1":
+            if fresh or any(namespaces.control(name) != value for name, value in _CONTROLS.items()):
                 namespaces.set_controls(_CONTROLS)
             self._netlink = Netlink()
             self._conntrack = Netlink(NETFILTER)

@@ -1,7 +1,8 @@
 """Nobody is anybody else: hardware and source addresses are checked where a pod's packets come out of its link.
 
 A source address must be one that the router would reach through the same link. Together with neighbours that are
-fixed on both ends, nothing a pod says by ARP or neighbour discovery changes where packets of others go.
+fixed on both ends, nothing a pod says by ARP or neighbour discovery changes where packets of others go. A pod that says
+it is a router, or knows a better one, is not passed on to anybody.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def _packets(prefix: str, ends: Sequence[End]) -> Table:
     known = [f'"{end.link}" . {end.mac}' for end in sorted(ends)]
     rules = [
         f'iifname "{prefix}*" iifname . ether saddr != @ends drop',
+        f'iifname "{prefix}*" icmp type {{ redirect, router-advertisement }} drop',
         f'iifname "{prefix}*" icmpv6 type {{ nd-router-advert, nd-redirect }} drop',
         f'iifname "{prefix}*" ip6 saddr :: icmpv6 type nd-neighbor-solicit accept',
         'iifname != "lo" fib saddr . iif oif missing drop',
