@@ -49,8 +49,9 @@ bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the
 	$(PEER_PATHS) $(PY) -m benchmarks $(ARGS)
 
 # The long versions: 1,000 kills of the server, 1,000 flipped bits, 100 killed leaders of etcd, 5,000 watches over a
-# restart, every field of every kind at its largest, 10,000 seeds, 300 kills on nodes and 300 while volumes are mounted.
-SOAKED := tests/faults tests/sim tests/cost tests/node/test_chaos.py tests/volumes/test_kills.py
+# restart, every field of every kind at its largest, 10,000 seeds, 300 kills on nodes and 300 while volumes are mounted,
+# 1,000,000 mutated requests, frames and packets.
+SOAKED := tests/faults tests/sim tests/cost tests/fuzz/test_soak.py tests/node/test_chaos.py tests/volumes/test_kills.py
 
 soak: test-tools ## the long version of everything that is killed or drawn at random
 	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "serial" $(SOAKED) $(ARGS)

@@ -79,6 +79,10 @@ def test_field_numbers_nobody_knows_are_reported_not_lost_silently(config_maps: 
         decode_object(config_maps, newer, PROTOBUF, "Strict")
 
 
+def _with_metadata(metadata: bytes) -> bytes:
+    return b"k8s\x00" + field(2, field(1, metadata))
+
+
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
@@ -86,6 +90,10 @@ def test_field_numbers_nobody_knows_are_reported_not_lost_silently(config_maps: 
         (b"k8s\x00garbage", "proto: illegal wireType 7"),
         (b"k8s\x00" + field(2, b"x" * 10)[:-3], "unexpected EOF"),
         (b"k8s\x00\x12" + b"\xff" * 11, "proto: integer overflow"),
+        (_with_metadata(field(8, field(1, 1 << 60))), "outside of the years 1 to 9999"),
+        (_with_metadata(field(8, field(1, -(1 << 60)))), "outside of the years 1 to 9999"),
+        (_with_metadata(field(17, field(7, field(1, b'{"f:\xff":{}}')))), "embedded JSON"),
+        (_with_metadata(field(17, field(7, field(1, b"[" * 100_000)))), "embedded JSON"),
     ],
 )
 def test_malformed_bodies(config_maps: Resource, body: bytes, problem: str) -> None:

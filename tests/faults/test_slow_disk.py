@@ -22,9 +22,8 @@ class SlowDiskProcess(TarmacProcess):
     """A server whose disk is made slow and fast again."""
 
     def __init__(self, data_dir: Path) -> None:
-        super().__init__(data_dir)
         self.control = data_dir.parent / "seconds"
-        self.program = ("tests.faults.slow_disk", str(self.control))
+        super().__init__(data_dir, program=("tests.faults.slow_disk", str(self.control)))
 
 
 async def _timed(session: aiohttp.ClientSession, method: str, url: str, **options: Any) -> tuple[int, str, float]:

@@ -124,3 +124,17 @@ def test_copying_cannot_blow_up_a_document() -> None:
 def test_what_is_no_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(BadRequest, match="error decoding patch: json: cannot unmarshal"):
         apply_json_patch({}, patch)
+
+
+@pytest.mark.parametrize("index", ["9" * 5000, "-" + "9" * 5000, "2", "-3"])
+def test_an_index_that_nothing_has_is_refused_however_long(index: str) -> None:
+    with pytest.raises(Invalid, match="the server rejected our request"):
+        apply_json_patch({"a": [1, 2]}, [{"op": "replace", "path": f"/a/{index}", "value": 3}])
+
+
+@pytest.mark.parametrize(
+    ("index", "changed"), [("0", [3, 2]), ("1", [1, 3]), ("-1", [1, 3]), ("-2", [3, 2]), ("-0", [3, 2])]
+)
+def test_negative_indexes_count_from_the_end(index: str, changed: list[int]) -> None:
+    patch = [{"op": "replace", "path": f"/a/{index}", "value": 3}]
+    assert apply_json_patch({"a": [1, 2]}, patch) == {"a": changed}

@@ -8,6 +8,7 @@ name. `report` is called with each stall as it ends.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
 import time
@@ -31,6 +32,8 @@ class LoopWatch:
         self._clock = time.pthread_getcpuclockid(self._thread)
         self._last = time.clock_gettime(self._clock)
         self._stack = ""
+        self._collecting = 0.0
+        gc.callbacks.append(self._collected)
         self._timer = self._loop.call_later(_BEAT, self._beat)
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look, daemon=True)
@@ -39,6 +42,7 @@ class LoopWatch:
     def stop(self) -> float:
         """Look no more; the longest hold."""
         self._timer.cancel()
+        gc.callbacks.remove(self._collected)
         self._ended.set()
         self._looking.join()
         return self.longest
@@ -57,11 +61,19 @@ class LoopWatch:
         self._stack = ""
         self._timer = self._loop.call_later(_BEAT, self._beat)
 
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        """Collecting garbage holds the loop as well, wherever it happens to begin; then it is told so."""
+        now = time.clock_gettime(self._clock)
+        if phase == "start":
+            self._collecting = now
+        elif now - self._collecting > self._limit / 2 and threading.get_ident() == self._thread:
+            self._stack = f"garbage of generation {info['generation']}: {(now - self._collecting) * 1000:.0f} ms\n"
+
     def _look(self) -> None:
         while not self._ended.wait(_BEAT * 3):
             if time.clock_gettime(self._clock) - self._last > self._limit * 0.6 and not self._stack:
                 frame = sys._current_frames().get(self._thread)
-                self._stack = "".join(traceback.format_stack(frame, limit=-12)) if frame is not None else ""
+                self._stack = "".join(traceback.format_stack(frame, limit=14)) if frame is not None else ""
 
 
 @contextmanager

@@ -18,12 +18,17 @@ READY = re.compile(r"^tarmac ready (https://\S+) kubeconfig=(\S+)$")
 class TarmacProcess:
     """One server. Use as a context manager; `kill()` is kill -9, `start()` brings it back on the same port."""
 
-    program: tuple[str, ...] = ("tarmac.apps.main",)  # module, and what comes before the command
-
-    def __init__(self, data_dir: Path, *flags: str, command: str = "server") -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *flags: str,
+        command: str = "server",
+        program: tuple[str, ...] = ("tarmac.apps.main",),  # module, and what comes before the command
+    ) -> None:
         self.data_dir = data_dir
         self.flags = flags
         self.command = command
+        self.program = program
         self.url = ""
         self.kubeconfig = data_dir / "kubeconfig"
         self.log = data_dir.parent / f"{data_dir.name}.log"

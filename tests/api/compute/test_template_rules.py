@@ -19,6 +19,7 @@ def ssh(text: str) -> dict[str, Any]:
 
 TEMPLATE: list[Row] = [
     ("A2 no colon", ssh("me"), [f"Invalid {SSH}[0]"]),
+    ("A2 not even ASCII", ssh(f"a:{KEY.replace('ERIT', 'ERé')}"), [f"Invalid {SSH}[0]"]),
     ("A3 no user, A4 no key", ssh(f"a:{KEY}\n:x"), [f"Required {SSH}[1]", f"Invalid {SSH}[1]"]),
     ("A4 key of another type", ssh("a:" + KEY.replace("ed25519 ", "rsa ", 1)), [f"Invalid {SSH}[0]"]),
     ("A5 no runtime", {f"{T}.runtime.sandbox": GONE, f"{T}.volumes": GONE}, [f"Required {T}.runtime"]),

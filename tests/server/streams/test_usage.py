@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock, rfc3339_micro
+from tarmac.server.nodes.exposition import samples
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.subresources.metrics import UsageSource
 from tests.server.streams.planet import Planet
@@ -67,3 +68,8 @@ async def test_nonsense_from_a_node_is_no_metric(world: Planet) -> None:
     world.figures.shown = {"node": {}, "pods": []}
     await scraper(world).scrape()
     assert (scraper(world).nodes(), scraper(world).pods()) == ([], [])
+
+
+def test_numbers_that_nobody_can_count_with_are_left_out() -> None:
+    lines = ["good 1 1700000000000", "huge 1e999", f"late 1 {'9' * 5000}", "none nan", "short 2"]
+    assert [each.name for each in samples("\n".join(lines), 5.0)] == ["good", "short"]

@@ -1,10 +1,14 @@
-"""Which of a pod's pull secrets a registry is shown. Secrets are read when needed and kept nowhere."""
+"""Which of a pod's pull secrets a registry is shown. Secrets are read when needed and kept nowhere.
+
+A Secret is what a tenant wrote: of one, `MOST` servers are looked at, and entries that make no sense are passed over.
+"""
 
 from __future__ import annotations
 
 import base64
-import binascii
-from fnmatch import fnmatchcase
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -14,7 +18,18 @@ from tarmac.runtimes.interface import Credentials
 from tarmac.volumes.interface import Sources
 
 DEFAULT_REGISTRY = "docker.io"
+MOST = 1000  # servers of one Secret
+_LONGEST = 512  # of the name of a server
 _ALIASES = ("index.docker.io", "registry-1.docker.io")
+
+
+class _Entry(msgspec.Struct):
+    """What is said about one server."""
+
+    username: str = ""
+    password: str = ""
+    auth: str = ""
+    identitytoken: str = ""
 
 
 def with_tag(image: str) -> str:
@@ -41,24 +56,32 @@ async def credentials_for(image: str, pod: Pod, sources: Sources) -> list[Creden
     found: list[tuple[int, Credentials]] = []
     for reference in pod.spec.get("imagePullSecrets") or ():
         secret = await sources.secret(pod.namespace, reference["name"])
-        for server, entry in _entries(secret or {}):
+        for server, entry in islice(_entries(secret or {}), MOST):
             if _fits(server, wanted):
                 found.append((len(server), _credentials(server, entry)))
     return [each for _, each in sorted(found, key=lambda item: -item[0])]
 
 
-def _entries(secret: JsonObject) -> list[tuple[str, JsonObject]]:
-    data = secret.get("data") or {}
+def _entries(secret: JsonObject) -> Iterator[tuple[str, _Entry]]:
+    for server, entry in _servers(secret.get("data") or {}).items():
+        try:
+            if len(server) <= _LONGEST:
+                yield server, msgspec.convert(entry, _Entry)
+        except msgspec.ValidationError:
+            continue
+
+
+def _servers(data: JsonObject) -> dict[str, Any]:
     try:
         if text := data.get(".dockerconfigjson"):
-            auths = msgspec.json.decode(base64.b64decode(text)).get("auths") or {}
+            found = msgspec.json.decode(base64.b64decode(text), type=dict[str, Any]).get("auths")
         elif text := data.get(".dockercfg"):
-            auths = msgspec.json.decode(base64.b64decode(text))
+            found = msgspec.json.decode(base64.b64decode(text))
         else:
-            return []
-    except (msgspec.DecodeError, binascii.Error, AttributeError):
-        return []
-    return list(auths.items())
+            return {}
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _plain(server: str) -> str:
@@ -73,13 +96,37 @@ def _fits(server: str, wanted: str) -> bool:
     host, _, path = _plain(server).partition("/")
     actual, _, rest = wanted.partition("/")
     parts, others = host.split("."), actual.split(".")
-    if len(parts) != len(others) or not all(map(fnmatchcase, others, parts)):
+    if len(parts) != len(others) or not all(map(_matches, others, parts)):
         return False
     return not path or rest == path or rest.startswith(f"{path.removesuffix('/')}/")
 
 
-def _credentials(server: str, entry: JsonObject) -> Credentials:
-    username, password = entry.get("username") or "", entry.get("password") or ""
-    if not username and entry.get("auth"):
-        username, _, password = base64.b64decode(entry["auth"]).decode(errors="replace").partition(":")
-    return Credentials(username, password, server, entry.get("identitytoken") or "")
+def _matches(text: str, pattern: str) -> bool:
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == pattern
+    *middle, last = rest
+    if not text.startswith(first) or len(text) < len(first) + len(last) or not text.endswith(last):
+        return False
+    place, end = len(first), len(text) - len(last)
+    for each in middle:
+        place = text.find(each, place, end)
+        if place < 0:
+            return False
+        place += len(each)
+    return True
+
+
+def _credentials(server: str, entry: _Entry) -> Credentials:
+    username, password = entry.username, entry.password
+    if not username and entry.auth:
+        username, password = _pair(entry.auth)
+    return Credentials(username, password, server, entry.identitytoken)
+
+
+def _pair(auth: str) -> tuple[str, str]:
+    try:
+        username, _, password = base64.b64decode(auth).decode(errors="replace").partition(":")
+    except ValueError:
+        return "", ""
+    return username, password

@@ -160,14 +160,22 @@ def _seconds(value: int | bytes) -> tuple[int, int]:
 
 def _time(value: int | bytes) -> str | None:
     """No bytes at all are Go's zero time, which is null in JSON."""
-    return rfc3339(_seconds(value)[0]) if value else None
+    return _moment(_seconds(value)[0]) if value else None
 
 
 def _micro_time(value: int | bytes) -> str | None:
     if not value:
         return None
     seconds, nanos = _seconds(value)
-    return f"{rfc3339(seconds)[:-1]}.{nanos // 1000:06d}Z"
+    carried, nanos = divmod(nanos, 10**9)  # as Go reads it: any number of nanoseconds, negative ones too
+    return f"{_moment(seconds + carried)[:-1]}.{nanos // 1000:06d}Z"
+
+
+def _moment(seconds: int) -> str:
+    try:
+        return rfc3339(seconds)
+    except (ValueError, OverflowError, OSError):  # whichever of the libraries below is the first to have no such year
+        raise Malformed(f"proto: {seconds} seconds since 1970 are outside of the years 1 to 9999") from None
 
 
 def _int_or_string(value: int | bytes) -> int | str:
@@ -180,7 +188,7 @@ def _raw_json(value: int | bytes) -> Json:
     check_extent(raw)
     try:
         return msgspec.json.decode(raw) if raw else None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"embedded JSON: {error}") from None
 
 

@@ -58,10 +58,11 @@ class Walk:
 
     def mismatch(self, value: Json, container: Any, key: Any, schema: Schema, why: str | None = None) -> Json:
         """Report a value that is not what the schema says, and keep it for now."""
-        found = Mismatch(container, key, value, schema, why)
+        # Never in a variable of its own: an exception that its own frame refers to is garbage that only a collection
+        # finds, and with it everything that the request was about.
         if self.native:
-            raise found
-        self.mismatches.append(found)
+            raise Mismatch(container, key, value, schema, why)
+        self.mismatches.append(Mismatch(container, key, value, schema, why))
         return value
 
     def count_keyed(self, entries: int) -> None:

@@ -19,6 +19,7 @@ from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.decide.rollout.history import Revision
 
 _decode = decoder(InstanceTemplate)
+LARGEST = 4 << 20  # a template, which came in the body of a request once
 
 
 def history_of(workload: Workload) -> tuple[Revision, ...]:
@@ -49,8 +50,17 @@ def _record(revision: Revision, known: RevisionRecord | None) -> RevisionRecord:
 
 def _restored(record: RevisionRecord) -> Revision | None:
     try:
-        template = _decode(zlib.decompress(base64.b64decode(record.template)))
+        template = _decode(_inflated(base64.b64decode(record.template)))
     except (ValueError, zlib.error, msgspec.MsgspecError):
         return None
     completed = None if record.completed is None else parse_rfc3339(record.completed)
     return Revision(record.number, record.template_hash, template, parse_rfc3339(record.created), completed)
+
+
+def _inflated(packed: bytes) -> bytes:
+    """Status may be written by others than us, and a megabyte can inflate to a gigabyte. Raises ValueError."""
+    reading = zlib.decompressobj()
+    plain = reading.decompress(packed, LARGEST)
+    if not reading.eof:
+        raise ValueError(f"more than {LARGEST} bytes, or not all of them")
+    return plain

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from itertools import pairwise
 
 from tarmac.api.compute.names import ANNOTATION_SSH_KEYS
@@ -61,7 +60,7 @@ def _is_public_key(text: str) -> bool:
 def _names_itself(blob: str, key_type: str) -> bool:
     try:
         raw = base64.b64decode(blob, validate=True)
-    except binascii.Error:
+    except ValueError:  # not base64, or not even ASCII
         return False
     length = int.from_bytes(raw[:4], "big")
     return raw[4 : 4 + length] == key_type.encode() and len(raw) > 4 + length

@@ -1,0 +1,69 @@
+"""Pull secrets that make no sense, or are made to take long."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import Any, cast
+
+import pytest
+
+from tarmac.agent.containers.credentials import credentials_for
+from tarmac.agent.pods.pod import Pod
+from tarmac.api.schema import JsonObject
+from tarmac.volumes.interface import Sources
+
+POD = Pod(
+    {
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
+        "spec": {"containers": [], "imagePullSecrets": [{"name": "pull"}]},
+    }
+)
+
+
+class OneSecret:
+    """Has one."""
+
+    def __init__(self, content: Any, key: str = ".dockerconfigjson") -> None:
+        text = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self._secret: JsonObject = {"data": {key: base64.b64encode(text).decode()}}
+
+    async def secret(self, namespace: str, name: str) -> JsonObject:
+        return self._secret
+
+
+async def found(content: Any, image: str = "registry.example.com/app", **options: str) -> list[tuple[str, str]]:
+    sources = cast("Sources", OneSecret(content, **options))
+    return [(each.username, each.password) for each in await credentials_for(image, POD, sources)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff", b"[" * 100_000, [], {"auths": []}, {"auths": {"registry.example.com": None}}, {"auths": "x"}, 7,
+     {"auths": {"registry.example.com": {"username": 7}}}, {"auths": {"x" * 100_000: {"username": "u"}}}],
+)  # fmt: skip
+async def test_what_makes_no_sense_is_passed_over(content: Any) -> None:
+    assert await found(content) == []
+    assert await found(content, key=".dockercfg") == []
+
+
+async def test_a_pair_that_is_no_base64_is_nobody() -> None:
+    assert await found({"auths": {"registry.example.com": {"auth": "é"}}}) == [("", "")]
+
+
+@pytest.mark.parametrize(
+    ("server", "fits"),
+    [("registry.example.com", True), ("*.example.com", True), ("reg*ry.*.com", True), ("*.*.*", True),
+     ("r*e*g*y.example.com", True), ("registry.*", False), ("*x.example.com", False),
+     ("registryy*.example.com", False)],
+)  # fmt: skip
+async def test_stars_stand_for_anything_within_a_part(server: str, fits: bool) -> None:
+    assert bool(await found({"auths": {server: {"username": "u"}}})) is fits
+
+
+async def test_ten_thousand_patterns_do_not_hold_the_loop() -> None:
+    patterns = {f"*{number}*a*a*a*a*a.example.com": {"username": "u"} for number in range(10_000)}
+    start = time.thread_time()
+    await found({"auths": patterns}, f"{'a' * 60}.example.com/app")
+    assert time.thread_time() - start < 0.05
