@@ -48,6 +48,9 @@ _PATHS = [
 _QUERIES = ["limit", "continue", "resourceVersion", "resourceVersionMatch", "labelSelector", "fieldSelector", "pretty"]
 
 
+_CONSTRAINED = [{"name": "a", "selector": {"constraint": "region == 'x'"}, "scaleSettings": {"minReplicas": 1}}]
+
+
 class Case(NamedTuple):
     """One request."""
 
@@ -124,6 +127,20 @@ def _reviews() -> list[tuple[str, bytes]]:
         (f"/apis/{group}/v1/selfsubjectrulesreviews", body("SelfSubjectRulesReview", group, namespace="default")),
         ("/apis/authentication.k8s.io/v1/tokenreviews", body("TokenReview", "authentication.k8s.io", token="a.b.c")),
     ]
+
+
+def unharmed(seed: int) -> list[Case]:
+    """Every object as it is, in every encoding: what a server loads when it is first needed, it has loaded then."""
+    placed = [(collection(base.resource), base) for base in _bases(seed)]
+    sent = [Case("POST", path, base.text, _JSON) for path, base in placed]
+    sent += [Case("POST", path, base.wire, _PROTOBUF) for path, base in placed if base.wire]
+    sent += [Case("POST", path, base.text, "application/yaml") for path, base in placed[:3]]
+    for path, base in placed:
+        if base.resource.kind == "Workload":
+            obj = json.loads(base.text)
+            obj["spec"] = {**obj["spec"], "placements": _CONSTRAINED}
+            sent.append(Case("POST", path, json.dumps(obj).encode(), _JSON))
+    return sent
 
 
 def request(seed: int, number: int) -> Case:

@@ -26,7 +26,7 @@ import pytest
 from benchmarks.processes import resident_bytes
 from tests.agent.names.asking import ask
 from tests.fuzz.conversations import conversation, packet
-from tests.fuzz.corpus import NAMESPACE, Case, collection, request, stored
+from tests.fuzz.corpus import NAMESPACE, Case, collection, request, stored, unharmed
 from tests.fuzz.test_random_input import is_failure
 from tests.fuzz.watched import REPORT
 from tests.support.tarmac_process import TarmacProcess
@@ -36,7 +36,6 @@ pytestmark = [pytest.mark.serial, pytest.mark.slow]
 SEED = int(os.environ.get("TARMAC_SEED", "7"))
 TOTAL = 1_000_000 if os.environ.get("TARMAC_SOAK") else 6_000
 SHARES = {"server": 0.5, "frames": 0.3, "packets": 0.2}
-WARMING = 500  # requests before anything is measured
 CHUNK = 500  # after so many cases stalls are looked for
 GROWTH = 24_000_000  # bytes of memory that may stay: arenas of the allocator, caches that fill up
 TIMEOUT = 7200 if os.environ.get("TARMAC_SOAK") else 300
@@ -165,8 +164,8 @@ def test_mutated_requests_to_a_server(server: tuple[TarmacProcess, Stalls]) -> N
     door.send(Case("POST", "/api/v1/namespaces", namespace, "application/json"), 0)
     statuses: dict[int, int] = {}
     settled, before = cases[0] + len(cases) // 5, 0
-    for number in range(-WARMING, 0):
-        door.send(request(SEED, number), number)
+    for case in unharmed(SEED):
+        door.send(case, 0)
     stalls.new()  # of the start, and of modules that are loaded when they are first needed
     for number in cases:
         case = request(SEED, number)
