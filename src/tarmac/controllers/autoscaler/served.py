@@ -91,7 +91,10 @@ def _values(body: bytes, question: ExternalQuestion) -> list[int]:
         raise Unanswered(f"{question.url} answers something else than Prometheus does: {error}") from error
     if answer.data is None or answer.status != "success":
         raise Unanswered(f"{question.url} refuses {question.query}: {answer.error}")
-    numbers = [float(sample.value[1]) for sample in answer.data.result]
+    try:
+        numbers = [float(sample.value[1]) for sample in answer.data.result]
+    except ValueError as error:
+        raise Unanswered(f"{question.url} answers something else than numbers: {error}") from error
     found = [round(number * 1000) for number in numbers if number - number == 0]  # neither NaN nor infinite
     if not found:
         raise Unanswered(f"{question.query} has no value at {question.url}")

@@ -18,6 +18,7 @@ from tarmac.api.status import BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.server.patch import conformity, entries, lastapplied, managed, resets
 from tarmac.server.patch.conflicts import Taken, conflict_error
+from tarmac.server.patch.elements import BadElement
 from tarmac.server.patch.entries import Claim, Manager, Managers
 from tarmac.server.patch.fieldset import FieldSet, canonical, intersection, members, union
 from tarmac.server.patch.gotext import unclassified
@@ -50,7 +51,10 @@ def server_side_apply(
     _check(resource, applied)
     start = empty_object(resource.schema) if live is None else live
     managers = _managers(resource, start, subresource, now) if live is not None else {}
-    work = _Apply(resource, start, applied, managers, entries.applier(manager, subresource))
+    try:
+        work = _Apply(resource, start, applied, managers, entries.applier(manager, subresource))
+    except BadElement as error:  # an update may store items without their keys, and then nobody can merge them
+        raise unclassified(f"failed to create typed live object ({_place(start, resource)}): {error}") from None
     if not force:
         conflicts = work.conflicts()
         if manager == lastapplied.KUBECTL:
@@ -70,12 +74,17 @@ def _check(resource: Resource, applied: JsonObject) -> None:
     try:
         conformity.check(resource.schema, applied)
     except conformity.Nonconforming as error:
-        place = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {_kind(version, kind)}"
-        raise unclassified(f"failed to create typed patch object ({place}): {error}") from None
+        raise unclassified(f"failed to create typed patch object ({_place(applied, resource)}): {error}") from None
     except conformity.TooMany as found:
         errors = FieldErrors()
         errors.too_many(found.path, found.count, found.most)
-        raise invalid(resource.group, resource.kind, _text(metadata, "name"), errors) from None
+        raise invalid(resource.group, resource.kind, _text(applied.get("metadata"), "name"), errors) from None
+
+
+def _place(obj: JsonObject, resource: Resource) -> str:
+    metadata = obj.get("metadata")
+    kind = _kind(resource.api_version, resource.kind)
+    return f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {kind}"
 
 
 def _kind(api_version: str, kind: str) -> str:
