@@ -38,7 +38,7 @@ TOTAL = 1_000_000 if os.environ.get("TARMAC_SOAK") else 6_000
 SHARES = {"server": 0.5, "frames": 0.3, "packets": 0.2}
 CHUNK = 500  # after so many cases stalls are looked for
 # Bytes of memory that may stay: what the allocator cannot give back, since small things that live lie between large
-# ones that went, and caches that fill up. The history for watches (20,000 events) is counted only from where it is full.
+# ones that went, and caches that fill up. The history for watches (20,000 events) counts only from where it is full.
 GROWTH = 32_000_000
 TIMEOUT = 7200 if os.environ.get("TARMAC_SOAK") else 300
 

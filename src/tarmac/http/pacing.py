@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-PIECE = 16 * 1024
+PIECE = 8 * 1024
 
 
 class Paced(asyncio.Protocol):

@@ -71,6 +71,8 @@ class SpdyForward(ClientEnd):
             self.flush()
 
     def carried(self, piece: Piece) -> None:
+        if not piece.data:
+            return
         for event in self._session.receive(piece.data):
             if isinstance(event, Opened):
                 self._open(event)
