@@ -23,6 +23,7 @@ from tarmac.agent.names.server import NameServer
 from tarmac.agent.names.upstream import Upstream
 from tarmac.agent.names.view import Endpoint, Place, Port, Service, Slice, View
 from tarmac.api.schema import JsonObject
+from tarmac.apps.garbage import collect_rarely
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.http.listener import serve
@@ -145,6 +146,7 @@ async def run(folder: Path) -> None:
     listener = await serve(api.handle, None)
     names = NameServer(Resolver(view()), Upstream((), clock, Randomness()), lambda network, link: [HOME])
     udp, tcp = _bound(socket.SOCK_DGRAM), _bound(socket.SOCK_STREAM)
+    collect_rarely(10_000)  # as agents do
     watch = LoopWatch(report_to(folder / "stalls.jsonl"))
     async with asyncio.TaskGroup() as group:
         group.create_task(names.serve_datagrams(HOME, udp))

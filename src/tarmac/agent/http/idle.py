@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from weakref import ref
 
 from tarmac.http.messages import Answer, UpgradeResponse
 
@@ -25,20 +26,21 @@ def until_idle(answer: Answer, seconds: float) -> Answer:
 
     def start(client: asyncio.Transport, rest: bytes) -> None:
         begin(client, rest)
-        _watch(client, seconds)
+        _watch(ref(client), seconds)
 
     return UpgradeResponse(start, answer.headers, answer.abandon)
 
 
-def _watch(client: asyncio.Transport, seconds: float) -> None:
-    """Look now and again: not only when it could be over, since a stream that has ended is to be forgotten soon."""
-    if client.is_closing():
+def _watch(watched: ref[asyncio.Transport], seconds: float) -> None:
+    """Look now and again. A stream that has ended is not kept for that: they may come and go by the thousand."""
+    client = watched()
+    if client is None or client.is_closing():
         return
     left = seconds - _silence(client.get_extra_info("socket"))
     if left <= 0:
         client.abort()
         return
-    asyncio.get_running_loop().call_later(min(left, _LOOK_SECONDS), _watch, client, seconds)
+    asyncio.get_running_loop().call_later(min(left, _LOOK_SECONDS), _watch, watched, seconds)
 
 
 def _silence(connection: socket.socket) -> float:
