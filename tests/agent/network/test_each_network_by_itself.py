@@ -12,7 +12,7 @@ from tarmac.agent.network.compiling import policies
 from tarmac.agent.network.compiling.policies import DENIED
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import API_VERSION
-from tarmac.api.status import Invalid
+from tarmac.api.status import ApiError, Invalid, TooLarge
 from tarmac.client.targets import EVENTS, NAMESPACES, dynamic
 from tarmac.datapath.interface import HOST, NetworkState, NodeNetworks, Rules
 from tests.agent.network.test_keeping import NIC, POLICIES, World
@@ -114,10 +114,18 @@ async def test_what_is_too_large_is_closed_and_said(world: World, monkeypatch: p
     await world.until(lambda: rules(world, NIC.network) == Rules())
 
 
-async def test_a_policy_with_thirty_thousand_exceptions_is_not_taken(world: World) -> None:
-    excluded = [f"10.{n >> 8}.{n & 255}.0/24" for n in range(30_000)]
-    block = {"cidr": "10.0.0.0/8", "except": excluded}
-    with pytest.raises(Invalid, match="at most 2000 rules, ports, peers and exceptions together, and has 30002"):
+@pytest.mark.parametrize(
+    ("count", "refusal", "message"),
+    [
+        (15_000, Invalid, "at most 2000 rules, ports, peers and exceptions together, and has 15002"),
+        (30_000, TooLarge, "limit is 20000"),
+    ],
+)
+async def test_a_policy_with_thousands_of_exceptions_is_not_taken(
+    world: World, count: int, refusal: type[ApiError], message: str
+) -> None:
+    block = {"cidr": "10.0.0.0/8", "except": [f"10.{n >> 8}.{n & 255}.0/24" for n in range(count)]}
+    with pytest.raises(refusal, match=message):
         await world.create(POLICIES, "large", spec={"selector": {}, "ingress": [{"from": [{"ipBlock": block}]}]})
 
 

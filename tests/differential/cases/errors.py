@@ -6,7 +6,7 @@ from tests.differential.shared import MAPS, PODS, ROLES, SERVICES, WORKLOADS, co
 from tests.differential.steps import JSON, MERGE_PATCH, YAML, Step, create, delete, feature, get, patch, put
 from tests.differential.views import nothing
 
-_DEEP = b'{"metadata":{"name":"a"},"data":' + b'{"k":' * 20000 + b"1" + b"}" * 20001
+_DEEP = b'{"metadata":{"name":"a"},"data":' + b'{"k":' * 12000 + b"1" + b"}" * 12001
 _ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
