@@ -24,7 +24,7 @@ def rollout_facts(
     workload: Workload, goal: Goal, places: Collection[Place], existing: Iterable[WorkloadDeployment], now: float
 ) -> RolloutFacts:
     """What the waves follow from. A city without a Location that is ready is lost."""
-    present = {each.metadata.name: each for each in existing if each.metadata.deletion_timestamp is None}
+    present = {each.metadata.name: each for each in existing}
     served = {place.city for place in places if place.ready}
     return RolloutFacts(
         history=record(history_of(workload), workload.spec.template, now),

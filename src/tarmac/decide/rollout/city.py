@@ -34,7 +34,8 @@ def city_of(name: str, city: str, deployment: WorkloadDeployment | None, now: fl
     if deployment is None:
         return City(name=name, city=city, lost=lost)
     status, revision = deployment.status, revision_of(deployment)
-    if status is None or not has_observed(deployment, status):
+    going = deployment.metadata.deletion_timestamp is not None  # by hand: it comes back, and is away until then
+    if status is None or going or not has_observed(deployment, status):
         return City(name=name, city=city, revision=revision, progressed=now, lost=lost)
     ready, progress = _condition(status, "Ready"), _condition(status, "Progressing")
     complete = ready is not None and ready.status == "True"
