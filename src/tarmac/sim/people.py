@@ -150,10 +150,18 @@ class Somebody:
         if not self.wishes:
             await self._act(self._create)
         for wish in self.wishes.values():
-            if wish.broken:
+            if wish.broken or await self._has_failed(wish):
                 wish.version += 1
             wish.broken, wish.paused = "", False
             await self._apply(wish)
+
+    async def _has_failed(self, wish: Wish) -> bool:
+        """Whether its rollout was stopped, perhaps for nodes that were dead too long: it has to be begun anew."""
+        try:
+            status = (await self._workloads.get(wish.name, NAMESPACE)).get("status") or {}
+        except NotFound:
+            return False
+        return bool((status.get("rollout") or {}).get("failure"))
 
     async def _act(self, act: Callable[[], Coroutine[Any, Any, str]]) -> None:
         try:

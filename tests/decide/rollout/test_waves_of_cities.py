@@ -33,8 +33,7 @@ HISTORY = (revision(1), revision(2, complete=False))
 
 def city(code: str, has: str = "r1", since: float | None = LONG_AGO, **more: object) -> City:
     return msgspec.convert(
-        {"name": f"web-{code.lower()}", "city": code, "revision": has, "complete_since": since, "progressed": NOW}
-        | more,
+        {"name": f"web-{code.lower()}", "city": code, "revision": has, "complete_since": since} | more,
         City,
     )
 
@@ -112,21 +111,25 @@ def test_a_lost_city_holds_nobody_up_and_is_updated_when_it_is_back() -> None:
 
 
 def test_nothing_moves_while_paused() -> None:
-    stuck = city("AMS", "r2", since=None, progressed=0.0)
+    stuck = city("AMS", "r2", since=None, still=1e6)
     for cities in (planet(), planet(AMS=stuck)):
         result = look(cities, paused=True)
         assert (result.templates, result.status.failure, result.again) == ({}, None, None)
 
 
-def cannot_start(since: float) -> StartFailure:
-    return StartFailure("web-ams-0", reasons.IMAGE_UNAVAILABLE, "no such image", Time(rfc3339(since)))
+def cannot_start() -> StartFailure:
+    return StartFailure("web-ams-0", reasons.IMAGE_UNAVAILABLE, "no such image", Time(rfc3339(LONG_AGO)))
 
 
 def test_an_instance_that_cannot_start_fails_its_city_after_half_a_minute() -> None:
     """Not before: a registry may hiccup."""
-    soon = look(planet(AMS=city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start(NOW - 10)))))
+    soon = look(
+        planet(AMS=city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start()), failing=10))
+    )
     assert (soon.status.failure, soon.again) == (None, 20.0)
-    failed = look(planet(AMS=city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start(NOW - 30)))))
+    failed = look(
+        planet(AMS=city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start()), failing=30))
+    )
     failure = failed.status.failure
     assert failure is not None
     assert (failure.city, failure.instance, failure.reason) == ("AMS", "web-ams-0", reasons.IMAGE_UNAVAILABLE)
@@ -134,7 +137,7 @@ def test_an_instance_that_cannot_start_fails_its_city_after_half_a_minute() -> N
 
 
 def test_a_city_without_progress_fails_at_its_deadline() -> None:
-    stuck = city("AMS", "r2", since=None, progressed=NOW - 600, trouble="InsufficientCapacity", detail="no room")
+    stuck = city("AMS", "r2", since=None, still=600, trouble="InsufficientCapacity", detail="no room")
     failure = look(planet(AMS=stuck)).status.failure
     assert failure is not None
     assert (failure.city, failure.reason, failure.message) == (
@@ -144,7 +147,10 @@ def test_a_city_without_progress_fails_at_its_deadline() -> None:
 
 def recorded(wave: int = 1, number: int = 2) -> RolloutStatus:
     failure = waves(
-        RolloutFacts(HISTORY, [city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start(0)))]), NOW
+        RolloutFacts(
+            HISTORY, [city("AMS", "r2", since=None, start_failure=msgspec.to_builtins(cannot_start()), failing=30)]
+        ),
+        NOW,
     ).status.failure
     return RolloutStatus(revision=number, wave=wave, waves=3, cities=7, failure=failure)
 
@@ -221,7 +227,7 @@ def test_a_rollout_ends_and_never_takes_more_than_a_wave(count: int, bad: set[in
             each = cities[number]
             fails = number in bad and gets[each.name] == "r2"
             cities[number] = replace(
-                each, revision=gets[each.name], complete_since=None if fails else now, progressed=now
+                each, revision=gets[each.name], complete_since=None if fails else now, still=601 if fails else 0
             )
         away_before = sum(each.complete_since is None for each in cities)
     states = {each.revision for each in cities}

@@ -255,6 +255,7 @@ def test_conditions_agree_with_counters_and_with_each_other(given: DeploymentFac
     assert progress.reason in {
         *(reasons.COMPLETE, reasons.NEW_REVISION, reasons.SCALING, reasons.PAUSED),
         *(reasons.QUOTA_EXHAUSTED, reasons.INSUFFICIENT_CAPACITY, reasons.NO_MATCHING_LOCATIONS, reasons.STALLED),
+        reasons.ROLLOUT_FAILED,
     }
     assert (progress.status == "True") == (CATALOGUE[progress.reason].actor in (Actor.NOBODY, Actor.TRANSIENT))
     _, word, reason = words(status)

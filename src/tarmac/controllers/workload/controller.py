@@ -27,6 +27,7 @@ from tarmac.controllers.kinship import named_by
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
 from tarmac.controllers.workload.anycast import Anycast
 from tarmac.controllers.workload.events import announce, tell_of_move, tell_of_return
+from tarmac.controllers.workload.stillness import Stillness
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, changes, document
@@ -60,6 +61,7 @@ class WorkloadController:
         self._known.add_index(BY_NETWORK, _networks_of_item)
         self._known_deployments = informers.informer(DEPLOYMENTS)
         self._known_deployments.add_index(BY_WORKLOAD, by_label(LABEL_WORKLOAD_UID))
+        self._stillness = Stillness(self._clock, self._known_deployments)
         self._locations = informers.informer(LOCATIONS)
         self._networks = informers.informer(NETWORKS)
         self._anycast = Anycast(self._known)
@@ -98,11 +100,11 @@ class WorkloadController:
             return None
         existing, places = self._existing(workload), self._places()
         goal = self._goal(workload, places, existing)
-        waves = waves_of(workload, goal, places, existing, self._clock.now())
+        waves = self._waves(workload, goal, places, existing)
         if waves.under_way:
             # Our copy may be behind what we gave the cities a moment ago, and a wave must not begin on top of another.
             existing = await self._listed(workload)
-            waves = waves_of(workload, goal, places, existing, self._clock.now())
+            waves = self._waves(workload, goal, places, existing)
         goal.wake_in(waves.again)
         blocks = self._missing_networks(workload)
         if not blocks:
@@ -127,6 +129,11 @@ class WorkloadController:
     def _goal(self, workload: Workload, places: Sequence[Place], existing: Sequence[WorkloadDeployment]) -> Goal:
         everywhere = self._known_deployments.cache.items
         return goal_of(workload, places, existing, self._clock.now(), lambda: (item.object for item in everywhere()))
+
+    def _waves(
+        self, workload: Workload, goal: Goal, places: Sequence[Place], existing: Sequence[WorkloadDeployment]
+    ) -> Waves:
+        return waves_of(workload, goal, places, existing, self._clock.now(), self._stillness.seen)
 
     def _missing_networks(self, workload: Workload) -> list[Refusal]:
         missing = [key for key in _networks(workload) if key not in self._networks.cache]
@@ -264,7 +271,7 @@ class WorkloadController:
         if existing:
             places = self._places()
             goal = self._goal(workload, places, existing)
-            waves = waves_of(workload, goal, places, existing, self._clock.now())
+            waves = self._waves(workload, goal, places, existing)
             await self._explain(workload, goal, waves, existing, ())
         else:
             kept = [each for each in metadata.finalizers if each != FINALIZER]

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from tarmac.api.compute.workload import Rollout, Workload, WorkloadDeployment
 from tarmac.decide.children.goal import Goal
 from tarmac.decide.placement import Place
-from tarmac.decide.rollout.city import city_of
+from tarmac.decide.rollout.city import Seen, city_of
 from tarmac.decide.rollout.history import record
 from tarmac.decide.rollout.stored import history_of
 from tarmac.decide.rollout.waves import RolloutFacts, Waves, waves
 
+Watch = Callable[[WorkloadDeployment], Seen]
+
 
 def waves_of(
-    workload: Workload, goal: Goal, places: Collection[Place], existing: Iterable[WorkloadDeployment], now: float
+    workload: Workload,
+    goal: Goal,
+    places: Collection[Place],
+    existing: Iterable[WorkloadDeployment],
+    now: float,
+    watch: Watch = lambda _: Seen(),
 ) -> Waves:
-    """Which revision each deployment of the goal should have now."""
-    return waves(rollout_facts(workload, goal, places, existing, now), now)
+    """Which revision each deployment of the goal should have now. Whoever acts on it says what it has seen itself."""
+    return waves(rollout_facts(workload, goal, places, existing, now, watch), now)
 
 
 def rollout_facts(
-    workload: Workload, goal: Goal, places: Collection[Place], existing: Iterable[WorkloadDeployment], now: float
+    workload: Workload,
+    goal: Goal,
+    places: Collection[Place],
+    existing: Iterable[WorkloadDeployment],
+    now: float,
+    watch: Watch = lambda _: Seen(),
 ) -> RolloutFacts:
     """What the waves follow from. A city without a Location that is ready is lost."""
     present = {each.metadata.name: each for each in existing}
@@ -29,8 +41,9 @@ def rollout_facts(
     return RolloutFacts(
         history=record(history_of(workload), workload.spec.template, now),
         cities=[
-            city_of(name, child.city, present.get(name), now, lost=child.city not in served)
+            city_of(name, child.city, known, now, lost=child.city not in served, seen=watch(known) if known else Seen())
             for name, child in goal.children.items()
+            for known in (present.get(name),)
         ],
         settings=workload.spec.rollout or Rollout(),
         known=workload.status.rollout if workload.status else None,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
 
 from tarmac.api.compute.workload import StartFailure, WorkloadDeployment, WorkloadDeploymentStatus
 from tarmac.api.shared import Condition
@@ -10,33 +12,50 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.rollout.template import template_hash
 
 
+class Seen(NamedTuple):
+    """For how many seconds somebody who looks on has seen the same, by a clock that does not jump."""
+
+    still: float = inf
+    failing: float = inf
+
+
+_UNWATCHED = Seen()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class City:
     """A deployment as the waves see it. `revision` is the hash of its template, empty when it is yet to be made.
 
     `complete_since` and what follows it are about that revision; a deployment that has not looked at its newest
-    specification says nothing yet.
+    specification says nothing yet. `still` is for how many seconds nothing has moved there, `failing` for how many
+    the start failure has been there.
     """
 
     name: str
     city: str
     revision: str = ""
     complete_since: float | None = None
-    progressed: float = 0
+    still: float = 0
     start_failure: StartFailure | None = None
+    failing: float = 0
     trouble: str = ""
     detail: str = ""
     lost: bool = False
 
 
-def city_of(name: str, city: str, deployment: WorkloadDeployment | None, now: float, *, lost: bool) -> City:
-    """The view of a deployment, or of one that does not exist yet."""
+def city_of(
+    name: str, city: str, deployment: WorkloadDeployment | None, now: float, *, lost: bool, seen: Seen = _UNWATCHED
+) -> City:
+    """The view of a deployment, or of one that does not exist yet.
+
+    Times in status are of clocks that may be wrong or may have been set since; what was not also seen does not count.
+    """
     if deployment is None:
         return City(name=name, city=city, lost=lost)
     status, revision = deployment.status, revision_of(deployment)
     going = deployment.metadata.deletion_timestamp is not None  # by hand: it comes back, and is away until then
     if status is None or going or not has_observed(deployment, status):
-        return City(name=name, city=city, revision=revision, progressed=now, lost=lost)
+        return City(name=name, city=city, revision=revision, lost=lost)
     ready, progress = _condition(status, "Ready"), _condition(status, "Progressing")
     complete = ready is not None and ready.status == "True"
     return City(
@@ -44,8 +63,9 @@ def city_of(name: str, city: str, deployment: WorkloadDeployment | None, now: fl
         city=city,
         revision=revision,
         complete_since=_moment(ready.last_transition_time, now) if ready and complete else None,
-        progressed=_moment(status.last_progress_time, now),
+        still=min(now - _moment(status.last_progress_time, now), seen.still),
         start_failure=status.start_failure,
+        failing=min(now - _moment(status.start_failure and status.start_failure.since, now), seen.failing),
         trouble=status.summary.reason if status.summary else "",
         detail=progress.message if progress else "",
         lost=lost,

@@ -26,7 +26,7 @@ from typing import Final
 
 from tarmac.api.compute.workload import Rollout, RolloutFailure, RolloutStatus
 from tarmac.api.declare import Time
-from tarmac.base.clock import parse_rfc3339, rfc3339
+from tarmac.base.clock import rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.decide import reasons
 from tarmac.decide.rollout.city import City
@@ -167,7 +167,7 @@ def _advance(result: Waves, given: RolloutFacts, now: float) -> None:
     settings, next_cities = given.settings, turns(given)
     present = [city for city in given.begun if not city.lost]
     incomplete = [city for city in present if city.complete_since is None]
-    moments = [_fails_in(city, settings, now) for city in incomplete]
+    moments = [_fails_in(city, settings) for city in incomplete]
     if settings.waves != "AllAtOnce" and next_cities:
         unsettled = [city for city in present if _settles_in(city, settings, now) > 0]
         result.settling = _names(unsettled)
@@ -185,12 +185,10 @@ def _settles_in(city: City, settings: Rollout, now: float) -> float:
     return city.complete_since + settings.min_ready_seconds - now
 
 
-def _fails_in(city: City, settings: Rollout, now: float) -> float:
+def _fails_in(city: City, settings: Rollout) -> float:
     """Seconds until a city that is not complete has failed, unless something happens."""
-    moments = [city.progressed + settings.progress_deadline_seconds]
-    if city.start_failure is not None:
-        moments.append(parse_rfc3339(city.start_failure.since) + START_PATIENCE)
-    return min(moments) - now
+    patience = START_PATIENCE - city.failing if city.start_failure is not None else inf
+    return min(settings.progress_deadline_seconds - city.still, patience)
 
 
 def _failure(given: RolloutFacts, now: float) -> RolloutFailure | None:
@@ -201,10 +199,10 @@ def _failure(given: RolloutFacts, now: float) -> RolloutFailure | None:
         if city.lost or city.complete_since is not None:
             continue
         cannot = city.start_failure
-        if cannot is not None and now - parse_rfc3339(cannot.since) >= START_PATIENCE:
+        if cannot is not None and city.failing >= START_PATIENCE:
             return _failed(city, now, cannot.reason, cannot.message, cannot.instance)
-        if now - city.progressed >= given.settings.progress_deadline_seconds:
-            message = f"no progress for {human_duration(now - city.progressed)}: {city.detail}"
+        if city.still >= given.settings.progress_deadline_seconds:
+            message = f"no progress for {human_duration(city.still)}: {city.detail}"
             return _failed(city, now, city.trouble or reasons.STALLED, message)
     return None
 
