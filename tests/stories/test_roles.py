@@ -23,6 +23,7 @@ from tarmac.server.security.policy import Rule as RuleText
 from tarmac.server.security.users import User
 from tests.controllers import (
     test_deployments,
+    test_disruption_budgets,
     test_endpoints_of_services,
     test_ephemeral_volumes,
     test_instance_types,
@@ -47,6 +48,7 @@ def _tests_of(module: ModuleType) -> list[Chore]:
 CHORES: tuple[Chore, ...] = (
     test_deployments.test_an_instance_of_somebody_else_is_left_alone_and_named,
     test_deployments.test_scaled_down_the_highest_go_and_their_disks_with_them_unless_retained,
+    test_disruption_budgets.test_an_eviction_that_never_became_a_deletion_is_taken_back,
     test_endpoints_of_services.test_a_pod_that_goes_or_is_relabelled_is_let_go,
     test_endpoints_of_services.test_types_that_are_not_offered_are_told_once,
     test_ephemeral_volumes.test_the_claim_is_made_used_and_taken_away_with_the_pod,

@@ -25,6 +25,7 @@ from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.context import Context, Settings, Sign
 from tarmac.controllers.deployment.controller import DeploymentController
+from tarmac.controllers.disruption.controller import DisruptionController
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tarmac.controllers.instance.controller import InstanceController
 from tarmac.controllers.instancetype.controller import InstanceTypeController
@@ -73,6 +74,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "location": LocationController,
     "node": NodeController,
     "quota": QuotaController,
+    "disruption": DisruptionController,
     "autoscaler": AutoscalerController,
 }
 

@@ -175,6 +175,14 @@ DISK_ON_LOST_NODE = platform(80, "DiskOnLostNode", "The pod's disk is on a node 
 # Services.
 SERVICE_TYPE_NOT_OFFERED = user(2, "ServiceTypeNotOffered", "The Service asks for a way in that is not offered here.")
 
+# Disruption budgets, for events; the names are those of Kubernetes.
+NO_PODS = user(2, "NoPods", "The disruption budget selects no pod.")
+UNMANAGED_PODS = user(3, "UnmanagedPods", "The disruption budget selects pods that nothing controls.")
+CALCULATE_EXPECTED_POD_COUNT_FAILED = user(
+    3, "CalculateExpectedPodCountFailed", "Nobody knows how many pods the disruption budget should have."
+)
+NOT_DELETED = platform(3, "NotDeleted", "A pod was evicted and is still there.")
+
 # The instance itself.
 SOURCE_NOT_FOUND = user(52, "SourceNotFound", "A ConfigMap or Secret that the instance needs does not exist.")
 IMAGE_UNAVAILABLE = user(53, "ImageUnavailable", "The image cannot be pulled.")

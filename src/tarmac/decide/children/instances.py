@@ -28,7 +28,7 @@ def instance_document(
     gates: Iterable[str],
     annotations: Mapping[str, str],
 ) -> Instance:
-    """The Instance at an ordinal. Template labels never hide those it is found by."""
+    """The Instance at an ordinal."""
     template, own = deployment.spec.template, deployment.metadata
     meta = template.metadata
     content = {field: getattr(template.spec, field) for field in template.spec.__struct_fields__}
@@ -36,12 +36,7 @@ def instance_document(
         metadata=ObjectMeta(
             name=instance_name(own.name, ordinal),
             namespace=own.namespace,
-            labels={
-                **(meta.labels if meta else {}),
-                **identity_of(own.labels),
-                LABEL_DEPLOYMENT_UID: own.uid,
-                LABEL_INSTANCE_INDEX: str(ordinal),
-            },
+            labels=instance_labels(deployment, ordinal),
             annotations={**_annotations(meta), **annotations},
             finalizers=[INSTANCE_FINALIZER],
             owner_references=[_owned_by(deployment)],
@@ -52,6 +47,13 @@ def instance_document(
             controller=InstanceController(template_hash, [SchedulingGate(gate) for gate in gates]),
         ),
     )
+
+
+def instance_labels(deployment: WorkloadDeployment, ordinal: int) -> dict[str, str]:
+    """What an Instance and its Pod are found by. The template's labels never hide those of the platform."""
+    meta, own = deployment.spec.template.metadata, deployment.metadata
+    numbered = {LABEL_DEPLOYMENT_UID: own.uid, LABEL_INSTANCE_INDEX: str(ordinal)}
+    return {**(meta.labels if meta else {}), **identity_of(own.labels), **numbered}
 
 
 def _annotations(meta: TemplateMeta | None) -> dict[str, str]:

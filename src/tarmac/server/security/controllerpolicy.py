@@ -161,6 +161,10 @@ DUTIES: dict[str, Duties] = {
         {"core": "pods resourcequotas", COMPUTE: "instances instancetypes"},
         [rule("patch", COMPUTE, "instances instances/status")],
     ),
+    "disruption": Duties(
+        {"core": "pods", "policy": "poddisruptionbudgets", COMPUTE: "instances workloaddeployments"},
+        [rule("patch", "policy", "poddisruptionbudgets/status"), _EVENTS],
+    ),
     "autoscaler": Duties(
         {COMPUTE: "instances instancetypes workloaddeployments", NETWORKING: "locations"},
         [

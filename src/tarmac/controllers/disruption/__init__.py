@@ -1,0 +1,1 @@
+"""Disruption budgets: how many of their pods may be taken away."""

@@ -1,0 +1,99 @@
+"""Who scales the pods under a budget, and to how many.
+
+A pod of a Workload belongs to an Instance, which belongs to the WorkloadDeployment of its city. A budget that selects
+the pods of several cities counts what each of them should have, also a city that has no pod at the moment: what is
+missing there is missing from the budget. What stands in for a lost city is not counted beside the city itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from tarmac.api.compute.names import API_VERSION, LABEL_MOVED_FROM, LABEL_WORKLOAD_UID
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.base.selectors import LabelSelector
+from tarmac.client.cache import Item, by_label
+from tarmac.client.envelope import OwnerReference
+from tarmac.client.informer import Informer, Informers
+from tarmac.controllers.targets import DEPLOYMENTS, INSTANCES
+from tarmac.decide.children.instances import instance_labels
+from tarmac.decide.rollout import desired_replicas
+
+BY_WORKLOAD = "workload"
+AT_ONCE = 250  # pods that are looked at before others have the loop
+
+
+class NoController(Exception):
+    """A pod is controlled by something whose scale cannot be found."""
+
+
+class Owners:
+    """The scales of what pods belong to."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._instances = informers.informer(INSTANCES)
+        self.deployments = informers.informer(DEPLOYMENTS)
+        self.deployments.add_index(BY_WORKLOAD, by_label(LABEL_WORKLOAD_UID))
+
+    @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        """What must be complete before anything is counted."""
+        return (self._instances, self.deployments)
+
+    async def scales(self, pods: Iterable[Item[Any]], selector: LabelSelector) -> dict[str, int]:
+        """The scale of everything that controls one of the pods, by uid. Pods without a controller have none."""
+        alone: dict[str, int] = {}
+        found: dict[str, WorkloadDeployment] = {}
+        for number, pod in enumerate(pods, 1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            owner = pod.metadata.controller
+            if owner is None or owner.uid in alone:
+                continue
+            deployment = self._deployment_of(pod, owner)
+            if deployment is None:
+                alone[owner.uid] = 1
+            elif deployment.metadata.uid not in found:
+                found[deployment.metadata.uid] = deployment
+                found.update(self._siblings(deployment, selector))
+        return {**alone, **_counted_once(found)}
+
+    def _deployment_of(self, pod: Item[Any], owner: OwnerReference) -> WorkloadDeployment | None:
+        """What scales the pod's Instance; None for an Instance that stands alone."""
+        namespace = pod.metadata.namespace
+        ours = (owner.api_version, owner.kind) == (API_VERSION, "Instance")
+        instance = self._instances.cache.item(f"{namespace}/{owner.name}") if ours else None
+        if instance is None or instance.metadata.uid != owner.uid:
+            raise NoController(f'found no controllers for pod "{pod.metadata.name}"')
+        above = instance.metadata.controller
+        deployment = self.deployments.get(f"{namespace}/{above.name}") if above is not None else None
+        return deployment if above is not None and deployment and deployment.metadata.uid == above.uid else None
+
+    def _siblings(self, deployment: WorkloadDeployment, selector: LabelSelector) -> dict[str, WorkloadDeployment]:
+        """The same Workload's deployments whose pods the budget would select."""
+        workload = deployment.metadata.labels.get(LABEL_WORKLOAD_UID, "")
+        others = [item.object for item in self.deployments.indexed(BY_WORKLOAD, workload)]
+        return {each.metadata.uid: each for each in others if selector.matches(instance_labels(each, 0))}
+
+
+def _counted_once(deployments: dict[str, WorkloadDeployment]) -> dict[str, int]:
+    own = {_place(each) for each in deployments.values() if LABEL_MOVED_FROM not in each.metadata.labels}
+    return {
+        uid: _scale(each)
+        for uid, each in deployments.items()
+        if LABEL_MOVED_FROM not in each.metadata.labels or _place(each) not in own
+    }
+
+
+def _place(deployment: WorkloadDeployment) -> tuple[str, str]:
+    """The placement, and the city whose instances these are meant to be."""
+    spec = deployment.spec
+    return spec.placement_name, deployment.metadata.labels.get(LABEL_MOVED_FROM, spec.city_code)
+
+
+def _scale(deployment: WorkloadDeployment) -> int:
+    if deployment.metadata.deletion_timestamp is not None:
+        return 0
+    return desired_replicas(deployment.spec.scale_settings, deployment.spec.replicas)

@@ -1,0 +1,159 @@
+"""How many of the pods under a PodDisruptionBudget may be taken away now, as Kubernetes works it out.
+
+A pod is healthy when it is ready, is not being deleted and was not evicted a moment ago. An eviction notes its pod in
+the budget (`status.disruptedPods`) before the deletion can be seen, and the note counts until the deletion shows or two
+minutes have passed without it. What may go is what is healthy beyond what has to be.
+
+How many have to be healthy is a number, or a share of those that there should be: for a share, and for
+`maxUnavailable`, the scales of the pods' owners are added up. Pods that nobody scales then count for nothing. Shares
+round up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import parse_rfc3339, rfc3339
+
+DELETION_TIMEOUT: Final = 120.0  # an eviction that has not become a deletion by then is taken back
+DISRUPTION_ALLOWED: Final = "DisruptionAllowed"
+
+
+class _Struct(msgspec.Struct, rename="camel"):
+    pass
+
+
+class _Condition(_Struct):
+    type: str
+    status: str
+
+
+class _Metadata(_Struct):
+    name: str
+    deletion_timestamp: str | None = None
+
+
+class _Status(_Struct):
+    conditions: list[_Condition] | None = None
+
+
+class _Pod(_Struct):
+    metadata: _Metadata
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class PodHealth(NamedTuple):
+    """A pod under a budget."""
+
+    name: str
+    ready: bool
+    deleting: bool = False
+
+
+_decode = msgspec.json.Decoder(_Pod).decode
+
+
+def read_health(raw: bytes | msgspec.Raw) -> PodHealth:
+    """The health of an encoded Pod."""
+    pod = _decode(raw)
+    conditions = pod.status.conditions or ()
+    ready = any(each.type == "Ready" and each.status == "True" for each in conditions)
+    return PodHealth(pod.metadata.name, ready, pod.metadata.deletion_timestamp is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What a budget says now. `overdue` are pods whose eviction was never followed by a deletion; `recheck` is the
+    moment at which the next of those noted becomes overdue."""
+
+    status: JsonObject
+    overdue: tuple[str, ...] = ()
+    recheck: float | None = None
+
+
+@dataclass(slots=True)
+class _Noted:
+    """Evictions whose deletion has not been seen yet."""
+
+    kept: dict[str, str] = field(default_factory=dict[str, str])
+    overdue: list[str] = field(default_factory=list[str])
+    recheck: float | None = None
+
+
+def wants_scale(spec: JsonObject) -> bool:
+    """Whether the owners' scales matter to a budget."""
+    return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+
+
+def status_of(budget: JsonObject, pods: Iterable[PodHealth], scales: Mapping[str, int], now: float) -> Census:
+    """The status of a budget over these pods. `scales` holds the scale of each of their owners, if that matters."""
+    spec, old = budget["spec"], budget.get("status") or {}
+    pods = list(pods)
+    expected = sum(scales.values()) if wants_scale(spec) else len(pods) if "minAvailable" in spec else 0
+    desired = _desired(spec, expected)
+    noted = _noted(old.get("disruptedPods") or {}, pods, now)
+    healthy = sum(each.ready and not each.deleting and each.name not in noted.kept for each in pods)
+    # Without a pod nothing is allowed: the first pods may be there before their budget has heard of them.
+    allowed = max(0, healthy - desired) if expected > 0 else 0
+    generation = budget["metadata"].get("generation", 0)
+    status: JsonObject = {
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "disruptionsAllowed": allowed,
+        "expectedPods": expected,
+        "observedGeneration": generation,
+        "conditions": _conditions(old, allowed > 0, "SufficientPods" if allowed else "InsufficientPods", "", now),
+    }
+    status["conditions"][-1]["observedGeneration"] = generation
+    if noted.kept:
+        status["disruptedPods"] = noted.kept
+    return Census(status, tuple(noted.overdue), noted.recheck)
+
+
+def failed_status(budget: JsonObject, why: str, now: float) -> JsonObject:
+    """The status of a budget that cannot be worked out: nothing is allowed until it can."""
+    old = budget.get("status") or {}
+    conditions = _conditions(old, False, "SyncFailed", why, now)
+    conditions[-1]["observedGeneration"] = old.get("observedGeneration", 0)
+    return {**old, "disruptionsAllowed": 0, "conditions": conditions}
+
+
+def _desired(spec: JsonObject, expected: int) -> int:
+    most_away = spec.get("maxUnavailable")
+    if most_away is not None:
+        return max(0, expected - _resolved(most_away, expected))
+    return _resolved(spec.get("minAvailable") or 0, expected)
+
+
+def _resolved(amount: int | str, total: int) -> int:
+    return amount if isinstance(amount, int) else -(-int(amount.removesuffix("%")) * total // 100)
+
+
+def _noted(disrupted: Mapping[str, str], pods: Iterable[PodHealth], now: float) -> _Noted:
+    found = _Noted()
+    for pod in pods:
+        since = disrupted.get(pod.name)
+        if since is None or pod.deleting:
+            continue
+        until = parse_rfc3339(since) + DELETION_TIMEOUT
+        if until <= now:
+            found.overdue.append(pod.name)
+        else:
+            found.kept[pod.name] = since
+            found.recheck = until if found.recheck is None else min(found.recheck, until)
+    return found
+
+
+def _conditions(old: JsonObject, allowed: bool, reason: str, message: str, now: float) -> list[JsonObject]:
+    """The conditions with DisruptionAllowed as the last. Its time moves only when its status flips."""
+    known: list[JsonObject] = old.get("conditions") or []
+    status = "True" if allowed else "False"
+    before = next((each for each in known if each["type"] == DISRUPTION_ALLOWED), {})
+    since = before["lastTransitionTime"] if before.get("status") == status else rfc3339(now)
+    made = {"type": DISRUPTION_ALLOWED, "status": status, "reason": reason, "message": message}
+    return [*(each for each in known if each["type"] != DISRUPTION_ALLOWED), {**made, "lastTransitionTime": since}]
