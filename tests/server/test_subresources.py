@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -119,6 +120,38 @@ async def test_a_budget_pays_for_each_eviction(api: Client) -> None:
     evicted = (await api.get(f"{PODS}/p")).json
     assert "deletionTimestamp" in evicted["metadata"]
     assert "DisruptionTarget" in [one["type"] for one in evicted["status"]["conditions"]]
+
+
+async def test_an_eviction_that_means_another_pod_costs_the_budget_nothing(api: Client) -> None:
+    await run_pod(api)
+    await budget(api, allowed=1)
+    body = {"metadata": {"name": "p"}, "deleteOptions": {"preconditions": {"uid": "another"}}}
+    assert (await api.post(f"{PODS}/p/eviction", body)).status == 409
+    status = (await api.get("/apis/policy/v1/namespaces/default/poddisruptionbudgets/b")).json["status"]
+    assert status["disruptionsAllowed"] == 1
+    conditions = (await api.get(f"{PODS}/p")).json["status"]["conditions"]
+    assert "DisruptionTarget" not in [each["type"] for each in conditions]
+
+
+async def test_a_pod_that_becomes_ready_while_it_is_evicted_for_free_has_to_be_paid_for(api: Client) -> None:
+    await run_pod(api)
+    await budget(api, allowed=0)
+    counts = {"status": {"currentHealthy": 1, "desiredHealthy": 1}}
+    await api.patch("/apis/policy/v1/namespaces/default/poddisruptionbudgets/b/status", counts)
+    unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    await api.patch(f"{PODS}/p/status", unready)
+    evicted, changed = await asyncio.gather(evict(api), api.patch(f"{PODS}/p/status", ready))
+    assert (evicted.status, changed.status) == (429, 200)
+    assert "deletionTimestamp" not in (await api.get(f"{PODS}/p")).json["metadata"]
+
+
+async def test_a_pod_that_is_not_ready_goes_for_free_when_enough_others_are(api: Client) -> None:
+    await run_pod(api)
+    await budget(api, allowed=0)
+    await api.patch(f"{PODS}/p/status", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
+    assert (await evict(api)).status == 201
+    assert "deletionTimestamp" in (await api.get(f"{PODS}/p")).json["metadata"]
 
 
 async def test_resizing_changes_what_a_container_asks_for_and_nothing_else(api: Client) -> None:

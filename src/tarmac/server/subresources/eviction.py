@@ -2,28 +2,30 @@
 
 The budget is a PodDisruptionBudget that selects the pod. Its controller says how many disruptions are allowed; an
 eviction takes one, notes the pod in the budget's status so that the controller does not count it again, and deletes the
-pod.
+pod. A pod that may go only because it is not ready goes as it was seen: if it changes meanwhile, it is looked at again.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, TooManyRequests, forbidden
+from tarmac.api.status import Conflict as ChangedMeanwhile
 from tarmac.base.selectors import LabelSelector
 from tarmac.http.messages import Request, Response
 from tarmac.server.patch import managed
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
-from tarmac.server.storage.deleting import delete_options_from, remove
+from tarmac.server.storage.deleting import DeleteOptions, check_preconditions, delete_options_from, remove
 from tarmac.server.storage.metadata import place
 from tarmac.server.storage.options import WriteOptions, write_options
 from tarmac.server.storage.served import Call, Served
 from tarmac.server.subresources.binding import SUCCESS
-from tarmac.store.interface import Conflict, Missing
+from tarmac.store.interface import Conflict, Entry, Missing
 
 _MOST_DISRUPTED = 2000
 _ATTEMPTS = 20
@@ -46,36 +48,58 @@ async def _evict(served: Served, budgets: Served, request: Request) -> Response:
     deletion = delete_options_from(eviction.get("deleteOptions") or {}, options.dry_run)
     call = Call(served, request, WriteOptions(deletion.dry_run))
     call.admit("eviction", name, eviction)  # a refused eviction must not have cost the budget anything
-    await _spend_budget(call, budgets)
-    await _announce(call)
-    await remove(call, name, call.key, deletion)
-    return document(request, SUCCESS, 201, [*warnings, *call.warnings])
+    for _ in range(_ATTEMPTS):
+        paid = await _spend_budget(call, budgets, deletion)
+        announced = await _announce(call)
+        if paid:
+            await remove(call, name, call.key, deletion)
+        elif announced is None or not await _removed_as(call, announced, deletion):
+            continue
+        return document(request, SUCCESS, 201, [*warnings, *call.warnings])
+    raise served.conflict(name)
 
 
-async def _spend_budget(call: Call, budgets: Served) -> None:
+async def _removed_as(call: Call, seen: Entry, deletion: DeleteOptions) -> bool:
+    """Remove the pod unless it has changed since it was seen: it may have become ready, and then has to be paid for."""
+    version = deletion.resource_version or str(seen.revision)
+    try:
+        await remove(call, call.info.name, call.key, replace(deletion, resource_version=version))
+    except ChangedMeanwhile:
+        if deletion.resource_version is not None:
+            raise
+        return False
+    return True
+
+
+async def _spend_budget(call: Call, budgets: Served, deletion: DeleteOptions) -> bool:
+    """Whether the pod may go whatever becomes of it; if not, it may go as it is."""
     served = call.served
     entry = served.head(call.key)
     if entry is None:
         raise served.not_found(call.info.name)
     pod = served.load(entry)
+    check_preconditions(served, pod, deletion)  # nor must one that means another pod
     if _needs_no_budget(pod):
-        return
+        return True
     found = _budgets_of(pod, budgets)
     if len(found) > 1:
         raise ApiError(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             reason="",
         )
-    if found and not _ignores(found[0], pod):
+    if found and _ignores(found[0], pod):
+        return False
+    if found:
         await _take_one(budgets, found[0], pod, call.options.dry_run)
+    return True
 
 
-async def _announce(call: Call) -> None:
-    """Let the pod's owner see why it ends."""
+async def _announce(call: Call) -> Entry | None:
+    """Let the pod's owner see why it ends. The pod as it is then; None when it was changed at the same moment."""
     served = call.served
     entry = served.head(call.key)
     if entry is None or call.options.dry_run:
-        return
+        return entry
     pod = served.load(entry)
     status = pod.setdefault("status", {})
     others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
@@ -83,7 +107,8 @@ async def _announce(call: Call) -> None:
     condition |= {"lastTransitionTime": served.services.now(), "reason": "EvictionByEvictionAPI"}
     status["conditions"] = [*others, condition | {"message": "Eviction API: evicting"}]
     with suppress(Conflict, Missing):  # the deletion itself will find out what happened
-        await served.store.update(served.bucket, entry.name, served.encode(pod), entry.revision)
+        return await served.store.update(served.bucket, entry.name, served.encode(pod), entry.revision)
+    return None
 
 
 def _needs_no_budget(pod: JsonObject) -> bool:
