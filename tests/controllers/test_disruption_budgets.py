@@ -163,6 +163,23 @@ def test_an_eviction_that_never_became_a_deletion_is_taken_back() -> None:
     play(NAMES, story)
 
 
+def test_a_pod_that_takes_the_name_of_an_evicted_one_at_once_is_not_taken_for_it() -> None:
+    async def story(cities: Cities) -> None:
+        await protect(cities, WEB, minAvailable=1)
+        await stand(cities, a=True, b=True)
+        await says(cities, 2, 1, 2, 1)
+        await cities.wait(3)
+        await evict(cities, "a")
+        await cities.pods.delete("a", "default", grace=0)  # gone and back before anybody has counted
+        await stand(cities, a=True)
+        await cities.wait(10)
+        found = await status(cities)
+        assert (found["currentHealthy"], found["disruptionsAllowed"]) == (2, 1)
+        assert not found.get("disruptedPods")
+
+    play("disruption", story)
+
+
 def test_a_share_of_pods_that_something_unknown_controls_allows_nothing_and_says_why() -> None:
     async def story(cities: Cities) -> None:
         await protect(cities, WEB, maxUnavailable=1)

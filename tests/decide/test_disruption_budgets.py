@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
-from tarmac.decide.disruption import DELETION_TIMEOUT, PodHealth, failed_status, read_health, status_of
+from tarmac.decide.disruption import DELETION_TIMEOUT, SAME_SECOND, PodHealth, failed_status, read_health, status_of
 
 NOW = 1_800_000_000.0
 
@@ -76,6 +76,21 @@ def test_an_eviction_that_no_deletion_follows_is_taken_back_after_two_minutes() 
     assert "disruptedPods" not in census.status
     assert numbers(census.status) == (2, 1, 2, 1)
     assert (census.overdue, census.recheck) == (("p0",), None)
+
+
+def test_a_note_is_not_about_the_next_pod_of_the_name() -> None:
+    noted = {"disruptedPods": {"p": rfc3339(NOW)}}
+
+    def healthy(created: float, later: float) -> int:
+        pod = PodHealth("p", ready=True, created=rfc3339(created))
+        census = status_of(budget(noted, minAvailable=0), [pod], {}, NOW + later)
+        assert not census.overdue
+        return census.status["currentHealthy"]
+
+    assert healthy(created=NOW - 1, later=60) == 0  # the one that was evicted
+    assert healthy(created=NOW + 1, later=1) == 1  # its successor
+    assert healthy(created=NOW, later=1) == 0  # either: not before it is certain
+    assert healthy(created=NOW, later=SAME_SECOND) == 1
 
 
 def test_a_condition_keeps_its_time_until_it_flips_and_others_stay() -> None:

@@ -2,7 +2,8 @@
 
 A pod is healthy when it is ready, is not being deleted and was not evicted a moment ago. An eviction notes its pod in
 the budget (`status.disruptedPods`) before the deletion can be seen, and the note counts until the deletion shows or two
-minutes have passed without it. What may go is what is healthy beyond what has to be.
+minutes have passed without it. A note is about a name, and an Instance's next pod has the name of the last: a pod that
+was made after the note is not the one that was evicted. What may go is what is healthy beyond what has to be.
 
 How many have to be healthy is a number, or a share of those that there should be: for a share, and for
 `maxUnavailable`, the scales of the pods' owners are added up. Pods that nobody scales then count for nothing. Shares
@@ -21,6 +22,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339, rfc3339
 
 DELETION_TIMEOUT: Final = 120.0  # an eviction that has not become a deletion by then is taken back
+SAME_SECOND: Final = 5.0  # as long as a note counts that is as old as its pod, which may be the evicted one's successor
 DISRUPTION_ALLOWED: Final = "DisruptionAllowed"
 
 
@@ -35,6 +37,7 @@ class _Condition(_Struct):
 
 class _Metadata(_Struct):
     name: str
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
 
@@ -53,6 +56,7 @@ class PodHealth(NamedTuple):
     name: str
     ready: bool
     deleting: bool = False
+    created: str = ""
 
 
 _decode = msgspec.json.Decoder(_Pod).decode
@@ -63,7 +67,8 @@ def read_health(raw: bytes | msgspec.Raw) -> PodHealth:
     pod = _decode(raw)
     conditions = pod.status.conditions or ()
     ready = any(each.type == "Ready" and each.status == "True" for each in conditions)
-    return PodHealth(pod.metadata.name, ready, pod.metadata.deletion_timestamp is not None)
+    own = pod.metadata
+    return PodHealth(own.name, ready, own.deletion_timestamp is not None, own.creation_timestamp or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +145,11 @@ def _noted(disrupted: Mapping[str, str], pods: Iterable[PodHealth], now: float) 
         since = disrupted.get(pod.name)
         if since is None or pod.deleting:
             continue
-        until = parse_rfc3339(since) + DELETION_TIMEOUT
+        age = parse_rfc3339(since) - parse_rfc3339(pod.created) if pod.created else DELETION_TIMEOUT
+        until = parse_rfc3339(since) + (DELETION_TIMEOUT if age > 0 else SAME_SECOND)
         if until <= now:
-            found.overdue.append(pod.name)
-        else:
+            found.overdue += [pod.name] if age > 0 else []
+        elif age >= 0:
             found.kept[pod.name] = since
             found.recheck = until if found.recheck is None else min(found.recheck, until)
     return found
