@@ -1,8 +1,9 @@
-"""A node is drained while a disruption budget protects what runs there, as `kubectl drain` does it."""
+"""Nodes are drained under a disruption budget, as `kubectl drain` does it, and important pods come to full cities."""
 
 from __future__ import annotations
 
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
+from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound, TooManyRequests
 from tarmac.client.targets import dynamic
@@ -10,6 +11,7 @@ from tests.stories.manifests import placement, workload
 from tests.stories.telling import story
 from tests.stories.world import World, condition
 
+PRIORITIES = dynamic("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False)
 BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 LEAST = 5  # of six
 
@@ -26,8 +28,8 @@ async def node_drained_under_a_budget(world: World) -> None:
 
     await world.nodes.patch(node, {"spec": {"unschedulable": True}})
     await world.until(lambda: _drained(world, node), f"{node} is drained")
+    await world.until(lambda: _ready_elsewhere(world, node, 6), "all six run elsewhere")
     await world.settled(6)
-    assert all(each["spec"]["nodeName"] != node for each in await world.all(world.pods))
     await world.until(lambda: _allows(world, 1), "the budget allows one disruption again")
 
 
@@ -45,6 +47,53 @@ async def node_not_drained_without_room(world: World) -> None:
         refusal = await _evict(world, each["metadata"]["name"])
         assert refusal == "The disruption budget web needs 2 healthy pods and has 2 currently"
     await world.settled(2)
+
+
+@story
+async def important_pod_on_a_full_planet(world: World) -> None:
+    """One instance ends for it, and only in its city; it comes back when there is room again."""
+    await world.open("DFW", "LHR", nodes=1)
+    room = int((await world.nodes.get("dfw-0"))["status"]["allocatable"]["cpu"])
+    full = placement("DFW", replicas=room, policy="Parallel")
+    await world.apply(workload(full, placement("LHR", replicas=2, name="elsewhere")))
+    await world.settled(room + 2)
+    before = {each["metadata"]["name"]: each["metadata"]["uid"] for each in await world.all(world.pods)}
+    await world.client.resource(PRIORITIES).create({"metadata": {"name": "story-vital"}, "value": 1000})
+    try:
+        await world.pods.create(_vital(world.namespace))
+        await world.until(lambda: _is_running(world, "vital"), "the important pod runs")
+        after = {each["metadata"]["name"]: each["metadata"]["uid"] for each in await world.all(world.pods)}
+        changed = [name for name, uid in before.items() if after.get(name) != uid]
+        assert len(changed) == 1
+        assert changed[0].startswith("web-dfw-")
+        await world.until(lambda: _lacks_room(world), "the instance that ended waits for room")
+    finally:
+        await world.pods.delete("vital", world.namespace)
+        await world.client.resource(PRIORITIES).delete("story-vital")
+    await world.settled(room + 2)
+
+
+def _vital(namespace: str) -> JsonObject:
+    container = {"name": "c", "image": "example.com/app:1", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "vital", "namespace": namespace},
+        "spec": {
+            "priorityClassName": "story-vital",
+            "schedulerName": "tarmac",
+            "nodeSelector": {LABEL_LOCATION: "dfw"},
+            "containers": [container],
+        },
+    }
+
+
+async def _lacks_room(world: World) -> bool:
+    return condition(await world.workload(), "Progressing").get("reason") == "InsufficientCapacity"
+
+
+async def _is_running(world: World, name: str) -> bool:
+    return ((await world.pods.get(name, world.namespace)).get("status") or {}).get("phase") == "Running"
 
 
 async def _protect(world: World, **spec: object) -> None:
@@ -79,6 +128,11 @@ async def _drained(world: World, node: str) -> bool:
         if "deletionTimestamp" not in each:
             await _evict(world, each["name"])
     return not on_it
+
+
+async def _ready_elsewhere(world: World, node: str, count: int) -> bool:
+    pods = [each for each in await world.all(world.pods) if each["spec"].get("nodeName") != node]
+    return sum(condition(each, "Ready").get("status") == "True" for each in pods) == count
 
 
 async def _evict(world: World, name: str) -> str:

@@ -92,6 +92,7 @@ WITHIN_SCALING_LIMITS = fine("WithinScalingLimits", "The number of instances is 
 SCALED = fine("Scaled", "The number of instances that are wanted has changed.")
 ROLLOUT_STARTED = fine("RolloutStarted", "A new revision begins to replace the old one.")
 ROLLOUT_COMPLETE = fine("RolloutComplete", "Every instance is of the newest revision and ready.")
+PREEMPTED = fine("Preempted", "The pod ended to make room for a more important one.")
 SCHEDULED = fine("Scheduled", "A node was chosen.")
 CITY_MOVED = fine("CityMoved", "Instances of a lost city start in another.")
 CITY_RETURNED = fine("CityReturned", "A lost city is healthy again and takes its instances back.")
@@ -153,6 +154,8 @@ MOVE_RATE_LIMITED = transient(54, "MoveRateLimited", "The move of a lost city's 
 # Quota and capacity.
 QUOTA_EXHAUSTED = user(40, "QuotaExhausted", "The quota has no room for another instance.")
 INSUFFICIENT_CAPACITY = platform(30, "InsufficientCapacity", "No node has room.")
+
+PREEMPTING = transient(12, "Preempting", "Less important pods end to make room.", _HAND_OFF)
 
 # Why a node was passed over.
 UNSCHEDULABLE = platform(31, "Unschedulable", "No node can take the pod.")

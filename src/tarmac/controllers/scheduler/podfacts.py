@@ -19,11 +19,13 @@ class _Spec(_Struct):
     node_name: str = ""
     scheduler_name: str = ""
     priority: int = 0
+    preemption_policy: str = ""
     scheduling_gates: list[dict[str, str]] | None = None
 
 
 class _Status(_Struct):
     phase: str = ""
+    nominated_node_name: str = ""
 
 
 class PodFacts(_Struct):

@@ -18,10 +18,11 @@ from tarmac.client.events import EventType, Recorder, Reference
 from tarmac.controllers.context import Context
 from tarmac.controllers.scheduler.backlog import Waiter
 from tarmac.controllers.scheduler.interfaces import PodInterfaces
+from tarmac.controllers.scheduler.preemptions import Preemptions
 from tarmac.controllers.scheduler.state import State
 from tarmac.controllers.scheduler.writes import Bind, Explain, Writes
 from tarmac.decide import reasons
-from tarmac.decide.scheduling import Scheduler
+from tarmac.decide.scheduling import Pod, Scheduler
 from tarmac.decide.verdict import Refusal, Verdict
 
 AT_A_TIME = 32  # decisions between chances for everybody else
@@ -39,6 +40,7 @@ class PodScheduler:
         self._recorder: Recorder = context.recorder
         self._state = state
         self._scheduler = Scheduler(state.cluster)
+        self._preemptions = Preemptions(context, state, self._scheduler)
         self._interfaces = interfaces
         interfaces.subnets.on_change(state.surroundings_changed)
         self._writes = Writes(context.client, state, self._bound, self._failed)
@@ -49,10 +51,11 @@ class PodScheduler:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        for informer in (*self._state.informers, *self._interfaces.informers):
+        for informer in (*self._state.informers, *self._interfaces.informers, *self._preemptions.informers):
             await informer.synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._writes.run())
+            group.create_task(self._preemptions.run())
             group.create_task(self._wake())
             group.create_task(self._decide_all())
 
@@ -99,10 +102,12 @@ class PodScheduler:
             await self._refuse(waiter, read.refusals)
             return
         self._turn += 1
-        verdict = self._scheduler.choose(read.value, self._turn)
+        verdict = self._choose(read.value, self._preemptions.take_back(waiter))
         if verdict.value is None:
-            await self._refuse(waiter, verdict.refusals)
+            room = self._preemptions.make_room(waiter, read.value, self._turn)
+            await self._refuse(waiter, verdict.refusals, room)
             return
+        self._preemptions.forget(waiter.uid)
         interfaces = await self._interfaces_at(waiter, verdict.value)
         if interfaces.value is not None:
             self._state.place(read.value, verdict.value)
@@ -112,15 +117,21 @@ class PodScheduler:
         elif self._state.waits(waiter):
             self._put_back(waiter)
 
+    def _choose(self, pod: Pod, reserved: str) -> Verdict[str]:
+        """The node that is reserved for it, if that takes it now."""
+        if reserved and self._scheduler.takes(pod, reserved):
+            return Verdict(reserved)
+        return self._scheduler.choose(pod, self._turn)
+
     async def _interfaces_at(self, waiter: Waiter, node: str) -> Verdict[str]:
         pod = self._state.pods.cache.item(waiter.key)
         assert pod is not None, "a pod that waits is in our copy"
         return await self._interfaces.of(pod, self._state.cluster.nodes[node].node.labels.get(LABEL_LOCATION, ""))
 
-    async def _refuse(self, waiter: Waiter, refusals: Sequence[Refusal]) -> None:
+    async def _refuse(self, waiter: Waiter, refusals: Sequence[Refusal], room: str = "") -> None:
         self._state.backlog.set_aside(waiter, self._clock.monotonic())
         self._set_aside.set()
-        message = refusals[0].message
+        message = f"{refusals[0].message} {room}".rstrip()
         if len(self._state.backlog) < BUSY:
             self._event(waiter, "Warning", "FailedScheduling", message)
         await self._writes.put(Explain(waiter.key, waiter.uid, message))

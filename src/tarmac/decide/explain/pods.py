@@ -16,6 +16,7 @@ from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import NODES, PODS, World
 from tarmac.decide.rollup.pods import PodFacts, PodView
+from tarmac.decide.scheduling import Pod
 from tarmac.decide.verdict import Refusal
 
 
@@ -64,7 +65,25 @@ def _without_node(pod: JsonObject, city: str, stage: Stage) -> list[Line]:
         choice = stage.scheduler.choose(read.value)
         return [yes(reasons.SCHEDULED, f"{choice.value} takes it; the scheduler is about to say so", "nodes", city)]
     first, *others = refusals
-    return [told(first, city), *(told(other, city, other.where) for other in others)]
+    lines = [told(first, city), *(told(other, city, other.where) for other in others)]
+    return [*lines, *_preempting(pod, read.value, city, stage)]
+
+
+def _preempting(obj: JsonObject, pod: Pod, city: str, stage: Stage) -> list[Line]:
+    """Who ends for the pod, or would."""
+    if obj["spec"].get("preemptionPolicy") == "Never":
+        return []
+    nominated = (obj.get("status") or {}).get("nominatedNodeName")
+    if nominated:
+        message = f"Less important pods end on {nominated}; it gets their room."
+        return [told(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, nominated)]
+    found = stage.preempted_for(pod)
+    if found is None or not found.victims:
+        return []
+    broken = f", and break {found.violations} times what disruption budgets allow" if found.violations else ""
+    names = ", ".join(f"{each.namespace}/{each.name}" for each in found.victims)
+    message = f"Less important pods would end on {found.node} to make room: {names}{broken}."
+    return [told(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, found.node)]
 
 
 def _state(pod: JsonObject) -> str:

@@ -11,8 +11,8 @@ import msgspec
 
 from tarmac.api.declare import Struct
 from tarmac.api.schema import JsonObject
-from tarmac.decide.explain.world import CLAIMS, NODES, PODS, RUNTIME_CLASSES, VOLUMES, World
-from tarmac.decide.scheduling import Cluster, Demands, Pod, Scheduler, node_of
+from tarmac.decide.explain.world import BUDGETS, CLAIMS, NODES, PODS, RUNTIME_CLASSES, VOLUMES, World
+from tarmac.decide.scheduling import Candidate, Cluster, Demands, Pod, Scheduler, guard_of, may_preempt, node_of
 from tarmac.decide.scheduling.claims import disks_of
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -61,12 +61,22 @@ class Stage:
             return Verdict(None, disks.refusals)
         return Verdict(self._demands.pod(obj, self._handler(obj), disks.value))
 
+    def preempted_for(self, pod: Pod) -> Candidate | None:
+        """Who would end to make room for a pod that no node takes."""
+        if not may_preempt(pod, self.cluster):
+            return None
+        return self.scheduler.preempt(pod, [guard_of(each) for each in BUDGETS.all(self._world)], self._started)
+
     def refusals(self, pod: Pod) -> list[Refusal]:
         """Why no node takes the pod: all of it in one, then node by node, or kind by kind where nodes are many."""
         explained = list(self.scheduler.explain(pod))
         if not explained or len(self.cluster.nodes) > _FEW:
             return explained
         return [explained[0], *self.scheduler.refusals(pod)]
+
+    def _started(self, pod: Pod) -> str:
+        found = PODS.get(self._world, f"{pod.namespace}/{pod.name}") or {}
+        return (found.get("status") or {}).get("startTime") or ""
 
     def _handler(self, pod: JsonObject) -> str:
         name = pod["spec"].get("runtimeClassName")

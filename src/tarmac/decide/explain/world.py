@@ -90,6 +90,7 @@ PODS = Source("core/pods", _plain)
 QUOTAS = Source("core/resourcequotas", _plain)
 CLAIMS = Source("core/persistentvolumeclaims", _plain)
 VOLUMES = Source("core/persistentvolumes", _plain)
+BUDGETS = Source("policy/poddisruptionbudgets", _plain)
 RUNTIME_CLASSES = Source("node.k8s.io/runtimeclasses", _plain)
 
 EVERYTHING = (
@@ -104,6 +105,7 @@ EVERYTHING = (
     QUOTAS,
     CLAIMS,
     VOLUMES,
+    BUDGETS,
     RUNTIME_CLASSES,
 )
 """What must be fetched where no server explains."""

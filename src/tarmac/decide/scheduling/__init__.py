@@ -19,13 +19,16 @@ from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Demand, Demands, Disk, Pod, requests_of
 from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo, Taint, node_of
 from tarmac.decide.scheduling.nodeterms import any_of
+from tarmac.decide.scheduling.preemption import Candidate, Guard, guard_of, is_reservation, may_preempt, reservation
 from tarmac.decide.scheduling.scheduler import Scheduler
 
 __all__ = [
+    "Candidate",
     "Cluster",
     "Demand",
     "Demands",
     "Disk",
+    "Guard",
     "Node",
     "NodeInfo",
     "Pod",
@@ -33,8 +36,12 @@ __all__ = [
     "Taint",
     "any_of",
     "free_at",
+    "guard_of",
+    "is_reservation",
+    "may_preempt",
     "node_of",
     "open_nodes",
     "requests_of",
+    "reservation",
     "room_at",
 ]

@@ -29,6 +29,7 @@ class Cluster:
         self.nodes: dict[str, NodeInfo] = {}
         self.pools: dict[tuple[object, ...], Pool] = {}
         self.images: dict[str, int] = {}  # on how many nodes
+        self.priorities: dict[int, int] = {}  # of how many pods
         self.census = Census(self.nodes)
         self.shape = self.gains = 0
         self._hosts: dict[str, dict[str, NodeInfo]] = {}  # by hostname label
@@ -72,6 +73,7 @@ class Cluster:
                 return
             self.remove_pod(pod.uid)
         self._where[pod.uid] = pod, node_name
+        self.priorities[pod.priority] = self.priorities.get(pod.priority, 0) + 1
         info = self.nodes.get(node_name)
         if info is None:
             self._homeless.setdefault(node_name, {})[pod.uid] = pod
@@ -84,6 +86,9 @@ class Cluster:
         if known is None:
             return
         pod, node_name = known
+        self.priorities[pod.priority] -= 1
+        if not self.priorities[pod.priority]:
+            del self.priorities[pod.priority]
         info = self.nodes.get(node_name)
         if info is None:
             self._homeless[node_name].pop(uid)

@@ -90,6 +90,7 @@ class Pod:
     labels: Mapping[str, str]
     group: str
     demand: Demand
+    priority: int = 0
 
 
 class Demands:
@@ -114,7 +115,8 @@ class Demands:
         # Thousands of pods have the same labels: each text is kept once.
         labels = {intern(name): intern(value) for name, value in (metadata.get("labels") or {}).items()}
         uid, name = intern(metadata["uid"]), intern(metadata["name"])
-        return Pod(uid, intern(namespace), name, labels, intern(_group(metadata, labels)), demand)
+        group, priority = intern(_group(metadata, labels)), spec.get("priority") or 0
+        return Pod(uid, intern(namespace), name, labels, group, demand, priority)
 
 
 def demand_of(spec: JsonObject, namespace: str, handler: str = "", disks: Sequence[Disk] = ()) -> Demand:

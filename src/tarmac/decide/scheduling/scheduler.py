@@ -20,6 +20,7 @@ from tarmac.decide.scheduling.explain import explain, refusals_by_node
 from tarmac.decide.scheduling.filters import LABELS, NODE_FILTERS, POD_FILTERS, POOL_FILTERS, Check, Filter
 from tarmac.decide.scheduling.nodeinfo import NodeInfo, level_of, memory_level
 from tarmac.decide.scheduling.pool import Pool
+from tarmac.decide.scheduling.preemption import Candidate, Guard, Started, best, candidates
 from tarmac.decide.scheduling.scorers import DEMAND_SCORERS, POD_SCORERS, Score, Scorer
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -81,6 +82,16 @@ class Scheduler:
     def refusals(self, pod: Pod) -> list[Refusal]:
         """Every rule that refuses the pod, node by node."""
         return refusals_by_node(pod, self.cluster, self._filters())
+
+    def takes(self, pod: Pod, name: str) -> bool:
+        """Whether a node that is already thought of takes the pod."""
+        info = self.cluster.nodes.get(name)
+        return info is not None and not _refuses(_prepared(self._filters(), pod, self.cluster), info)
+
+    def preempt(self, pod: Pod, guards: Sequence[Guard], started: Started, turn: int = 0) -> Candidate | None:
+        """Who had best go for a pod that no node takes, and where; None when that would not help."""
+        filters = (*POOL_FILTERS, LABELS, *self._node_filters)
+        return best(candidates(pod, self.cluster, filters, guards, started, turn))
 
     def _best(self, plan: Plan, pod: Pod, found: list[NodeInfo]) -> NodeInfo:
         """The node with the highest sum of scores; the first of equals."""

@@ -119,11 +119,13 @@ DUTIES: dict[str, Duties] = {
         {
             "core": "namespaces nodes persistentvolumeclaims persistentvolumes pods",
             "node.k8s.io": "runtimeclasses",
+            "policy": "poddisruptionbudgets",
             COMPUTE: "instances",
             NETWORKING: "networkbindings networkcontexts networks subnets",
         },
         [
             rule("create", "core", "pods/binding"),
+            rule("delete", "core", "pods"),
             rule("patch", "core", "persistentvolumeclaims pods pods/status"),
             rule("create", NETWORKING, "networkbindings"),
             _EVENTS,
