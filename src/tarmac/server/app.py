@@ -4,6 +4,9 @@
 
 Reads are answered within the call; writes return an awaitable. Whatever goes wrong becomes a Status: refusals are
 raised as `ApiError` anywhere below, and anything unexpected is logged with its traceback and answered with 500.
+
+Writes are decided on what is accepted, reads show what is durable. A write's refusal is told when reads have caught up
+with what it was decided on, so that a client who is told that something exists, or has changed, can read it.
 """
 
 from __future__ import annotations
@@ -98,7 +101,9 @@ class ApiServer:
         gates: Gates,
         metrics: Metrics,
         clock: Clock,
+        settled: Callable[[], Awaitable[None] | None],
     ) -> None:
+        """`settled`: what to await until reads show everything that writes are decided on, if anything."""
         self._routes = routes
         self._documents = documents
         self._hub = hub
@@ -106,6 +111,7 @@ class ApiServer:
         self._gates = gates
         self._metrics = metrics
         self._clock = clock
+        self._settled = settled
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -169,12 +175,25 @@ class ApiServer:
         metrics.in_flight(reading, 1)
         try:
             answer = await awaitable
+        except ApiError as error:
+            answer = failure(request, error if reading else await self._told_in_time(error))
         except Exception as error:
             answer = failure(request, error)
         finally:
             metrics.in_flight(reading, -1)
             self._gates.fairness.leave(request.user, info)
         return self._finished(request, began, self._counted(info, answer))
+
+    async def _told_in_time(self, refusal: ApiError) -> Exception:
+        """A refusal of a write, when readers see what it rests on."""
+        waiting = self._settled()
+        if waiting is None:
+            return refusal
+        try:
+            await waiting
+        except Unavailable as error:  # what refused it was never written, so nobody knows whether to refuse it
+            return error
+        return refusal
 
     def _dispatch(self, request: Request) -> Answer | Awaitable[Answer]:
         info: RequestInfo = request.info

@@ -64,7 +64,9 @@ def assemble(parts: Parts) -> ApiServer:
     catalog = parts.catalog
     discovery, openapi = DiscoveryEndpoint(catalog), OpenApiEndpoint(OpenAPI(catalog))
     documents = Documents(catalog, discovery, openapi, health, parts.metrics, parts.documents)
-    return ApiServer(routes, documents, hub, EventExpiry(store, clock), parts.gates, parts.metrics, clock)
+    return ApiServer(
+        routes, documents, hub, EventExpiry(store, clock), parts.gates, parts.metrics, clock, store.settled
+    )
 
 
 def _special(parts: Parts) -> Mapping[tuple[str, str, str], Answering]:

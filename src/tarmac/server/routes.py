@@ -23,6 +23,7 @@ from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.listing import list_objects
 from tarmac.server.storage.patching import patch
 from tarmac.server.storage.projecting import Project, Projection
+from tarmac.server.storage.redeciding import redecided
 from tarmac.server.storage.served import Served, Services
 from tarmac.server.storage.updating import rules_of, update
 from tarmac.server.storage.views import EventView, View
@@ -37,6 +38,10 @@ ANY_SCALE = ("", "", "scale")
 NO_RESOURCE = "the server could not find the requested resource"
 NO_METHOD = "the server does not allow this method on the requested resource"
 _ON_ONE = frozenset({"get", "update", "patch", "delete"})
+_DECIDED_AGAIN = frozenset({"create", "update", "patch", "delete"})
+_WRITE_NOTHING_WHEN_REFUSED = frozenset(
+    {"", "approval", "binding", "ephemeralcontainers", "finalize", "resize", "scale", "status", "token"}
+)
 _VIEWS: dict[tuple[str, str], View] = {("events.k8s.io", "events"): EventView()}
 _PROJECTIONS: dict[tuple[str, str], tuple[str, Project]] = {
     (networking.GROUP, "podendpoints"): (podendpoint.PODS, podendpoint.project)
@@ -77,7 +82,9 @@ class Routes:
         endpoint = route.get(info.verb)
         if endpoint is None or not _has_form(resource, info):
             raise MethodNotAllowed(NO_METHOD, details={})
-        return endpoint
+        store = self._services.store
+        again = info.verb in _DECIDED_AGAIN and info.subresource in _WRITE_NOTHING_WHEN_REFUSED
+        return partial(redecided, store, endpoint) if store.shared and again else endpoint
 
     def served(self, resource: Resource) -> Served:
         """The resource, bound to the services."""

@@ -7,7 +7,8 @@ store splices the revision in when it assigns one, so readers, lists and watcher
 Reads are synchronous: every driver keeps the visible (durable) state in memory. A driver that shares its log with other
 writers (etcd) is behind them by a moment, so a reader that needs "now" awaits `fresh()` first; for local drivers it is
 None and costs nothing. Writers check against `head`, which includes writes accepted but not yet durable; a write
-is acknowledged (its future resolves) only when it is durable and visible.
+is acknowledged (its future resolves) only when it is durable and visible. A refusal that rests on `head` or `pending`
+would be ahead of readers; whoever tells one awaits `settled()` first.
 
 Events reach subscribers synchronously in batches, in revision order, before the writers of that batch are woken. Since
 everything happens on one loop, `since(...)` (or `await history(...)`) followed by `subscribe(...)` with no await
@@ -220,6 +221,13 @@ class Store(Reads, Protocol):
         """What `head` shows beyond `get`: of each key with changes that are accepted but not visible, the newest.
 
         Empty where the log is shared: nobody knows what is on its way.
+        """
+        ...
+
+    def settled(self, revision: int = 0) -> Awaitable[None] | None:
+        """None when readers see what `head` shows, up to `revision` if one is given; else await it.
+
+        Raises Unavailable, when awaited, if some of it was never written: what was concluded from it may be wrong.
         """
         ...
 

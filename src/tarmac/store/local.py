@@ -58,6 +58,7 @@ class LocalStore(VisibleState, ABC):
         self._accepted = self.revision  # the newest revision given out
         self._pending: dict[tuple[str, str], Event] = {}
         self._queue: list[Write] = []
+        self._settling: list[tuple[int, Future[None]]] = []  # who waits until that revision is visible
         self._busy = False  # a batch is scheduled or under way
         self._refusal: str | None = "the store is not started"  # why no write is accepted
         self._drained: Future[None] | None = None
@@ -102,6 +103,15 @@ class LocalStore(VisibleState, ABC):
     def pending(self) -> Iterable[Event]:
         """What `head` shows beyond `get`."""
         return self._pending.values()
+
+    def settled(self, revision: int = 0) -> Future[None] | None:
+        """None when nothing is under way up to `revision`, or at all."""
+        # Revisions of a failed batch are given out and never become visible: only what is pending can be waited for.
+        if not self._pending or 0 < revision <= self.revision:
+            return None
+        seen: Future[None] = self._loop.create_future()
+        self._settling.append((revision or self._accepted, seen))
+        return seen
 
     def create(self, bucket: str, name: str, value: bytes, *, guards: Sequence[str] = ()) -> Future[Entry]:
         """Add a key. Nothing can come between a check and the write, so guards have nothing to do."""
@@ -188,6 +198,16 @@ class LocalStore(VisibleState, ABC):
         for write in batch:
             if not write.done.done():  # its caller may have gone away
                 write.done.set_result(write.event.entry)
+        if self._settling:
+            self._wake_settled()
+
+    def _wake_settled(self) -> None:
+        waiting, self._settling = self._settling, []
+        for revision, seen in waiting:
+            if revision > self.revision:
+                self._settling.append((revision, seen))
+            elif not seen.done():
+                seen.set_result(None)
 
     def _failed(self, batch: list[Write], why: str) -> None:
         """The batch is not durable: nobody saw it, nor what was stacked on it, and nobody will."""
@@ -196,3 +216,7 @@ class LocalStore(VisibleState, ABC):
         for write in batch:
             if not write.done.done():
                 write.done.set_exception(Unavailable(why))
+        waiting, self._settling = self._settling, []
+        for _, seen in waiting:
+            if not seen.done():
+                seen.set_exception(Unavailable(why))

@@ -126,7 +126,7 @@ async def _remove(call: Call, name: str, entry: Entry, options: DeleteOptions) -
     _admit(call, name, obj)
     plan = _plan(served, obj, options)
     if plan == "pending":
-        await until_visible(store, served.bucket, entry)
+        await until_visible(store, entry)
         return entry, False
     if plan == "marked":
         value = served.encode(obj)

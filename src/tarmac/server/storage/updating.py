@@ -8,7 +8,6 @@ removes the last finalizer of an object that is being deleted deletes it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from tarmac.server.storage.bodies import read_object
 from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.served import Call, Served
-from tarmac.store.interface import Conflict, Entry, Event, Missing, Store, splice
+from tarmac.store.interface import Conflict, Entry, Missing, Store, splice
 
 _ATTEMPTS = 5
 
@@ -189,7 +188,7 @@ async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject, gua
     served, store = call.served, call.served.store
     gone = is_released(served.strategy, new, old)
     if not gone and _unchanged(new, old):
-        await until_visible(store, served.bucket, entry)
+        await until_visible(store, entry)
         return entry
     value = served.encode_checked(new, len(entry.raw))
     if call.options.dry_run:
@@ -224,18 +223,8 @@ def _timeless(entries: Sequence[JsonObject] | None) -> list[JsonObject]:
     return [{field: value for field, value in entry.items() if field != "time"} for entry in entries or ()]
 
 
-async def until_visible(store: Store, bucket: str, entry: Entry) -> None:
+async def until_visible(store: Store, entry: Entry) -> None:
     """Wait until an accepted version is durable, so that nothing is answered that a crash could take back."""
-    if store.revision >= entry.revision:
-        return
-    seen = asyncio.get_running_loop().create_future()
-
-    def look(_: Sequence[Event]) -> None:
-        if store.revision >= entry.revision and not seen.done():
-            seen.set_result(None)
-
-    end = store.subscribe(bucket, look)
-    try:
-        await seen
-    finally:
-        end()
+    waiting = store.settled(entry.revision)
+    if waiting is not None:
+        await waiting

@@ -129,6 +129,10 @@ class EtcdStore(VisibleState):
         """Nobody knows."""
         return ()
 
+    def settled(self, revision: int = 0) -> None:
+        """`head` shows what is visible, and etcd's own refusals come when the watch has delivered their cause."""
+        return
+
     def create(self, bucket: str, name: str, value: bytes, *, guards: Sequence[str] = ()) -> Future[Entry]:
         """Add a key. Raises Exists, Overtaken, Unavailable, from the future."""
         return self._submit("create", put(self._records, bucket, name, value, 0, self._seen(guards)))
