@@ -72,6 +72,29 @@ CASES = feature(
         get(ROLES),
         watch(ROLES, create(ROLES, role("b")), events=2).accepting(TABLE),
     ),
+    entering_a_selection_as_a_table=(
+        create(MAPS, config_map()).keep(rv=_RV),
+        watch(
+            f"{MAPS}?labelSelector=group=x&resourceVersion=$rv",
+            patch(MERGE_PATCH, f"{MAPS}/a", {"metadata": {"labels": _X}}),
+            events=1,
+        ).accepting(TABLE),
+    ),
+    leaving_a_selection_as_a_table=(
+        create(MAPS, config_map(data={"k": "v"}, labels=_X)).keep(rv=_RV),
+        watch(
+            f"{MAPS}?labelSelector=group=x&resourceVersion=$rv",
+            patch(MERGE_PATCH, f"{MAPS}/a", {"metadata": {"labels": None}, "data": {"l": "w"}}),
+            events=1,
+        ).accepting(TABLE),
+    ),
+    having_entered_and_left_a_selection_as_a_table=(
+        create(MAPS, config_map()).keep(rv=_RV),
+        patch(MERGE_PATCH, f"{MAPS}/a", {"metadata": {"labels": _X}}).keep(entered=_RV),
+        patch(MERGE_PATCH, f"{MAPS}/a", {"metadata": {"labels": None}}),
+        watch(f"{MAPS}?labelSelector=group=x&resourceVersion=$rv", events=2).accepting(TABLE),
+        watch(f"{MAPS}?labelSelector=group=x&resourceVersion=$entered", events=1).accepting(TABLE),
+    ),
     from_a_version_that_is_no_number=watch(f"{MAPS}?resourceVersion=abc", events=1),
     from_a_version_of_the_future=watch(f"{MAPS}?resourceVersion=999999999&timeoutSeconds=1", events=1),
     by_the_old_path=(

@@ -97,6 +97,13 @@ def as_chunk(seen: Sequence[tuple[Change, Seen]], shape: Shape) -> Chunk:
     return Chunk(render, () if shape.form == "table" else [change.notice(each) for change, each in seen])
 
 
+def titled_chunk(seen: Sequence[tuple[Change, Seen]], shape: Shape) -> Chunk:
+    """The same as a table whose column definitions the watcher has not had yet: they come with the first event."""
+    change, first = seen[0]
+    titled = event_line(change.served, first.type, first.entry, shape, definitions=True)
+    return Chunk(titled + as_chunk(seen[1:], shape).data)
+
+
 def event_line(served: Served, type: str, entry: Entry, shape: Shape, *, definitions: bool = False) -> bytes:
     """One event. Only the first one of a table carries the column definitions."""
     raw = served.raw(entry)

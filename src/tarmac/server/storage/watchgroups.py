@@ -29,7 +29,7 @@ from tarmac.server.storage.watchevents import (
     as_chunk,
     bookmark_object,
     error_line,
-    event_line,
+    titled_chunk,
 )
 from tarmac.store.interface import Event, Store
 
@@ -126,11 +126,6 @@ class Group:
         if self.prefix and not change.event.entry.name.startswith(self.prefix):
             return None
         return change.seen if self.selection.everything else change.selected(self.selection)
-
-    def titled_line(self, change: Change) -> bytes:
-        """A table's event with the column definitions, which every watcher gets once."""
-        event = change.event
-        return event_line(self.served, event.type, event.entry, self.shape, definitions=True)
 
 
 class _Scope:
@@ -264,12 +259,8 @@ class Hub:
         own = [(change, each) for change, each in seen if change.event.entry.revision > watcher.skip_to]
         if not own:
             return
-        chunk = as_chunk(own, group.shape)
-        if not watcher.titled:
-            rest = as_chunk(own[1:], group.shape)
-            chunk = Chunk(group.titled_line(own[0][0]) + rest.data)
-            watcher.titled = True
-        if not watcher.send(chunk):
+        make, watcher.titled = as_chunk if watcher.titled else titled_chunk, True
+        if not watcher.send(make(own, group.shape)):
             watcher.stream.close()
 
     def _lost(self, scope: _Scope) -> None:

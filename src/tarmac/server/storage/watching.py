@@ -23,7 +23,7 @@ from tarmac.server.storage.listing import find, too_large
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served
-from tarmac.server.storage.watchevents import Change, as_chunk, bookmark_object, error_line, event_line, initial_state
+from tarmac.server.storage.watchevents import Change, as_chunk, bookmark_object, error_line, initial_state, titled_chunk
 from tarmac.server.storage.watchgroups import Group, Hub, Watcher
 from tarmac.store.interface import Compacted, Event, FutureRevision
 
@@ -173,8 +173,4 @@ def _repeated(query: Query, events: Sequence[Event]) -> Chunk | None:
     seen = [(change, each) for change in changes if (each := group.sees(change))]
     if not seen:
         return None
-    if shape.form != "table":
-        return as_chunk(seen, shape)
-    first = seen[0][0].event
-    titled = event_line(served, first.type, first.entry, shape, definitions=True)
-    return Chunk(titled + as_chunk(seen[1:], shape).data)
+    return titled_chunk(seen, shape) if shape.form == "table" else as_chunk(seen, shape)
