@@ -146,6 +146,56 @@ async def test_the_last_place_of_a_quota_is_given_once(servers: Servers) -> None
     assert sorted(type(each).__name__ for each in again) == ["Forbidden", "dict"]
 
 
+async def test_a_quota_shows_what_was_created_when_the_create_returns(servers: Servers) -> None:
+    one, other = servers.clients
+    await one.resource(QUOTAS).create(named("limit", spec={"hard": {"configmaps": "100", "services.nodeports": "9"}}))
+    await servers.agree()
+
+    async def create(number: int) -> int:
+        way = servers.clients[number % 2]
+        await way.resource(CONFIG_MAPS).create(named(f"map-{number}"))
+        return int((await way.resource(QUOTAS).get("limit", "team"))["status"]["used"]["configmaps"])
+
+    assert [await create(number) for number in range(20)] == list(range(1, 21))
+    seen = await asyncio.gather(*(create(number) for number in range(20, 36)))
+    assert max(seen) == 36
+    assert all(own >= rank for rank, own in enumerate(sorted(seen), start=21)), seen
+    service = await other.resource(SERVICES).create(named("web", spec={"ports": PORTS}))
+    service["spec"]["type"] = "NodePort"
+    await other.resource(SERVICES).update(service)
+    assert (await other.resource(QUOTAS).get("limit", "team"))["status"]["used"]["services.nodeports"] == "1"
+
+
+async def test_a_quota_of_quotas_counts_each_once(servers: Servers) -> None:
+    one, other = servers.clients
+    for name in ("a", "b"):
+        await one.resource(QUOTAS).create(named(name, spec={"hard": {"resourcequotas": "9", "configmaps": "9"}}))
+        await one.resource(CONFIG_MAPS).create(named(f"map-{name}"))
+    objects = [named(name, spec={"hard": {"count/resourcequotas": "9", "configmaps": "9"}}) for name in "cd"]
+    await asyncio.gather(servers.race(QUOTAS, *objects), servers.race(CONFIG_MAPS, named("c"), named("d")))
+    await servers.agree()
+    for quota in (await other.resource(QUOTAS).list("team")).items:
+        assert set(quota["status"]["used"].values()) == {"4"}, quota
+
+
+async def test_what_others_write_into_the_status_of_a_quota_is_put_right(servers: Servers) -> None:
+    one, other = servers.clients
+    await one.resource(QUOTAS).create(named("limit", spec={"hard": {"configmaps": "5"}}))
+    await one.resource(QUOTAS).create(named("empty", spec={}))
+    await one.resource(CONFIG_MAPS).create(named("map"))
+    await servers.agree()
+    for status in ({"hard": {"configmaps": "1000"}, "used": {"configmaps": "77"}}, {}):
+        quota = await other.resource(QUOTAS).get("limit", "team")
+        await other.resource(QUOTAS).update({**quota, "status": status}, subresource="status")
+        await servers.agree()
+        for way in servers.clients:
+            found = await way.resource(QUOTAS).get("limit", "team")
+            assert found["status"] == {"hard": {"configmaps": "5"}, "used": {"configmaps": "1"}}
+    before = (await one.resource(QUOTAS).list("team")).resource_version
+    await servers.agree()
+    assert (await one.resource(QUOTAS).list("team")).resource_version == before, "written over and over"
+
+
 async def test_no_two_services_get_the_same_address_or_port(servers: Servers) -> None:
     services = [named(f"web-{number}", spec={"type": "NodePort", "ports": PORTS}) for number in range(12)]
     made = await servers.race(SERVICES, *services)

@@ -8,7 +8,7 @@ other servers: the store then refuses the write if one of them was faster, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Literal
 
 from tarmac.api.resource import Resource
@@ -73,6 +73,10 @@ class Plugin:
         """The guard under which such a write is made; None when nothing beyond the object itself matters."""
         return None
 
+    def settling(self, namespace: str) -> Awaitable[None] | None:
+        """What such a write, now visible, waits for before it is acknowledged; None when for nothing."""
+        return None
+
     def admit(self, attributes: Attributes) -> None:
         """Change `attributes.obj` in place."""
 
@@ -87,6 +91,7 @@ class Chain:
         self._plugins = tuple(plugins)
         self._selected: dict[tuple[str, str, str], tuple[Plugin, ...]] = {}
         self._guarding: dict[tuple[str, str, str], list[Plugin]] = {}  # of those, the ones that may name a guard
+        self._settling: dict[tuple[str, str, str], list[Plugin]] = {}  # and those that may have to be waited for
 
     def _select(self, resource: Resource, subresource: str, operation: Operation) -> tuple[Plugin, ...]:
         key = (resource.bucket, subresource, operation)
@@ -108,6 +113,17 @@ class Chain:
             selected = self._select(resource, subresource, operation)
             guarding = self._guarding[key] = [each for each in selected if type(each).guard is not Plugin.guard]
         return tuple([guard for each in guarding if (guard := each.guard(resource, namespace)) is not None])
+
+    def settling(
+        self, resource: Resource, subresource: str, operation: Operation, namespace: str
+    ) -> list[Awaitable[None]]:
+        """What such a write waits for before it is acknowledged."""
+        key = (resource.bucket, subresource, operation)
+        settling = self._settling.get(key)
+        if settling is None:
+            selected = self._select(resource, subresource, operation)
+            settling = self._settling[key] = [each for each in selected if type(each).settling is not Plugin.settling]
+        return [waiting for each in settling if (waiting := each.settling(namespace)) is not None]
 
     def admit(self, attributes: Attributes) -> None:
         """Run the changing half."""

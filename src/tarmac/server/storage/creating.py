@@ -37,6 +37,13 @@ async def create(served: Served, request: Request) -> Response:
 
 async def create_object(call: Call, obj: JsonObject, *, applied: bool = False) -> Entry:
     """Store a new object. `applied`: server-side apply has recorded the managers already."""
+    entry = await _create_guarded(call, obj, applied)
+    if not call.options.dry_run:
+        await call.until_settled("CREATE")
+    return entry
+
+
+async def _create_guarded(call: Call, obj: JsonObject, applied: bool) -> Entry:
     guards = call.guards("CREATE")
     if not guards:
         return await _create(call, obj, applied, guards)

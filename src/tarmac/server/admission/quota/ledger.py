@@ -23,7 +23,7 @@ BUCKET = "core/resourcequotas"
 class Quota:
     """One ResourceQuota and what is visibly used of it."""
 
-    __slots__ = ("buckets", "hard", "name", "namespace", "spec", "used")
+    __slots__ = ("buckets", "counted", "hard", "name", "namespace", "spec", "used")
 
     def __init__(self, obj: JsonObject) -> None:
         self.namespace: str = obj["metadata"]["namespace"]
@@ -32,6 +32,7 @@ class Quota:
         self.hard: Charges = {name: quantity(text) for name, text in (self.spec.get("hard") or {}).items()}
         self.buckets = buckets_of(self.hard)
         self.used: Charges = dict.fromkeys(self.hard, ZERO)
+        self.counted = 0  # the revision as of which it was summed up
 
     def cost(self, bucket: str, obj: JsonObject | None) -> Charges:
         """What the object costs in this quota; nothing when it is not counted."""
@@ -85,11 +86,13 @@ class Ledger:
         quota = Quota(obj)
         known = self._quotas.setdefault(quota.namespace, {}).get(quota.name)
         if known is not None and known.spec == quota.spec:
-            return  # only its status, which is ours, has changed
+            self._changed(known)  # only its status, perhaps not by us
+            return
         for bucket in quota.buckets:
             self._watch(bucket)
             for entry in self._reader.store.list(bucket, f"{quota.namespace}/").entries:
                 _add(quota.used, quota.cost(bucket, decode(entry)), 1)
+        quota.counted = self._reader.store.revision
         self._quotas[quota.namespace][quota.name] = quota
         self._changed(quota)
 
@@ -102,7 +105,9 @@ class Ledger:
         for event in events:
             namespace = event.entry.name.partition("/")[0]
             for quota in self._quotas.get(namespace, {}).values():
-                if event.bucket in quota.buckets:
+                # A batch is visible as a whole before its events are told, kind by kind: what a new quota has counted
+                # already, itself among it where it counts quotas, is told after it.
+                if event.bucket in quota.buckets and event.entry.revision > quota.counted:
                     self._follow(quota, event)
 
     def _follow(self, quota: Quota, event: Event) -> None:

@@ -1,15 +1,20 @@
 """The plugin: refuses what does not fit, and keeps `status.used` of every quota current.
 
 Usage is checked last in the chain, right before the write, against everything that is accepted so far. Writes that a
-quota counts are made under the guard of its namespace, so that no other server's write slips in between. The status is
-written by the server itself, once per quota for each batch of changes. Instances are let through: they wait behind a
-gate until the quota has room.
+quota counts are made under the guard of its namespace, so that no other server's write slips in between. Instances are
+let through: they wait behind a gate until the quota has room.
+
+The status is written by the server itself, once per quota for each batch of changes, usually within that batch; a
+write that the quota counts is acknowledged when the status that counts it is visible, too. Whatever else is written
+into a quota's status is put right as soon as it is seen.
 """
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import Future
+from collections.abc import Awaitable
+from functools import partial
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
@@ -23,7 +28,9 @@ from tarmac.server.storage.encoding import encode_object
 from tarmac.store.interface import Conflict, Entry, Missing, StoreError
 
 _UNCOUNTED = frozenset({"core/events", "core/bindings", "core/resourcequotas/status"})
-_UPDATES = frozenset({(PODS, "resize"), (SERVICES, ""), (CLAIMS, "")})
+_UPDATES = frozenset({(PODS, "resize"), (SERVICES, ""), (CLAIMS, ""), (BUCKET, ""), (BUCKET, "status")})
+
+_ATTEMPTS = 5  # to write a status that other servers are writing, too, before a write is acknowledged without
 
 _log = log("quota")
 
@@ -37,6 +44,7 @@ class ResourceQuotas(Plugin):
         self._reader = reader
         self._resource = quota_resource
         self._dirty: dict[str, Quota] = {}
+        self._writing: dict[str, Future[Entry]] = {}  # the newest write of each status that is under way
         self._ledger = Ledger(reader, self._changed)
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
@@ -56,6 +64,21 @@ class ResourceQuotas(Plugin):
             return
         for quota in self._counting(bucket, attributes.namespace):
             self._check(attributes, quota, bucket, obj)
+
+    def settling(self, namespace: str) -> Awaitable[None] | None:
+        return self._settle(f"{namespace}/") if self._dirty or self._writing else None
+
+    async def _settle(self, here: str) -> None:
+        for _ in range(_ATTEMPTS):
+            if any(key.startswith(here) for key in self._dirty):
+                self._write_statuses()
+            writing = [future for key, future in self._writing.items() if key.startswith(here)]
+            if not writing:
+                return
+            done, _ = await asyncio.wait(writing)
+            # One that lost a race has been followed by the event of the one that won, which made it dirty again.
+            if not any(future.cancelled() or future.exception() for future in done):
+                return
 
     def _counting(self, bucket: str, namespace: str) -> list[Quota]:
         """The quotas of the namespace that such objects count in."""
@@ -77,6 +100,8 @@ class ResourceQuotas(Plugin):
                 f"exceeded quota: {quota.name}, requested: {_show(over, over)}, used: {_show(used, over)}, "
                 f"limited: {_show(quota.hard, over)}",
             )
+        if delta and not attributes.dry_run:
+            self._changed(quota)  # looked at when the write is accepted: its batch takes the status along
 
     def _changed(self, quota: Quota) -> None:
         if not self._dirty:
@@ -89,10 +114,10 @@ class ResourceQuotas(Plugin):
             entry = self._reader.store.head(BUCKET, key)
             if entry is None:
                 continue
-            obj = decode(entry)
+            obj, used = decode(entry), self._ledger.used(quota)
             status = {
                 "hard": {name: str(amount) for name, amount in quota.hard.items()},
-                "used": {name: str(quota.used[name]) for name in quota.hard},
+                "used": {name: str(used[name]) for name in quota.hard},
             }
             if obj.get("status") != status:
                 obj["status"] = status
@@ -103,7 +128,13 @@ class ResourceQuotas(Plugin):
             future = self._reader.store.update(BUCKET, key, encode_object(obj, self._resource), entry.revision)
         except (Conflict, Missing):
             return  # somebody else's write comes with an event, and that brings us back
-        future.add_done_callback(_report)
+        self._writing[key] = future
+        future.add_done_callback(partial(self._written, key))
+
+    def _written(self, key: str, future: Future[Entry]) -> None:
+        if self._writing.get(key) is future:
+            del self._writing[key]
+        _report(future)
 
 
 def _report(future: Future[Entry]) -> None:
