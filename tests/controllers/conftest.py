@@ -15,7 +15,7 @@ from tests.client import backends
 from tests.controllers.signing import signer
 from tests.support.roles import install_roles, token
 
-HOUSEKEEPING = "garbage,namespace,serviceaccount,certificates,volume"
+HOUSEKEEPING = "garbage,namespace,serviceaccount,clusterrole,certificates,volume"
 
 
 @pytest.fixture(params=("in-process", pytest.param("real", marks=pytest.mark.peers)))

@@ -21,6 +21,7 @@ from tarmac.client.targets import (
     VOLUME_CLAIMS,
 )
 from tarmac.controllers.certificates.requests import KUBELET_CLIENT
+from tarmac.controllers.clusterrole.controller import CLUSTER_ROLES
 from tests.controllers.test_certificates import csr_pem
 
 Json = dict[str, Any]
@@ -169,3 +170,30 @@ async def test_a_deleted_claim_goes_once_nothing_uses_it(served: Client) -> None
     assert created["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     await claims.delete("disk", namespace)
     await gone(claims, "disk", namespace)
+
+
+async def test_an_aggregated_role_shows_the_rules_it_gathers(served: Client) -> None:
+    """Also over two steps, without what somebody else wrote there, and no longer when a role stops matching."""
+    roles = served.resource(CLUSTER_ROLES)
+    mark = f"gather-{served.randomness.suffix(10)}"
+    pods, nodes, made_up = ({"apiGroups": [""], "resources": [each], "verbs": ["get"]} for each in ("a", "b", "c"))
+    gathering = {"clusterRoleSelectors": [{"matchLabels": {mark: "inner"}}]}
+    await roles.create({"metadata": {"name": f"{mark}-inner", "labels": {mark: "outer"}}, "aggregationRule": gathering})
+    gathering = {"clusterRoleSelectors": [{"matchLabels": {mark: "outer"}}]}
+    await roles.create({"metadata": {"name": f"{mark}-outer"}, "aggregationRule": gathering, "rules": [made_up]})
+    await roles.create({"metadata": {"name": f"{mark}-2", "labels": {mark: "inner"}}, "rules": [pods, nodes]})
+    await roles.create({"metadata": {"name": f"{mark}-1", "labels": {mark: "inner"}}, "rules": [nodes]})
+
+    async def shown(*rules: Json) -> bool:
+        both = [(await roles.get(f"{mark}-{each}")).get("rules") or [] for each in ("inner", "outer")]
+        return both == [list(rules), list(rules)]
+
+    await eventually(lambda: shown(nodes, pods))
+    await roles.patch(f"{mark}-2", {"metadata": {"labels": {mark: None}}})
+    await eventually(lambda: shown(nodes))
+    owner = [entry["manager"] for entry in (await roles.get(f"{mark}-outer"))["metadata"]["managedFields"]]
+    assert "clusterrole-aggregation-controller" in owner
+    await roles.delete(f"{mark}-1")
+    await eventually(shown)
+    for each in ("2", "inner", "outer"):
+        await roles.delete(f"{mark}-{each}")

@@ -130,6 +130,17 @@ async def _has_network(user: Client, namespace: str) -> None:
             await asyncio.sleep(0.05)
 
 
+async def test_reviews_and_tokens_are_answered_over_every_store(servers: Servers) -> None:
+    """They are written nowhere, and answered at once."""
+    json_body = {"content-type": "application/json"}
+    for path in (
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "/api/v1/namespaces/team/serviceaccounts/any/token",
+    ):
+        answer = await servers.clients[0].call("POST", path, None, b"{}", json_body)
+        assert json.loads(answer.body)["status"]
+
+
 async def test_the_last_place_of_a_quota_is_given_once(servers: Servers) -> None:
     one, other = servers.clients
     await one.resource(QUOTAS).create(named("limit", spec={"hard": {"configmaps": "5"}}))

@@ -23,6 +23,7 @@ from tarmac.controllers.addressbook import AddressBook
 from tarmac.controllers.autoscaler.controller import AutoscalerController
 from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.certificates.controller import CertificateController
+from tarmac.controllers.clusterrole.controller import ClusterRoleController
 from tarmac.controllers.context import Context, Settings, Sign
 from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.disruption.controller import DisruptionController
@@ -62,6 +63,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "garbage": _garbage,
     "namespace": NamespaceController,
     "serviceaccount": ServiceAccountController,
+    "clusterrole": ClusterRoleController,
     "certificates": CertificateController,
     "volume": VolumeControllers,
     "service": ServiceController,

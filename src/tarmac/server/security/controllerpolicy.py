@@ -4,7 +4,8 @@ Controllers read through caches that the process keeps for all of them, so what 
 process, and its own role holds what it does itself. A role is called `tarmac:controller:<name>` and bound to the
 controller's service account; the process's role, `tarmac:controllers`, follows from the controllers it runs.
 
-Two need wide rights, since they deal with objects of every kind: garbage collection and namespace deletion.
+Two need wide rights, since they deal with objects of every kind: garbage collection and namespace deletion. One
+writes rights that it has not got: the rules of aggregated roles.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tarmac.server.security.policy import Rule, rule
 
 _CERTIFICATES = "certificates.k8s.io"
 _LEASES = "coordination.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
 _FOLLOW = "list watch"
 _EVENTS = rule("create patch", "core", "events")
 _KUBELET_SIGNERS = "kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving"
@@ -45,6 +47,11 @@ DUTIES: dict[str, Duties] = {
     "serviceaccount": Duties(
         {"core": "configmaps namespaces serviceaccounts"},
         [rule("create", "core", "configmaps serviceaccounts"), rule("update", "core", "configmaps")],
+    ),
+    "clusterrole": Duties(
+        {_RBAC: "clusterroles"},
+        # What it gathers, others have granted: it may write rights that it has not.
+        [rule("escalate get patch", _RBAC, "clusterroles")],
     ),
     "certificates": Duties(
         {_CERTIFICATES: "certificatesigningrequests", "core": "nodes services"},

@@ -9,7 +9,6 @@ the request is decided once more. Only for requests that have written nothing wh
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import cast
 
 from tarmac.api.status import ApiError
 from tarmac.http.messages import Answer, Request
@@ -21,10 +20,15 @@ async def redecided(store: Store, endpoint: Endpoint, request: Request) -> Answe
     """The answer of `endpoint`, a write; a refusal is one that the newest state leads to."""
     seen = store.revision
     try:
-        return await cast("Awaitable[Answer]", endpoint(request))
+        return await _answer(endpoint, request)
     except ApiError:
         if (waiting := store.fresh()) is not None:
             await waiting
         if store.revision == seen:
             raise
-    return await cast("Awaitable[Answer]", endpoint(request))
+    return await _answer(endpoint, request)
+
+
+async def _answer(endpoint: Endpoint, request: Request) -> Answer:
+    answer = endpoint(request)  # reviews are answered at once
+    return await answer if isinstance(answer, Awaitable) else answer
