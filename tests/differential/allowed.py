@@ -47,7 +47,7 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed(
         "we answer in JSON and YAML, not in protobuf, and say so",
         "errors: an answer nobody writes|get: in a form nobody knows|Table: of a version nobody knows"
-        "|PartialObjectMetadata: of a kind nobody knows|watch: in yaml",
+        "|PartialObjectMetadata: of a kind nobody knows|watch: in yaml|details: a (review|token) as a table",
         r"\d+/body\.message",
     ),
     Allowed(

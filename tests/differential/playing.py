@@ -72,6 +72,8 @@ class Play:
             "warnings": [self._normalise(each) for each in answer.warnings],
             "body": self._normalise(body),
         }
+        if step.shown:
+            seen["headers"] = {name: self._normalise(answer.headers.get(name)) for name in step.shown}
         if step.view and answer.status < 400 and not step.events:
             seen["body"] = step.view(seen["body"])
         return seen

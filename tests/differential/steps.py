@@ -34,6 +34,7 @@ class Step:
     events: int = 0
     during: tuple[Step, ...] = ()
     as_admin: bool = True
+    shown: tuple[str, ...] = ()
 
     def keep(self, **paths: str) -> Step:
         """Remember values of the answer under names: `keep(rv="metadata.resourceVersion")`."""
@@ -54,6 +55,10 @@ class Step:
     def viewing(self, view: Callable[[Json], Json]) -> Step:
         """Compare only what `view` makes of the answer's body."""
         return replace(self, view=view)
+
+    def showing(self, *headers: str) -> Step:
+        """Compare these headers of the answer, too (lower-case names)."""
+        return replace(self, shown=headers)
 
     def anonymous(self) -> Step:
         """Send it without the administrator's credentials."""

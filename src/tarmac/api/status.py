@@ -23,6 +23,9 @@ _LONGEST_NAME = 4096  # characters
 _MOST_TEXT = 256 * 1024  # characters that causes say together: each may quote the value it is about, however long
 
 
+NO_METHOD = "the server does not allow this method on the requested resource"
+
+
 class ApiError(Exception):
     """A refusal that becomes a Status object. `details` follows metav1.StatusDetails."""
 
@@ -185,7 +188,8 @@ def _details(name: str, group: str, kind: str) -> dict[str, Any]:
         details["name"] = name
     if group:
         details["group"] = group
-    details["kind"] = kind
+    if kind:
+        details["kind"] = kind
     return details
 
 

@@ -102,7 +102,7 @@ def rfc3339(seconds: float) -> str:
 
 @lru_cache(maxsize=64)
 def _whole_second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}Z"  # strftime would not fill up early years
 
 
 def rfc3339_micro(seconds: float) -> str:

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from tarmac.api.status import ApiError, BadRequest, TooLarge, TooManyRequests
+from tarmac.api.status import NO_METHOD, ApiError, BadRequest, MethodNotAllowed, TooLarge, TooManyRequests
 from tarmac.http.limits import Limits, Shares
 from tarmac.http.messages import Request
 
@@ -31,6 +31,10 @@ class Phase(Enum):
 
 
 _GET_LINE = re.compile(rb"GET (/[!-~]*) HTTP/1\.1\r\n")
+# A well-formed line whose method the parser does not know; it stops there, so it is the first line of what came.
+_UNKNOWN_METHOD = re.compile(
+    rb"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT) )[A-Za-z-]+ /\S* HTTP/1\.[01]\r\n"
+)
 # With one of these a request has a body, or its end is not simply the end of its headers.
 _NOT_PLAIN = frozenset({"connection", "content-length", "expect", "transfer-encoding", "upgrade"})
 # Headers that say who asks, for what, and where the message ends. With two of them, two readers (a proxy in front, this
@@ -158,7 +162,9 @@ class RequestReader:
             self.last = True
         except httptools.HttpParserError as error:
             if not self.last:
-                self._refuse(BadRequest(f"malformed request: {error}"))
+                unknown = self._head_size == 0 and _UNKNOWN_METHOD.match(data)
+                malformed = BadRequest(f"malformed request: {error}")
+                self._refuse(MethodNotAllowed(NO_METHOD, details={}) if unknown else malformed)
         if self.phase is Phase.HEAD:
             self._count(len(data))
 

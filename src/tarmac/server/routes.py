@@ -12,7 +12,7 @@ from functools import partial
 from tarmac.api.networking import names as networking
 from tarmac.api.networking import podendpoint
 from tarmac.api.resource import Resource
-from tarmac.api.status import MethodNotAllowed, NotFound
+from tarmac.api.status import NO_METHOD, MethodNotAllowed, NotFound
 from tarmac.server.deprecation import Endpoint, warning_of
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.storage.collecting import delete_collection
@@ -36,7 +36,6 @@ Answering = Callable[["Routes", Served], Route]
 
 ANY_SCALE = ("", "", "scale")
 NO_RESOURCE = "the server could not find the requested resource"
-NO_METHOD = "the server does not allow this method on the requested resource"
 _ON_ONE = frozenset({"get", "update", "patch", "delete"})
 _DECIDED_AGAIN = frozenset({"create", "update", "patch", "delete"})
 _WRITE_NOTHING_WHEN_REFUSED = frozenset(

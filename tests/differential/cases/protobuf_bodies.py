@@ -78,6 +78,12 @@ CASES = feature(
         _sent(delete(f"{MAPS}/a", _DELETE_OPTIONS)),
         get(f"{MAPS}/a"),
     ),
+    times_of_early_years=(
+        _create(
+            EVENTS, {**_EVENT, "lastTimestamp": "0999-12-31T23:59:59Z", "eventTime": "0042-01-01T00:00:00.000001Z"}
+        ),
+        get(f"{EVENTS}/a"),
+    ),
     of_another_kind_than_the_path=_create(MAPS, _SECRET),
     with_a_mistake=_create(MAPS, config_map("Bad_Name")),
     that_is_none=_sent(create(MAPS, b"not protobuf")),

@@ -66,7 +66,7 @@ class ServiceAddresses(Plugin):
                 families.init_families(spec, old, errors)
             if not errors:
                 key = f"{attributes.namespace}/{attributes.name}"
-                self._allocate_addresses(spec, key, errors)
+                self._allocate_addresses(spec, old, key, errors)
                 self._allocate_ports(spec, key, errors)
         if errors:
             raise invalid("", "Service", attributes.name, errors)
@@ -100,11 +100,14 @@ class ServiceAddresses(Plugin):
     def _is_free(self, holding: str, key: str) -> bool:
         return self._taken.get(holding, key) == key == self._promised.get(holding, key)
 
-    def _allocate_addresses(self, spec: JsonObject, key: str, errors: FieldErrors) -> None:
+    def _allocate_addresses(self, spec: JsonObject, old: JsonObject | None, key: str, errors: FieldErrors) -> None:
         if not families.needs_cluster_address(spec) or families.is_headless(spec):
             return
         given: list[str] = list(spec.get("clusterIPs") or ())
+        fixed = (old.get("clusterIPs") or []) if old and old.get("type") != "ExternalName" else []
         for index, family in enumerate(spec.get("ipFamilies") or ()):
+            if index < min(len(given), len(fixed)) and given[index] != fixed[index]:
+                continue  # validation says that it may not change
             if index < len(given):
                 self._check_address(given[index], family, key, given, errors)
             elif family in RANGES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from tarmac.api.catalog import Catalog
-from tarmac.api.status import MethodNotAllowed, NotFound, not_found
+from tarmac.api.status import NO_METHOD, MethodNotAllowed, NotFound, not_found
 from tarmac.http.messages import Answer, Request, Response
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.health import Health
@@ -14,7 +14,7 @@ from tarmac.server.endpoints.version import version
 from tarmac.server.metrics import Metrics
 from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.routes import NO_METHOD, NO_RESOURCE
+from tarmac.server.routes import NO_RESOURCE
 
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 # kubectl looks here for a kind that it cannot find, and tells a user who mistyped one about nothing else if it fails.

@@ -37,7 +37,9 @@ class Health:
             return self._run({part: check}, verbose=False)
         excluded = request.params().get("exclude", [])
         checks = {name: check for name, check in self._checks.items() if name not in excluded}
-        return self._run(checks, "verbose" in request.params())
+        answer = self._run(checks, "verbose" in request.params())
+        answer.headers = [("X-Content-Type-Options", "nosniff")]
+        return answer
 
     def _run(self, checks: Mapping[str, Check], verbose: bool) -> Response:
         lines: list[str] = []

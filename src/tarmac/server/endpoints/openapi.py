@@ -31,7 +31,7 @@ class OpenApiEndpoint:
     def v3(self, request: Request, part: str) -> Response | None:
         """`/openapi/v3` or the document of one group below it; None when there is no such group."""
         if not part:
-            return _tagged(request, self._openapi.index(), _JSON)
+            return _tagged(request, self._openapi.index(), "text/plain; charset=utf-8")  # what Kubernetes calls it
         found = self._openapi.v3(part)
         if found is None:
             return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tarmac.api.schema import JsonObject
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.metadata import partial_metadata
-from tarmac.server.printing.negotiation import PLAIN, Shape, shape_of
+from tarmac.server.printing.negotiation import PLAIN, Shape, named, shape_of
 from tarmac.server.printing.table import TablePrinter
 from tarmac.server.printing.texts import as_yaml, indented
 from tarmac.server.storage.encoding import encode_json
@@ -56,6 +56,8 @@ def object_answer(
 def finish(body: bytes | list[bytes], shape: Shape, status: int = 200, warnings: Sequence[str] = ()) -> Response:
     """An encoded document, perhaps in pieces, as it goes out."""
     headers = warning_headers(warnings)
+    if isinstance(body, bytes):
+        body = named(body, shape)
     if (shape.yaml or shape.pretty) and isinstance(body, list):
         body = b"".join(body)
     if isinstance(body, list):

@@ -1,8 +1,8 @@
 """Which shape of an answer a client accepts.
 
 An Accept header is a list of media types; ours are JSON and YAML, each of them also `as` a Table or as metadata alone.
-The first clause we can serve wins, as in Kubernetes. Clients send the same few headers, so the result is remembered by
-text.
+As in Kubernetes, the clause of the highest quality that we can serve wins, among equals the more specific one, then the
+first. Clients send the same few headers, so the result is remembered by text.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Shape(NamedTuple):
     yaml: bool = False
     pretty: bool = False
     include_object: str = "Metadata"  # what a table row carries: None, Metadata or Object
+    old: bool = False  # tables and metadata as v1beta1 of their group, which differs in nothing but its name
 
     @property
     def plain(self) -> bool:
@@ -45,6 +46,19 @@ class Shape(NamedTuple):
 
 PLAIN = Shape()
 PRETTY = Shape(pretty=True)
+
+
+def named(body: bytes, shape: Shape) -> bytes:
+    """A rendered table or metadata under the name of its version."""
+    # What is inside strings is escaped, and nothing that is stored is of this group.
+    return body.replace(b'"apiVersion":"meta.k8s.io/v1"', b'"apiVersion":"meta.k8s.io/v1beta1"') if shape.old else body
+
+
+def check_plain(request: Request) -> None:
+    """Refuse whoever takes a Table or metadata alone of what is neither. Raises NotAcceptable."""
+    accept = request.headers.get("accept", "")
+    if "as=" in accept and all("as=" in clause for clause in accept.split(",")):
+        raise NotAcceptable(_NO_SUCH_FORM)
 
 
 def shape_of(request: Request, *, of_list: bool = False) -> Shape:
@@ -68,17 +82,30 @@ def shape_of(request: Request, *, of_list: bool = False) -> Shape:
 @lru_cache(maxsize=512)
 def _negotiate(accept: str, of_list: bool) -> Shape:
     refusal = NotAcceptable(_AVAILABLE, details={})
-    for clause in accept.split(","):
-        media, *parameters = (part.strip() for part in clause.split(";"))
+    for media, values in sorted(map(_clause, accept.split(",")), key=_preference):
         if media not in _JSON and media != "application/yaml":
             continue
-        values = dict(part.split("=", 1) for part in parameters if "=" in part)
         form = _form(values, of_list)
         if form is not None:
-            shape = Shape(form, yaml=media == "application/yaml")
+            old = form != "object" and values["v"] == "v1beta1"
+            shape = Shape(form, yaml=media == "application/yaml", old=old)
             return PLAIN if shape == PLAIN else shape
         refusal = NotAcceptable(_NO_SUCH_FORM)
     raise refusal
+
+
+def _clause(text: str) -> tuple[str, dict[str, str]]:
+    media, *parameters = (part.strip() for part in text.split(";"))
+    return media, dict(part.split("=", 1) for part in parameters if "=" in part)
+
+
+def _preference(clause: tuple[str, dict[str, str]]) -> tuple[float, bool, bool]:
+    media, values = clause
+    try:
+        quality = float(values.get("q", "1"))
+    except ValueError:
+        quality = 0
+    return -quality, media.startswith("*/"), media.endswith("/*")
 
 
 def _form(values: dict[str, str], of_list: bool) -> Form | None:

@@ -31,6 +31,7 @@ _BACKLOG_SIZE = 64 * 1024 * 1024  # characters; whichever is reached first
 _REMEMBERED = 4_000
 _LONG = 4_096  # characters of a text that is not worth remembering
 _LONGEST_AGENT = 1_024  # as in Kubernetes
+_LONGEST_ID = 256  # of those that clients choose
 _LONGEST_URI = 8_192
 _LONGEST_NAME = 512  # of a part of the path; no name in the API comes near it
 _encode = msgspec.json.Encoder().encode
@@ -39,6 +40,11 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 K = TypeVar("K", bound=Hashable)
 Note = tuple[str, str, float, float]  # id, text, began, answered
 TextKey = tuple[User | None, str, str, str, str, int]
+
+
+def _is_id(chosen: str) -> bool:
+    """Whether a client's id can stand in a header and in a line of the log as it is."""
+    return len(chosen) <= _LONGEST_ID and chosen.isascii() and chosen.isprintable() and not {'"', "\\"} & {*chosen}
 
 
 class AuditLog:
@@ -61,7 +67,9 @@ class AuditLog:
     def record(self, request: Request, answer: Answer) -> None:
         """Note one answered request, and give it its id."""
         self._count += 1
-        audit_id = request.audit_id = f"{self._series}{self._count:012x}"
+        chosen = request.headers.get("audit-id")
+        audit_id = chosen if chosen and _is_id(chosen) else f"{self._series}{self._count:012x}"
+        request.audit_id = audit_id
         now = self._clock.now()
         began = now - max(0.0, self._clock.monotonic() - request.received) if request.received else now
         notes = self._notes

@@ -84,9 +84,12 @@ class Authorizer:
 def refusal(user: User, info: RequestInfo, why: str = "") -> Forbidden:
     """The 403, worded as Kubernetes words it."""
     text = f"{_what(user, info)}: {why}" if why else _what(user, info)
-    if not info.is_resource:
-        return Forbidden(f"forbidden: {text}", details={})
-    return forbidden(info.group, info.resource, info.name, text)
+    if info.is_resource:
+        made = forbidden(info.group, info.resource, info.name, text)
+    else:
+        made = Forbidden(f"forbidden: {text}", details={})
+    made.headers = [("X-Content-Type-Options", "nosniff")]
+    return made
 
 
 def _what(user: User, info: RequestInfo) -> str:

@@ -77,7 +77,7 @@ class RbacEscalation(Plugin):
             return
         rules = self._authorizer.rbac.role_rules(kind, name, attributes.namespace)
         if rules is None:
-            raise not_found(GROUP, plural, name)
+            raise not_found(GROUP, attributes.resource.plural, name)  # the role, in the words of Kubernetes
         self._check_rights(attributes, rules)
 
     def _check_rights(self, attributes: Attributes, granted: Iterable[Rule]) -> None:

@@ -72,7 +72,7 @@ class Reviews:
         _check_attributes(review, errors)
         _check_subject(review, errors)
         _check_metadata(review, errors, allowed=())
-        return self._decided("SubjectAccessReview", review, _subject(review), errors)
+        return self._decided(review, _subject(review), errors)
 
     def _local_subject_access(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
         review.setdefault("metadata", {}).setdefault("namespace", namespace)
@@ -87,17 +87,17 @@ class Reviews:
         if spec.get("nonResourceAttributes") is not None:
             attributes = spec["nonResourceAttributes"]
             errors.invalid("spec.nonResourceAttributes", attributes, "disallowed on this kind of request")
-        return self._decided("LocalSubjectAccessReview", review, _subject(review), errors)
+        return self._decided(review, _subject(review), errors)
 
     def _self_subject_access(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
         errors = FieldErrors()
         _check_attributes(review, errors)
         _check_metadata(review, errors, allowed=())
-        return self._decided("SelfSubjectAccessReview", review, user, errors)
+        return self._decided(review, user, errors)
 
-    def _decided(self, kind: str, review: JsonObject, user: User, errors: FieldErrors) -> JsonObject:
+    def _decided(self, review: JsonObject, user: User, errors: FieldErrors) -> JsonObject:
         if errors:
-            raise invalid(_AUTHORIZATION, kind, "", errors)
+            raise invalid(_AUTHORIZATION, "", "", errors)  # Kubernetes does not say of which kind
         info, query = _asked(review["spec"])
         decision = self._authorizer.decide(user, info, query)
         status: JsonObject = {"allowed": decision.allowed}

@@ -82,7 +82,7 @@ def place_new(call: Call, obj: JsonObject) -> None:
     """Check that the object may be born where the URL says."""
     metadata = obj.setdefault("metadata", {})
     meta.place(call.served.resource, metadata, call.info.namespace)
-    if metadata.get("resourceVersion"):
+    if metadata.get("resourceVersion") not in (None, "", "0"):
         raise ApiError("resourceVersion should not be set on objects to be created", reason="")
 
 

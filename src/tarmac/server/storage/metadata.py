@@ -33,15 +33,13 @@ _namespace_name = remembered(1024)(names.dns1123_label)
 
 
 def place(resource: Resource, metadata: JsonObject, namespace: str) -> None:
-    """Put the object where the URL says. Raises BadRequest when the object says something else."""
+    """Put the object where the URL says. Raises BadRequest when a namespaced object says something else."""
     if resource.namespaced:
         if metadata.setdefault("namespace", namespace) in ("", namespace):
             metadata["namespace"] = namespace
             return
-    elif not metadata.get("namespace"):
-        metadata.pop("namespace", None)
-        return
-    raise misplaced()
+        raise misplaced()
+    metadata.pop("namespace", None)  # whatever it was: there is only one place
 
 
 def wipe(metadata: JsonObject) -> None:

@@ -71,9 +71,9 @@ def check_dry_run(values: list[str], errors: FieldErrors) -> bool:
 
 def integer(request: Request, name: str) -> int | None:
     """A whole-number query parameter. Raises BadRequest."""
-    text = request.param(name)
-    if not text:
+    if name not in request.params():
         return None
+    text = request.param(name)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')

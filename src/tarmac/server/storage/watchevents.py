@@ -15,7 +15,7 @@ from tarmac.api.decode import check_object
 from tarmac.api.schema import JsonObject
 from tarmac.http.messages import Chunk, Notice
 from tarmac.server.printing.metadata import partial_metadata
-from tarmac.server.printing.negotiation import Shape
+from tarmac.server.printing.negotiation import Shape, named
 from tarmac.server.storage.encoding import encode_json
 from tarmac.server.storage.selecting import Selected, Selection
 from tarmac.server.storage.served import Served
@@ -113,7 +113,7 @@ def event_line(served: Served, type: str, entry: Entry, shape: Shape, *, definit
         raw = printer.table(b'{"resourceVersion":"%d"}' % entry.revision, [row], definitions=definitions)
     elif shape.form == "metadata":
         raw = partial_metadata(raw)
-    return b'{"type":"%b","object":%b}\n' % (type.encode(), raw)
+    return b'{"type":"%b","object":%b}\n' % (type.encode(), named(raw, shape))
 
 
 def initial_state(served: Served, entries: Sequence[Entry], shape: Shape, bookmark: bytes | None) -> Chunk:
@@ -165,7 +165,7 @@ def bookmark_object(
         printer = served.printer
         rows = [printer.empty_row(line)]
         line = printer.table(b'{"resourceVersion":"%d"}' % revision, rows, definitions=definitions)
-    return line
+    return named(line, shape)
 
 
 def error_line(status: bytes) -> bytes:

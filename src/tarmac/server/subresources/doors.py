@@ -9,6 +9,7 @@ from functools import partial
 
 from tarmac.api.kubernetes.certificates import SigningRequestStrategy
 from tarmac.api.kubernetes.changes import keep
+from tarmac.api.kubernetes.core.namespaces import validate_finalizer
 from tarmac.api.kubernetes.core.pods import subresources as pods
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
@@ -34,7 +35,9 @@ def finalize_route(served: Served) -> Route:
         keep(new, old, "status")
 
     def validate(new: JsonObject, _: JsonObject, errors: FieldErrors) -> None:
-        served.strategy.validate(new, errors)
+        # Kubernetes numbers them here, and not when a namespace is made.
+        for index, finalizer in enumerate((new.get("spec") or {}).get("finalizers") or ()):
+            validate_finalizer(finalizer, f"spec.finalizers[{index}]", errors)
 
     return {"update": partial(update, served, Rules(prepare, validate))}
 

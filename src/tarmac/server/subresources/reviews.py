@@ -12,6 +12,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.http.messages import Request, Response
 from tarmac.server.patch import managed
 from tarmac.server.printing.answers import document
+from tarmac.server.printing.negotiation import check_plain
 from tarmac.server.routes import Route
 from tarmac.server.security.users import User
 from tarmac.server.storage.options import write_options
@@ -80,6 +81,7 @@ def _token(served: Served, issuer: TokenIssuer, request: Request) -> Response:
 
 def _read(served: Served, resource: Resource, request: Request) -> tuple[JsonObject, Call]:
     """The question, with its asker as manager of what it says."""
+    check_plain(request)
     call = Call(served, request, write_options("CreateOptions", request))
     content_type = request.headers.get("content-type", "")
     kind = (resource.group, resource.version, resource.kind)
