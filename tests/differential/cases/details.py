@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from tests.differential.shared import MAPS, ROLES, SERVICES, TABLE, config_map, meta, role, service
-from tests.differential.steps import MERGE_PATCH, Step, create, feature, get, patch, put
+from tests.differential.steps import JSON_PATCH, MERGE_PATCH, Json, Step, create, feature, get, patch, put
 
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _PATHS = {"nonResourceAttributes": {"path": "/", "verb": "get"}}
 _OLD_TABLE = "application/json;as=Table;v=v1beta1;g=meta.k8s.io"
+
+_REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+_CSR = (
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISk1IRUNBUUF3RHpFTk1Bc0dBMVVFQXd3RWFtRnVaVEJaTUJN"
+    "R0J5cUdTTTQ5QWdFR0NDcUdTTTQ5QXdFSApBMElBQkx6UE0wK0YwY2tFL0pFWnhxM0F5TmZUbFE1QVJrMnk4bW5UMzEwcS9zYWUy"
+    "RmVTczM1dWQyZXdpUmsxCmxqRmRwUG5BTnJwT0hQa0wvWUp1WlJldncweWdBREFLQmdncWhrak9QUVFEQWdOSUFEQkZBaUFIQVNo"
+    "WHcvUlUKMXVGN0JwL3pSLzI2aGFENXRUOFl5ZTk2RU0rZXJOaWZGZ0loQU4rL0JNM24yRlBsaW52NnFTd0RnZitneUVHUApWMGV2"
+    "ejBISWpmaXhIdFI2Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo="
+)
+_CERTIFICATE = (
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJDakNCc2FBREFnRUNBZ0VITUFvR0NDcUdTTTQ5QkFNQ01BOHhEVEFMQmdO"
+    "VkJBTU1CR3BoYm1Vd0hoY04KTWpZd01UQXhNREF3TURBd1doY05Nell3TVRBeE1EQXdNREF3V2pBUE1RMHdDd1lEVlFRRERBUnFZ"
+    "VzVsTUZrdwpFd1lIS29aSXpqMENBUVlJS29aSXpqMERBUWNEUWdBRXZNOHpUNFhSeVFUOGtSbkdyY0RJMTlPVkRrQkdUYkx5CmFk"
+    "UGZYU3IreHA3WVY1S3pmbTUzWjdDSkdUV1dNVjJrK2NBMnVrNGMrUXY5Z201bEY2L0RUREFLQmdncWhrak8KUFFRREFnTklBREJG"
+    "QWlBa3VtTlBKNElRNEtZS3kzWlZNVDMzcWwwTUc1SEVTRUZaN0t3c0x4WFZRQUloQU1lVApwdFlVbXRDRnpSbXZ5L2l1UFB4Zjl1"
+    "NndwcmtEY04vcFpqMk1OWitpCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K"
+)
+
+
+def _status(body: Json) -> Json:
+    return body["status"]
+
 
 CASES = feature(
     "details",
@@ -145,5 +167,22 @@ CASES = feature(
     the_id_of_an_audit=(
         get(f"{MAPS}/none").having({"Audit-ID": "chosen"}).showing("audit-id"),
         get(f"{MAPS}/none").having({"Audit-ID": "x" * 70}).showing("audit-id"),
+    ),
+    a_certificate_patched_in_after_the_approval=(
+        create(
+            _REQUESTS,
+            {
+                "metadata": meta("$ns-csr"),
+                "spec": {"request": _CSR, "signerName": "example.com/any", "usages": ["client auth"]},
+            },
+        ).viewing(_status),
+        patch(
+            MERGE_PATCH,
+            f"{_REQUESTS}/$ns-csr/approval",
+            {"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "R", "message": "m"}]}},
+        ).viewing(_status),
+        patch(MERGE_PATCH, f"{_REQUESTS}/$ns-csr/status", {"status": {"certificate": _CERTIFICATE}}).viewing(_status),
+        patch(MERGE_PATCH, f"{_REQUESTS}/$ns-csr/status", {"status": {"certificate": None}}),
+        patch(JSON_PATCH, f"{_REQUESTS}/$ns-csr/status", [{"op": "remove", "path": "/status/conditions"}]),
     ),
 )

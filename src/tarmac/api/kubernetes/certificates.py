@@ -57,11 +57,11 @@ class SigningRequestStrategy(NativeStrategy):
     def prepare_for_status_update(self, new: JsonObject, old: JsonObject) -> None:
         super().prepare_for_status_update(new, old)
         # approval conditions cannot change here, so their instances are the old ones
-        for condition in _conditions(new):
-            for before in _conditions(old):
-                if before.get("type") == condition.get("type") in _DECISIONS:
-                    condition.clear()
-                    condition.update(before)
+        decided = {before.get("type"): before for before in _conditions(old) if before.get("type") in _DECISIONS}
+        if decided and _conditions(new):
+            # In a new list: what a patch left alone is still the old object's.
+            conditions = [decided.get(each.get("type"), each) for each in _conditions(new)]
+            new["status"] = {**new["status"], "conditions": conditions}
 
     def prepare_approval(self, new: JsonObject, old: JsonObject) -> None:
         """`approval` changes conditions only."""
