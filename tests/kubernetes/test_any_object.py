@@ -16,6 +16,8 @@ from tarmac.api.kubernetes.resources import resources
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Schema, Type
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.printing.table import TablePrinter
+from tarmac.server.storage.encoding import encode_json
 
 KINDS = [resource for resource in resources() if resource.stored]
 SEEDS = range(6)
@@ -93,8 +95,7 @@ def test_rules_survive_anything(resource: Resource, seed: int) -> None:
         strategy.validate(obj, FieldErrors())
         strategy.warnings(obj, None)
         assert all(isinstance(value, str) for value in strategy.selectable_fields(obj).values())
-        for column in resource.columns:
-            column.value(obj, 1_800_000_000.0)
+        TablePrinter(resource).row(encode_json(obj), 1_800_000_000.0, "None")
         old = obj
 
 

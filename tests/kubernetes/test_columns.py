@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tarmac.api.kubernetes.columns import columns_for
+from tarmac.api.resource import Age
 from tarmac.base.clock import parse_rfc3339
+from tarmac.base.duration import human_duration
 
 NOW = parse_rfc3339("2026-11-15T12:00:00Z")
 CREATED = "2026-11-15T11:00:00Z"
@@ -15,7 +17,11 @@ CREATED = "2026-11-15T11:00:00Z"
 
 def shown(kind: str, obj: dict[str, Any], group: str = "") -> dict[str, Any]:
     obj = {**obj, "metadata": {"name": "x", "creationTimestamp": CREATED, **obj.get("metadata", {})}}
-    return {column.name: column.value(obj, NOW) for column in columns_for(group, kind)}
+    return {column.name: told(column.value(obj)) for column in columns_for(group, kind)}
+
+
+def told(cell: Any) -> Any:
+    return cell.text % human_duration(NOW - parse_rfc3339(cell.since)) if isinstance(cell, Age) else cell
 
 
 def status(name: str = "c", *, ready: bool = False, restarts: int = 0, **state: Any) -> dict[str, Any]:

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tarmac.api.resource import Column
+from tarmac.api.resource import Age, Column
 from tarmac.api.schema import JsonObject
-from tarmac.base.clock import parse_rfc3339
-from tarmac.base.duration import human_duration
 
 
 def lookup(obj: JsonObject, path: str) -> Any:
@@ -62,9 +60,7 @@ def computed(
     wide: bool = False,
 ) -> Column:
     """A cell that a function makes."""
-    return Column(
-        name, lambda obj, _: value(obj), type, priority=1 if wide else 0, description=description, json_path=path
-    )
+    return Column(name, value, type, priority=int(wide), description=description, json_path=path)
 
 
 def condition(name: str, type: str, description: str, *, field: str = "status", wide: bool = False) -> Column:
@@ -77,14 +73,14 @@ def condition(name: str, type: str, description: str, *, field: str = "status", 
     return computed(name, value, f".status.conditions[?(@.type=='{type}')].{field}", description, wide=wide)
 
 
-def _age(obj: JsonObject, now: float) -> str:
+def _age(obj: JsonObject) -> Age | str:
     created = obj["metadata"].get("creationTimestamp")
-    return human_duration(now - parse_rfc3339(created)) if created else "<unknown>"
+    return Age(created) if created else "<unknown>"
 
 
 NAME = Column(
     "Name",
-    lambda obj, _: obj["metadata"]["name"],
+    lambda obj: obj["metadata"]["name"],
     "string",
     "name",
     description="Name of the object, unique in its namespace.",

@@ -10,18 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from tarmac.api.schema import JsonObject, Schema
 from tarmac.base.fielderrors import FieldErrors
 
 
+class Age(NamedTuple):
+    """A cell that says how long ago something was: the one thing in a table that changes while its object does not."""
+
+    since: str  # RFC 3339
+    text: str = "%s"  # what stands around it
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One printer column. `value` gets the object and the current time in seconds (for ages)."""
+    """One printer column. `value` makes the cell from the object alone, so that it holds for that version for good."""
 
     name: str
-    value: Callable[[JsonObject, float], Any]
+    value: Callable[[JsonObject], Any]
     type: str = "string"
     format: str = ""
     priority: int = 0  # 0 always shown, 1 with -o wide

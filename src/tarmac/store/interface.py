@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 PREFIX = b'{"metadata":{'
 """Every value starts with this and has some field of metadata; the resource version is spliced in between."""
@@ -94,15 +94,19 @@ class Damaged(Unavailable):
 
 
 class Entry:
-    """One version of one object. Immutable; shared by state, history and every reader."""
+    """One version of one object. Immutable; shared by state, history and every reader.
 
-    __slots__ = ("created", "name", "raw", "revision")
+    `memo` is the readers': what the first of them has worked out of this version, the others need not work out again.
+    """
+
+    __slots__ = ("created", "memo", "name", "raw", "revision")
 
     def __init__(self, name: str, revision: int, created: int, raw: bytes) -> None:
         self.name = name  # namespace/name or name; interned where it comes from, since caches know it by the same
         self.revision = revision  # of this version
         self.created = created  # revision of the create
         self.raw = raw  # complete JSON, resource version included
+        self.memo: Any = None
 
 
 class Event:

@@ -9,26 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tarmac.api.resource import Column
+from tarmac.api.resource import Age, Column
 from tarmac.api.schema import JsonObject
-from tarmac.base.clock import parse_rfc3339
-from tarmac.base.duration import human_duration
 
 UNKNOWN = "<unknown>"
 NONE = "<none>"
 UNSET = "<unset>"
 
 
-def since(timestamp: str | None, now: float) -> str:
+def since(timestamp: str | None) -> Age | str:
     """How long ago, as the AGE column says it."""
-    return human_duration(now - parse_rfc3339(timestamp)) if timestamp else UNKNOWN
+    return Age(timestamp) if timestamp else UNKNOWN
 
 
 def cell(
     name: str, value: Callable[[JsonObject], Any], description: str = "", *, type: str = "string", wide: bool = False
 ) -> Column:
-    """A column whose value does not depend on the time."""
-    return Column(name, lambda obj, _: value(obj), type, priority=int(wide), description=description)
+    """A column without a format."""
+    return Column(name, value, type, priority=int(wide), description=description)
 
 
 def field(name: str, path: str, *, default: Any = "", type: str = "string", wide: bool = False) -> Column:
@@ -49,9 +47,5 @@ def join_labels(labels: dict[str, str] | None) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) if labels else NONE
 
 
-NAME = Column("Name", lambda obj, _: obj["metadata"].get("name", ""), format="name", description=".metadata.name")
-AGE = Column(
-    "Age",
-    lambda obj, now: since(obj["metadata"].get("creationTimestamp"), now),
-    description=".metadata.creationTimestamp",
-)
+NAME = Column("Name", lambda obj: obj["metadata"].get("name", ""), format="name", description=".metadata.name")
+AGE = cell("Age", lambda obj: since(obj["metadata"].get("creationTimestamp")), ".metadata.creationTimestamp")

@@ -82,14 +82,14 @@ def _usage(name: str) -> Column:
         amounts = [quantity(mapping(part, "usage").get(name, "0")) for part in parts]
         return str(sum(amounts, ZERO))
 
-    return Column(name, lambda obj, _: value(obj), format="quantity")
+    return Column(name, value, format="quantity")
 
 
 _METRICS = (
     NAME,
     _usage("cpu"),
     _usage("memory"),
-    Column("Window", lambda obj, _: obj.get("window", ""), format="duration"),
+    Column("Window", lambda obj: obj.get("window", ""), format="duration"),
 )
 
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
@@ -136,7 +136,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         field("PreemptionPolicy", ".preemptionPolicy"),
     ),
     ("storage.k8s.io", "StorageClass"): (
-        Column("Name", lambda obj, _: _storage_class_name(obj), format="name", description=NAME.description),
+        Column("Name", _storage_class_name, format="name", description=NAME.description),
         field("Provisioner", ".provisioner"),
         field("ReclaimPolicy", ".reclaimPolicy", default="Delete"),
         field("VolumeBindingMode", ".volumeBindingMode", default="Immediate"),
@@ -150,7 +150,7 @@ _PLAIN = (
     NAME,
     Column(
         "Created At",
-        lambda obj, _: obj["metadata"].get("creationTimestamp"),
+        lambda obj: obj["metadata"].get("creationTimestamp"),
         "date",
         description=".metadata.creationTimestamp",
     ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 
@@ -13,6 +11,7 @@ class _Metadata(msgspec.Struct):
 
 _decode = msgspec.json.Decoder(_Metadata).decode
 _HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
+_BEFORE = len(b'{"metadata":')  # what every stored object begins with
 
 
 def partial_metadata(raw: bytes) -> bytes:
@@ -20,8 +19,16 @@ def partial_metadata(raw: bytes) -> bytes:
     return b"%b%b}" % (_HEAD, bytes(_decode(raw).metadata))
 
 
-def partial_metadata_list(list_metadata: bytes, items: Iterable[bytes]) -> bytes:
-    """A list of them; `list_metadata` is encoded ListMeta."""
-    body = b",".join(map(partial_metadata, items))
-    head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":'
-    return b'%b%b,"items":%b}' % (head, list_metadata, b"[%b]" % body if body else b"null")
+def metadata_end(raw: bytes) -> int:
+    """Where the metadata of a stored object ends."""
+    return _BEFORE + len(bytes(_decode(raw).metadata))
+
+
+def cut_metadata(raw: bytes, end: int) -> bytes:
+    """As `partial_metadata`, of a stored object whose metadata is known to end there."""
+    return b"%b%b}" % (_HEAD, raw[_BEFORE:end])
+
+
+def partial_metadata_list_head(list_metadata: bytes) -> bytes:
+    """What comes before the items of a list of them; `list_metadata` is encoded ListMeta."""
+    return b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":%b,"items":' % list_metadata

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from tarmac.server.storage.encoding import decode_json
@@ -18,6 +20,25 @@ def as_yaml(body: bytes) -> bytes:
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return yaml.dump(decode_json(body), Dumper=dumper, allow_unicode=True, default_flow_style=False).encode()
+
+
+class Frame(NamedTuple):
+    """What stands around and between the items of a list that is written piece by piece."""
+
+    begin: bytes
+    between: bytes
+    end: bytes
+
+
+def indented_frame(head: bytes) -> Frame:
+    """The frame of a list whose items are indented one by one; `head` is everything before them."""
+    begin = indented(b"%b[]}" % head).removesuffix(b"[]\n}\n")
+    return Frame(b"%b[\n    " % begin, b",\n    ", b"\n  ]\n}\n")
+
+
+def indented_item(item: bytes) -> bytes:
+    """An item of such a list. No text in JSON has a line break of its own."""
+    return msgspec.json.format(item, indent=2).replace(b"\n", b"\n    ")
 
 
 def indented(body: bytes) -> bytes:

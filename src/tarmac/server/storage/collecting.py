@@ -26,8 +26,9 @@ async def delete_collection(served: Served, request: Request) -> Response:
     waiting = served.store.fresh()
     if waiting is not None:
         await waiting
-    found = find(served, f"{namespace}/" if namespace and served.resource.namespaced else "", selection, selected)
+    pieces, prefix = served.services.pieces, f"{namespace}/" if namespace and served.resource.namespaced else ""
+    found = await pieces.done(find(served, prefix, selection, selected))
     for entry in found.entries:
         with suppress(NotFound):  # somebody else was faster
             await remove(call, entry.name.rpartition("/")[2], entry.name, options)
-    return render(served, shape_of(request, of_list=True), found)
+    return await pieces.done(render(served, shape_of(request, of_list=True), found))

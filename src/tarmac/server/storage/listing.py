@@ -1,27 +1,31 @@
 """List: a consistent slice of one resource, in the wanted shape.
 
-A plain list is a join of stored bytes; nothing is decoded. Answers that take work (selectors, tables, gzip) are kept
-until the next change of the resource, bounded in age, because the version they carry is one a watch may be started
-from.
+A plain list is a join of stored bytes; nothing is decoded. What selectors and tables need of an object is worked out
+once for each of its versions. Answers that take work all the same (selectors, tables, gzip) are kept until the next
+change of the resource, bounded in age, because the version they carry is one a watch may be started from.
+
+A list is found and made in pieces. It is one of a single revision, however long that takes: the store's page is taken
+at the beginning, and the entries in it never change.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from tarmac.api.status import ApiError, BadRequest, Gone, Timeout
 from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import finish
-from tarmac.server.printing.metadata import partial_metadata_list
+from tarmac.server.printing.metadata import partial_metadata_list_head
 from tarmac.server.printing.negotiation import Shape, shape_of
+from tarmac.server.printing.texts import Frame, indented_frame, indented_item
 from tarmac.server.storage.continuing import ExpiredToken, position, token
 from tarmac.server.storage.encoding import decode_json, encode_json
 from tarmac.server.storage.listcache import CachedAnswer, ListCache, size_of
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
+from tarmac.server.storage.pieces import Work, batches
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served
 from tarmac.store.interface import Compacted, Entry, FutureRevision, Page
@@ -29,7 +33,6 @@ from tarmac.store.interface import Compacted, Entry, FutureRevision, Page
 GZIP_FROM = 128 << 10
 _GZIP_INLINE = 512 << 10
 _MAX_AGE = 30.0  # the version in an answer must stay one that a watch can be started from
-_PIECE = 64  # items
 _AGE_OF_AGES = 1.0  # tables show ages in seconds
 
 
@@ -93,14 +96,22 @@ def _list_now(served: Served, query: Query, cache: ListCache) -> Response | Awai
         kept = cache.get(served.bucket, key)
         if kept is not None:
             return kept.response
-    found = find(served, query.prefix, query.selection, query.options)
-    response = render(served, query.shape, found)
-    length = size_of(response.body)
-    if query.compressed and length >= GZIP_FROM:
-        if length > _GZIP_INLINE:
-            return _compress_aside(response, lambda done: _keep(cache, served, key, query, found, done))
-        response = _compress(response)
-    return _keep(cache, served, key, query, found, response)
+
+    def complete(made: tuple[Slice, Response]) -> Response | Awaitable[Response]:
+        found, response = made
+        length = size_of(response.body)
+        if query.compressed and length >= GZIP_FROM:
+            if length > _GZIP_INLINE:
+                return _compress_aside(response, lambda done: _keep(cache, served, key, query, found, done))
+            response = _compress(response)
+        return _keep(cache, served, key, query, found, response)
+
+    return served.services.pieces.run(_make(served, query), complete)
+
+
+def _make(served: Served, query: Query) -> Work[tuple[Slice, Response]]:
+    found = yield from find(served, query.prefix, query.selection, query.options)
+    return found, (yield from render(served, query.shape, found))
 
 
 def _keep(
@@ -121,7 +132,7 @@ async def _compress_aside(response: Response, then: Callable[[Response], Respons
     return then(await asyncio.get_running_loop().run_in_executor(None, _compress, response))
 
 
-def find(served: Served, prefix: str, selection: Selection, options: ListOptions) -> Slice:
+def find(served: Served, prefix: str, selection: Selection, options: ListOptions) -> Work[Slice]:
     """The entries a list is about. Raises Gone, Timeout (a version that is yet to come), BadRequest."""
     after, revision = _start(served, prefix, options)
     limit = options.limit if selection.everything else 0
@@ -135,7 +146,7 @@ def find(served: Served, prefix: str, selection: Selection, options: ListOptions
         raise Gone("The resourceVersion for the provided list is too old.") from None
     except FutureRevision as error:
         raise too_large(revision, error.current) from None
-    return _slice(page, selection, options)
+    return (yield from _slice(page, selection, options))
 
 
 def _find_one(served: Served, prefix: str, selection: Selection, revision: int) -> Slice:
@@ -165,14 +176,19 @@ def _start(served: Served, prefix: str, options: ListOptions) -> tuple[str, int]
     return "", wanted if exact else 0
 
 
-def _slice(page: Page, selection: Selection, options: ListOptions) -> Slice:
+def _slice(page: Page, selection: Selection, options: ListOptions) -> Work[Slice]:
     entries, limit = page.entries, options.limit
     if selection.everything:
         more = page.remaining
         next_token = token(entries[-1].name, page.revision) if limit and more else ""
         return Slice(entries, page.revision, next_token, more if next_token else None)
-    matching = (entry for entry in entries if selection.matches(entry))
-    taken = list(islice(matching, limit) if limit else matching)
+    taken: list[Entry] = []
+    for batch in batches(entries):
+        taken += [entry for entry in batch if selection.matches(entry)]
+        if limit and len(taken) >= limit:
+            del taken[limit:]
+            break
+        yield
     # What comes after a full page is not looked at: there may be more, and nobody knows how many.
     more = bool(limit) and len(taken) == limit and taken[-1] is not entries[-1]
     return Slice(taken, page.revision, token(taken[-1].name, page.revision) if more else "", None)
@@ -188,19 +204,43 @@ def too_large(wanted: int, current: int) -> ApiError:
     )
 
 
-def render(served: Served, shape: Shape, found: Slice) -> Response:
-    """A list in the wanted shape."""
-    metadata = _list_metadata(found, always_continue=not served.resource.native and shape.form == "object")
-    body: bytes | list[bytes]
+def render(served: Served, shape: Shape, found: Slice) -> Work[Response]:
+    """A list in the wanted shape, in pieces: a whole of many megabytes would cost more in fresh memory than copying."""
+    head = _head(served, shape, found)
+    if not found.entries:
+        return finish(head + (b"null}" if shape.form == "metadata" else b"[]}"), shape)
+    pretty, now = shape.pretty and not shape.yaml, served.services.clock.now()
+    frame = indented_frame(head) if pretty else Frame(b"%b[" % head, b",", b"]}")
+    pieces = [frame.begin]
+    for batch in batches(found.entries):
+        if len(pieces) > 1:
+            pieces.append(frame.between)
+        if shape.form == "object" and not pretty:
+            pieces.append(_items(served, batch))
+        else:
+            texts = [_item(served, shape, entry, now) for entry in batch]
+            pieces.append(frame.between.join(map(indented_item, texts) if pretty else texts))
+        yield
+    pieces.append(frame.end)
+    return finish(pieces, shape._replace(pretty=False))
+
+
+def _head(served: Served, shape: Shape, found: Slice) -> bytes:
+    """Everything before the items."""
+    resource = served.resource
+    metadata = _list_metadata(found, always_continue=not resource.native and shape.form == "object")
     if shape.form == "table":
-        raws = (entry.raw for entry in found.entries)
-        rows = served.printer.rows(raws, served.services.clock.now(), shape.include_object)
-        body = served.printer.table(metadata, rows)
-    elif shape.form == "metadata":
-        body = partial_metadata_list(metadata, map(served.raw, found.entries))
-    else:
-        body = _join(served, metadata, found.entries)
-    return finish(body, shape)
+        return served.printer.head(metadata)
+    if shape.form == "metadata":
+        return partial_metadata_list_head(metadata)
+    kind, version = resource.list_kind.encode(), resource.api_version.encode()
+    return b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":' % (kind, version, metadata)
+
+
+def _item(served: Served, shape: Shape, entry: Entry, now: float) -> bytes:
+    if shape.form == "table":
+        return served.row(entry, now, shape.include_object)
+    return served.metadata(entry) if shape.form == "metadata" else _items(served, [entry])
 
 
 def _list_metadata(found: Slice, always_continue: bool) -> bytes:
@@ -213,19 +253,6 @@ def _list_metadata(found: Slice, always_continue: bool) -> bytes:
     if found.remaining is not None:
         metadata["remainingItemCount"] = found.remaining
     return encode_json(metadata)
-
-
-def _join(served: Served, metadata: bytes, entries: Sequence[Entry]) -> list[bytes]:
-    """The list in pieces: one of many megabytes would cost more in fresh memory than all the copying."""
-    resource = served.resource
-    kind, version = resource.list_kind.encode(), resource.api_version.encode()
-    pieces = [b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[' % (kind, version, metadata)]
-    for start in range(0, len(entries), _PIECE):
-        if start:
-            pieces.append(b",")
-        pieces.append(_items(served, entries[start : start + _PIECE]))
-    pieces.append(b"]}")
-    return pieces
 
 
 def _items(served: Served, entries: Sequence[Entry]) -> bytes:

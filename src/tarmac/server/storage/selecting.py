@@ -1,26 +1,27 @@
 """Label and field selectors over stored bytes.
 
-Entries hold bytes, so what a selector looks at (labels, a few fields) has to be decoded. An `Index` remembers it per
-name and revision for the resources that are ever selected from; equal label sets share one dictionary, which is what
-most objects of one owner have. Names and namespaces come from the key, and an object without labels is seen to have
-none by a search for the word.
+Entries hold bytes, so what a selector looks at (labels, a few fields) has to be decoded. An `Index` does so once for
+each version that is ever selected from, and keeps it there; equal label sets share one dictionary, which is what most
+objects of one owner have. Names and namespaces come from the key, and an object without labels is seen to have none by
+a search for the word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import msgspec
 
 from tarmac.api.resource import Resource
 from tarmac.api.status import BadRequest
 from tarmac.base.selectors import FieldSelector, LabelSelector
+from tarmac.server.storage.derived import Selected, derived
 from tarmac.server.storage.encoding import decode_json
 from tarmac.store.interface import Entry
 
 _PLACE = ("metadata.name", "metadata.namespace")
 _NO_LABELS: dict[str, str] = {}
+_NOTHING = Selected(_NO_LABELS, _NO_LABELS)
 _SHARED_SETS = 10_000
 
 
@@ -35,47 +36,30 @@ class _Labelled(msgspec.Struct):
 _decode_labels = msgspec.json.Decoder(_Labelled).decode
 
 
-class Selected(NamedTuple):
-    """What selectors may look at."""
-
-    revision: int
-    labels: dict[str, str]
-    fields: dict[str, str]
-
-
 class Index:
     """Labels and selectable fields of one resource's entries."""
 
-    __slots__ = ("_known", "_resource", "_shared")
+    __slots__ = ("_resource", "_shared")
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource
-        self._known: dict[str, Selected] = {}
         self._shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
     def look(self, entry: Entry) -> Selected:
         """What selectors see of an entry."""
-        known = self._known.get(entry.name)
-        if known is not None and known.revision == entry.revision:
-            return known
-        known = self._read(entry)
-        self._known[entry.name] = known
-        return known
-
-    def forget(self, name: str) -> None:
-        """The object is gone."""
-        self._known.pop(name, None)
+        known = derived(entry)
+        if known.selected is None:
+            known.selected = self._read(entry)
+        return known.selected
 
     def _read(self, entry: Entry) -> Selected:
         if self._resource.selectable:
             obj = decode_json(entry.raw)
             labels = obj["metadata"].get("labels") or _NO_LABELS
-            return Selected(
-                entry.revision, self._share(labels), self._share(self._resource.strategy.selectable_fields(obj))
-            )
+            return Selected(self._share(labels), self._share(self._resource.strategy.selectable_fields(obj)))
         if b'"labels":{' not in entry.raw:
-            return Selected(entry.revision, _NO_LABELS, _NO_LABELS)
-        return Selected(entry.revision, self._share(_decode_labels(entry.raw).metadata.labels), _NO_LABELS)
+            return _NOTHING
+        return Selected(self._share(_decode_labels(entry.raw).metadata.labels), _NO_LABELS)
 
     def _share(self, values: dict[str, str]) -> dict[str, str]:
         key = tuple(values.items())

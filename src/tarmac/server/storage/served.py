@@ -21,13 +21,16 @@ from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes, Chain, Operation
 from tarmac.server.printing.answers import object_answer
+from tarmac.server.printing.metadata import cut_metadata, metadata_end
 from tarmac.server.printing.negotiation import PLAIN, shape_of
 from tarmac.server.printing.table import TablePrinter
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User
+from tarmac.server.storage.derived import derived
 from tarmac.server.storage.encoding import decode_json, encode_object, tail_of
 from tarmac.server.storage.options import WriteOptions
+from tarmac.server.storage.pieces import Pieces
 from tarmac.server.storage.projecting import Projection
 from tarmac.server.storage.selecting import Index, Selection
 from tarmac.server.storage.turns import Turns
@@ -50,6 +53,10 @@ class Services:
     clock: Clock
     randomness: Randomness
     turns: Turns = field(default_factory=Turns)
+    pieces: Pieces = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pieces = Pieces(self.clock)
 
     def now(self) -> str:
         """The current time as objects are stamped with it."""
@@ -105,6 +112,21 @@ class Served:
     def raw(self, entry: Entry) -> bytes:
         """The object as it is shown."""
         return entry.raw if self.view is None else encode_object(self.load(entry), self.resource, keep_version=True)
+
+    def metadata(self, entry: Entry) -> bytes:
+        """The object's metadata as an object of its own. No view changes it."""
+        known = derived(entry)
+        if not known.metadata_end:
+            known.metadata_end = metadata_end(entry.raw)
+        return cut_metadata(entry.raw, known.metadata_end)
+
+    def row(self, entry: Entry, now: float, include: str) -> bytes:
+        """The object as a row of a table, with as much of itself as `include` says."""
+        known = derived(entry)
+        if known.row is None:
+            known.row = self.printer.work_out(entry.raw)
+        shown = self.metadata(entry) if include == "Metadata" else self.raw(entry) if include == "Object" else b"null"
+        return known.row.at(now, shown)
 
     def load(self, entry: Entry) -> JsonObject:
         """A fresh decoded copy as it is shown, resource version included."""

@@ -14,10 +14,11 @@ from typing import Literal, NamedTuple
 from tarmac.api.decode import check_object
 from tarmac.api.schema import JsonObject
 from tarmac.http.messages import Chunk, Notice
-from tarmac.server.printing.metadata import partial_metadata
 from tarmac.server.printing.negotiation import Shape, named
+from tarmac.server.storage.derived import Selected
 from tarmac.server.storage.encoding import encode_json
-from tarmac.server.storage.selecting import Selected, Selection
+from tarmac.server.storage.pieces import Work, batches
+from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served
 from tarmac.store.interface import Entry, Event, splice, unsplice
 
@@ -68,7 +69,6 @@ class Change:
 
     def _seen_after(self) -> Selected:
         if self._after is None:
-            self._seen_before() if self.event.previous is not None else None  # while the index still knows it
             self._after = self.served.index.look(self.event.entry)
         return self._after
 
@@ -106,36 +106,37 @@ def titled_chunk(seen: Sequence[tuple[Change, Seen]], shape: Shape) -> Chunk:
 
 def event_line(served: Served, type: str, entry: Entry, shape: Shape, *, definitions: bool = False) -> bytes:
     """One event. Only the first one of a table carries the column definitions."""
-    raw = served.raw(entry)
     if shape.form == "table":
-        printer = served.printer
-        row = printer.row(entry.raw, served.services.clock.now(), shape.include_object)
-        raw = printer.table(b'{"resourceVersion":"%d"}' % entry.revision, [row], definitions=definitions)
+        row = served.row(entry, served.services.clock.now(), shape.include_object)
+        raw = served.printer.table(b'{"resourceVersion":"%d"}' % entry.revision, [row], definitions=definitions)
     elif shape.form == "metadata":
-        raw = partial_metadata(raw)
+        raw = served.metadata(entry)
+    else:
+        raw = served.raw(entry)
     return b'{"type":"%b","object":%b}\n' % (type.encode(), named(raw, shape))
 
 
-def initial_state(served: Served, entries: Sequence[Entry], shape: Shape, bookmark: bytes | None) -> Chunk:
+def initial_state(served: Served, entries: Sequence[Entry], shape: Shape, bookmark: bytes | None) -> Work[Chunk]:
     """The present as additions, and the bookmark that ends it if one is wanted."""
+    table = shape.form == "table"
+    last = [] if bookmark is None else [_bookmark_line(bookmark)]
+    lines: list[bytes] = []
+    notices: list[Notice] = []
+    for batch in batches(entries):
+        if table:
+            lines += [event_line(served, "ADDED", entry, shape, definitions=entry is entries[0]) for entry in batch]
+        else:
+            notices += [Notice("ADDED", served.raw(entry)) for entry in batch]
+        yield
+    if table:
+        return Chunk(b"".join(lines + last))
 
     def render() -> bytes:
-        if shape.form == "object" and served.view is None:
-            lines = [b'{"type":"ADDED","object":%b}\n' % entry.raw for entry in entries]
-        else:
-            lines = [
-                event_line(served, "ADDED", entry, shape, definitions=index == 0) for index, entry in enumerate(entries)
-            ]
-        if bookmark is not None:
-            lines.append(_bookmark_line(bookmark))
-        return b"".join(lines)
+        if shape.form == "metadata":
+            return b"".join([event_line(served, "ADDED", entry, shape) for entry in entries] + last)
+        return b"".join([b'{"type":"ADDED","object":%b}\n' % notice.raw for notice in notices] + last)
 
-    if shape.form == "table":
-        return Chunk(render())
-    notices = [Notice("ADDED", served.raw(entry)) for entry in entries]
-    if bookmark is not None:
-        notices.append(Notice("BOOKMARK", bookmark))
-    return Chunk(render, notices)
+    return Chunk(render, notices if bookmark is None else [*notices, Notice("BOOKMARK", bookmark)])
 
 
 def as_bookmark(bookmark: bytes) -> Chunk:

@@ -21,6 +21,7 @@ from tarmac.http.messages import Chunk, Request, Stream, StreamResponse
 from tarmac.server.printing.negotiation import Shape, shape_of
 from tarmac.server.storage.listing import find, too_large
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
+from tarmac.server.storage.pieces import Work
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served
 from tarmac.server.storage.watchevents import Change, as_chunk, bookmark_object, error_line, initial_state, titled_chunk
@@ -54,13 +55,23 @@ class Query(NamedTuple):
         return self.revision == 0 and not self.starts_with_state
 
 
+class Present(NamedTuple):
+    """What a client gets before anything new happens, and the revision it shows."""
+
+    revision: int
+    chunk: Chunk | None
+
+
+_NOTHING = Present(0, None)
+
+
 def watch(served: Served, request: Request, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
     """GET of a collection with `watch`."""
     query = _query(served, request)
     store = served.source
     if query.starts_with_state or query.starts_now:
         waiting = served.waiting(query.prefix, newest=query.options.resource_version != "0")
-        return _answer(query, hub) if waiting is None else _answer_fresh(waiting, query, hub)
+        return _begin(query, hub) if waiting is None else _begin_fresh(waiting, query, hub)
     try:
         store.since(served.bucket, query.revision, query.prefix)
     except Compacted:
@@ -88,9 +99,38 @@ def _query(served: Served, request: Request) -> Query:
     return Query(served, prefix, selection, shape._replace(pretty=False), options, revision)
 
 
-async def _answer_fresh(waiting: Awaitable[None], query: Query, hub: Hub) -> StreamResponse:
+async def _begin_fresh(waiting: Awaitable[None], query: Query, hub: Hub) -> StreamResponse:
     await waiting
-    return _answer(query, hub)
+    answer = _begin(query, hub)
+    return answer if isinstance(answer, StreamResponse) else await answer
+
+
+def _begin(query: Query, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
+    """Begin with the present, which is made in pieces; what happens meanwhile is repeated behind it."""
+    if query.starts_now:
+        return _answer(query, hub)
+
+    def answer(present: Present) -> StreamResponse:
+        return _answer(query._replace(revision=present.revision), hub, present=present)
+
+    try:
+        return query.served.services.pieces.run(_present(query), answer)
+    except ApiError as error:
+        return StreamResponse(partial(_refuse, error))
+
+
+def _present(query: Query) -> Work[Present]:
+    served, store = query.served, query.served.source
+    if query.revision > store.revision:
+        raise too_large(query.revision, store.revision)
+    found = yield from find(served, query.prefix, query.selection, _EVERYTHING_NOW)
+    bookmark: bytes | None = None
+    if query.options.send_initial_events and query.options.allow_bookmarks:
+        titled = not found.entries
+        bookmark = bookmark_object(served, found.revision, query.shape, initial_end=True, definitions=titled)
+    if not found.entries and bookmark is None:
+        return Present(found.revision, None)
+    return Present(found.revision, (yield from initial_state(served, found.entries, query.shape, bookmark)))
 
 
 async def _answer_from_log(query: Query, hub: Hub) -> StreamResponse:
@@ -111,15 +151,16 @@ def _refuse(error: ApiError, stream: Stream) -> Callable[[], None]:
     return lambda: None
 
 
-def _answer(query: Query, hub: Hub, events: Sequence[Event] = ()) -> StreamResponse:
-    return StreamResponse(partial(_start, query, hub, events))
+def _answer(query: Query, hub: Hub, events: Sequence[Event] = (), present: Present = _NOTHING) -> StreamResponse:
+    return StreamResponse(partial(_start, query, hub, events, present))
 
 
-def _start(query: Query, hub: Hub, events: Sequence[Event], stream: Stream) -> Callable[[], None]:
+def _start(query: Query, hub: Hub, events: Sequence[Event], present: Present, stream: Stream) -> Callable[[], None]:
     try:
-        first = _first(query, events)
+        missed = _missed(query, events, titled=present.chunk is not None)
     except ApiError as error:
         return _refuse(error, stream)
+    first = [chunk for chunk in (present.chunk, missed) if chunk is not None]
     group = Group(query.served, query.prefix, query.selection, query.shape)
     options = query.options
     watcher = Watcher(
@@ -127,9 +168,9 @@ def _start(query: Query, hub: Hub, events: Sequence[Event], stream: Stream) -> C
         skip_to=max(query.revision, query.served.source.revision),
         lifetime=_lifetime(options, query.served.services.randomness),
         bookmarks=options.allow_bookmarks,
-        titled=query.shape.form != "table" or first is not None,
+        titled=query.shape.form != "table" or bool(first),
     )
-    if first is not None and not watcher.begin(first):
+    if not all(map(watcher.begin, first)):
         return lambda: None
     return hub.join(group, watcher)
 
@@ -140,20 +181,9 @@ def _lifetime(options: ListOptions, randomness: Randomness) -> float:
     return randomness.uniform(_SHORTEST, _LONGEST)
 
 
-def _first(query: Query, events: Sequence[Event]) -> Chunk | None:
-    """What the client gets before anything new happens."""
+def _missed(query: Query, events: Sequence[Event], *, titled: bool) -> Chunk | None:
+    """What has happened since the revision that the watch begins at."""
     served, store = query.served, query.served.source
-    if query.starts_with_state:
-        if query.revision > store.revision:
-            raise too_large(query.revision, store.revision)
-        found = find(served, query.prefix, query.selection, _EVERYTHING_NOW)
-        bookmark: bytes | None = None
-        if query.options.send_initial_events and query.options.allow_bookmarks:
-            titled = not found.entries
-            bookmark = bookmark_object(served, store.revision, query.shape, initial_end=True, definitions=titled)
-        if not found.entries and bookmark is None:
-            return None
-        return initial_state(served, found.entries, query.shape, bookmark)
     if query.starts_now:
         return None
     try:
@@ -162,10 +192,10 @@ def _first(query: Query, events: Sequence[Event]) -> Chunk | None:
         return None
     except Compacted as error:
         raise Gone(f"too old resource version: {query.revision} ({error.oldest - 1})") from None
-    return _repeated(query, events)
+    return _repeated(query, events, titled)
 
 
-def _repeated(query: Query, events: Sequence[Event]) -> Chunk | None:
+def _repeated(query: Query, events: Sequence[Event], titled: bool) -> Chunk | None:
     """What the watchers of a group have seen meanwhile."""
     served, shape = query.served, query.shape
     group = Group(served, query.prefix, query.selection, shape)
@@ -173,4 +203,4 @@ def _repeated(query: Query, events: Sequence[Event]) -> Chunk | None:
     seen = [(change, each) for change in changes if (each := group.sees(change))]
     if not seen:
         return None
-    return titled_chunk(seen, shape) if shape.form == "table" else as_chunk(seen, shape)
+    return as_chunk(seen, shape) if shape.form != "table" or titled else titled_chunk(seen, shape)

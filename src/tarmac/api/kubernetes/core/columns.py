@@ -7,7 +7,7 @@ from typing import Any
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNKNOWN, UNSET, cell, field, join_labels, since
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core.pods import columns as pods
-from tarmac.api.resource import Column
+from tarmac.api.resource import Age, Column
 from tarmac.api.schema import JsonObject
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
@@ -114,15 +114,15 @@ def _of(event: JsonObject, field: str) -> Any:
     return event.get(field) or event.get(_NEW_NAMES[field])
 
 
-def _first_seen(event: JsonObject, now: float) -> str:
-    return since(_of(event, "firstTimestamp") or event.get("eventTime"), now)
+def _first_seen(event: JsonObject) -> Age | str:
+    return since(_of(event, "firstTimestamp") or event.get("eventTime"))
 
 
-def _last_seen(event: JsonObject, now: float) -> str:
+def _last_seen(event: JsonObject) -> Age | str:
     if series := event.get("series"):
-        return since(series.get("lastObservedTime"), now)
+        return since(series.get("lastObservedTime"))
     last = _of(event, "lastTimestamp")
-    return since(last, now) if last else _first_seen(event, now)
+    return since(last) if last else _first_seen(event)
 
 
 def _event_count(event: JsonObject) -> int:
@@ -195,7 +195,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Container-Runtime", ".status.nodeInfo.containerRuntimeVersion", default=UNKNOWN, wide=True),
     ),
     "Event": (
-        Column("Last Seen", _last_seen, description=".lastTimestamp"),
+        cell("Last Seen", _last_seen, ".lastTimestamp"),
         field("Type", ".type"),
         field("Reason", ".reason"),
         cell("Object", _event_object, ".involvedObject"),
@@ -207,7 +207,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         ),
         cell("Source", _event_source, ".source", wide=True),
         cell("Message", lambda event: (_of(event, "message") or "").strip(), ".message"),
-        Column("First Seen", _first_seen, priority=1, description=".firstTimestamp"),
+        cell("First Seen", _first_seen, ".firstTimestamp", wide=True),
         cell("Count", _event_count, ".count", wide=True),
         Column("Name", NAME.value, format="name", priority=1, description=NAME.description),
     ),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tarmac.api.kubernetes.cells import AGE, NAME, NONE, cell, field, since
+from tarmac.api.kubernetes.cells import AGE, NAME, NONE, cell, field
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar
-from tarmac.api.resource import Column
+from tarmac.api.resource import Age
 from tarmac.api.schema import JsonObject
 
 
@@ -137,10 +137,10 @@ def _ready(pod: JsonObject) -> str:
     return f"{summary.ready}/{summary.total}"
 
 
-def _restarts(pod: JsonObject, now: float) -> str:
+def _restarts(pod: JsonObject) -> Age | str:
     summary = summarise(pod)
     if summary.restarts and summary.last_restart:
-        return f"{summary.restarts} ({since(summary.last_restart, now)} ago)"
+        return Age(summary.last_restart, f"{summary.restarts} (%s ago)")
     return str(summary.restarts)
 
 
@@ -162,11 +162,11 @@ COLUMNS = (
     NAME,
     cell("Ready", _ready, "The aggregate readiness state of this pod for accepting traffic."),
     cell("Status", lambda pod: summarise(pod).reason, "The aggregate status of the containers in this pod."),
-    Column(
+    cell(
         "Restarts",
         _restarts,
-        description="The number of times the containers in this pod have been restarted and when the last container in "
-        "this pod has restarted.",
+        "The number of times the containers in this pod have been restarted and when the last container in this pod "
+        "has restarted.",
     ),
     AGE,
     cell("IP", _address, ".status.podIP", wide=True),

@@ -1,0 +1,85 @@
+"""A list of thousands, of any shape and with any selector, holds nobody up, be it the first or one of many.
+
+What is measured is the longest that the loop was kept by anything at all, while somebody else does nothing but ask for
+the next turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+import pytest
+
+from tests.cost.measuring import ADMIN, LIMIT, Server, allowed, serving
+
+pytestmark = [pytest.mark.serial, pytest.mark.timeout(300)]
+
+COUNT = 3000
+PODS = "/api/v1/namespaces/default/pods"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+SHAPES = {"objects": "application/json", "table": TABLE, "metadata": METADATA}
+QUERIES = {
+    "all": "",
+    "label": "labelSelector=app%3Da3",
+    "field": "fieldSelector=status.phase%3DRunning",
+    "no match": "labelSelector=app%3Dnone&limit=10",
+    "indented": "pretty=true",
+}
+
+
+def pod(number: int) -> dict[str, Any]:
+    containers = [{"name": f"c{each}", "image": "registry.example/app:1"} for each in range(4)]
+    return {"metadata": {"name": f"p{number}", "labels": {"app": f"a{number % 7}"}}, "spec": {"containers": containers}}
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncGenerator[Server]:
+    async with serving(tmp_path) as running:
+        for number in range(COUNT):
+            assert (await running.send("POST", PODS, pod(number), user=ADMIN)).status == 201
+        yield running
+
+
+async def longest_hold(work: Awaitable[Any]) -> float:
+    """The most CPU seconds between two turns of the loop until the work is done."""
+    task, longest, last = asyncio.ensure_future(work), 0.0, thread_time()
+    while not task.done():
+        await asyncio.sleep(0)
+        now = thread_time()
+        longest, last = max(longest, now - last), now
+    await task
+    return longest
+
+
+async def change_all(server: Server, state: str) -> None:
+    """A new version of every pod, of which nothing has been worked out yet."""
+    for number in range(COUNT):
+        patch = {"metadata": {"annotations": {"state": state}}}
+        kind = "application/merge-patch+json"
+        assert (await server.send("PATCH", f"{PODS}/p{number}", patch, kind, user=ADMIN)).status == 200
+
+
+async def test_the_first_list_of_any_kind_holds_nobody_up(server: Server) -> None:
+    most, slow = allowed(), []
+    for shape, accept in SHAPES.items():
+        for query, text in QUERIES.items():
+            await change_all(server, f"{shape}-{query}") if query != "all" else None
+            hold = await longest_hold(server.send("GET", PODS, query=text, headers={"accept": accept}))
+            print(f"{hold * 1000:6.1f} ms  {shape}, {query}")
+            slow += [f"{shape}, {query}: {hold * 1000:.1f} ms"] if hold > most else []
+    assert not slow
+
+
+async def test_many_first_lists_at_once_hold_nobody_up(server: Server) -> None:
+    asked = [
+        server.send("GET", PODS, query=f"labelSelector=app!%3D{number}", headers={"accept": TABLE})
+        for number in range(16)
+    ]
+    hold = await longest_hold(asyncio.gather(*asked))
+    print(f"{hold * 1000:6.1f} ms")
+    assert hold <= LIMIT or hold <= allowed()
