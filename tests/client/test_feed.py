@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
+import pytest
+
+from tarmac.base import pieces
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.envelope import Metadata
@@ -31,6 +35,12 @@ class Reader:
         return None if change.raw == b"no" else change.raw.decode()
 
 
+def take(kept: Kept[str], state: list[Change]) -> None:
+    """A whole state, without a pause."""
+    for _ in kept.replaced(state):
+        pass
+
+
 def test_differences_are_told_and_nothing_else() -> None:
     reader = Reader()
     kept = reader.kept
@@ -52,10 +62,10 @@ def test_a_late_word_about_another_object_of_the_same_name_is_none() -> None:
 
 def test_a_new_state_replaces_the_old_one() -> None:
     reader = Reader()
-    reader.kept.replaced([change("ADDED", "a", "one"), change("ADDED", "b", "two")])
+    take(reader.kept, [change("ADDED", "a", "one"), change("ADDED", "b", "two")])
     reader.words.clear()
-    reader.kept.replaced([change("ADDED", "b", "two"), change("ADDED", "c", "three")])
-    assert reader.words == [("n/c", None, "three"), ("n/a", "one", None)]
+    take(reader.kept, [change("ADDED", "b", "two"), change("ADDED", "c", "three")])
+    assert reader.words == [("n/a", "one", None), ("n/c", None, "three")]
     assert reader.kept.by_key == {"n/b": "two", "n/c": "three"}
 
 
@@ -74,5 +84,40 @@ async def test_readers_share_a_watch() -> None:
         while not all(reader.by_key for reader in readers):
             await asyncio.sleep(0)
     assert [reader.by_key for reader in readers] == [{"default/one": "one"}] * 2
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_large_state_is_taken_in_pieces_and_changes_wait_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "_TURN", 0.0)
+    clock = ManualClock()
+    server = ModelServer(clock=clock)
+    client = Client(server.transport(), clock)
+    maps = client.resource(CONFIG_MAPS)
+    for number in range(20):
+        await maps.create({"metadata": {"name": f"m{number}", "namespace": "default"}, "data": {"v": "old"}})
+    informers = Informers(client)
+    feed, informer = informers.feed(CONFIG_MAPS), informers.informer(CONFIG_MAPS)
+    values: dict[str, list[str]] = {}
+
+    def told(key: str, _: str | None, value: str | None) -> None:
+        values.setdefault(key, []).append(value or "")
+
+    kept = Kept[str](lambda change: json.loads(change.raw)["data"]["v"], told)
+    feed.add(kept)
+    running = asyncio.create_task(informers.run())
+    async with asyncio.timeout(5):
+        while not kept.by_key:
+            await asyncio.sleep(0)
+        assert len(kept.by_key) < 20, "the state came in one go"
+        for number in (19, 0):  # one that is yet to be taken, one that is not
+            await maps.patch(f"m{number}", {"data": {"v": "new"}}, namespace="default")
+        await maps.delete("m18", namespace="default")
+        while kept.by_key.get("default/m19") != "new" or "default/m18" in kept.by_key:
+            await asyncio.sleep(0)
+        while "default/m18" in informer.cache:
+            await asyncio.sleep(0)
+    assert values["default/m0"] == values["default/m19"] == ["old", "new"]
+    assert len(kept.by_key) == len(informer.cache) == 19
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

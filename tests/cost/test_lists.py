@@ -12,8 +12,17 @@ from pathlib import Path
 from time import thread_time
 from typing import Any
 
+import msgspec
 import pytest
 
+from tarmac.base.clock import SystemClock
+from tarmac.base.pieces import Pieces
+from tarmac.client.cache import Cache, by_namespace
+from tarmac.client.envelope import metadata_of
+from tarmac.client.feed import Kept
+from tarmac.client.targets import PODS as PODS_TARGET
+from tarmac.client.watch import Change
+from tarmac.store.interface import splice
 from tests.cost.measuring import ADMIN, LIMIT, Server, allowed, serving
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(300)]
@@ -83,3 +92,26 @@ async def test_many_first_lists_at_once_hold_nobody_up(server: Server) -> None:
     hold = await longest_hold(asyncio.gather(*asked))
     print(f"{hold * 1000:6.1f} ms")
     assert hold <= LIMIT or hold <= allowed()
+
+
+async def test_whoever_follows_thousands_takes_them_in_without_holding_anybody_up() -> None:
+    raws = [splice(msgspec.json.encode(shown(number)), number + 1) for number in range(10_000)]
+    state = [Change("ADDED", metadata_of(raw), raw) for raw in raws]
+    cache: Cache[Any] = Cache(PODS_TARGET)
+    cache.add_index("namespace", by_namespace)
+    decoded: list[Any] = []
+    cache.add_handler(lambda _, new: decoded.append(new and new.object))
+    kept = Kept[Any](lambda change: msgspec.json.decode(change.raw)["status"], lambda *_: None)
+    pieces = Pieces(SystemClock())
+    holds = [await longest_hold(pieces.done(sink.replaced(state))) for sink in (cache, kept)]
+    print(*(f"{hold * 1000:6.1f} ms" for hold in holds))
+    assert len(kept.by_key) == len(cache) == len(decoded) == len(state)
+    assert max(holds) <= LIMIT or max(holds) <= allowed()
+
+
+def shown(number: int) -> dict[str, Any]:
+    """A pod as the API has it."""
+    status = {"phase": "Running", "podIPs": [{"ip": f"10.{number // 250}.0.{number % 250 + 1}"}]}
+    made = pod(number)
+    metadata = {**made["metadata"], "namespace": "default", "uid": f"u{number}"}
+    return {"metadata": metadata, "spec": {**made["spec"], "nodeName": "n1"}, "status": status}

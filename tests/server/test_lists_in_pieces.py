@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tarmac.api.catalog import build_catalog
+from tarmac.base import pieces
 from tarmac.base.clock import ManualClock
 from tarmac.server.printing.table import Row, TablePrinter
-from tarmac.server.storage import pieces
+from tarmac.server.storage import batches
 from tarmac.server.storage.derived import Derived
 from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.selecting import Index
@@ -30,7 +31,7 @@ COUNT = 40
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every object took a whole turn."""
     monkeypatch.setattr(pieces, "_TURN", 0.0)
-    monkeypatch.setattr(pieces, "_BATCH", 1)
+    monkeypatch.setattr(batches, "_BATCH", 1)
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ async def test_a_list_in_pieces_is_what_it_is_in_one(api: Client, accept: str, m
         whole = (await api.get(CONFIGMAPS + query, accept=accept)).raw
         with monkeypatch.context() as patched:
             patched.setattr(pieces, "_TURN", 0.0)
-            patched.setattr(pieces, "_BATCH", 1)
+            patched.setattr(batches, "_BATCH", 1)
             assert (await api.get(f"{CONFIGMAPS}{query}", accept=accept)).raw == whole
         if "pretty" in query:
             assert whole.decode() == json.dumps(json.loads(whole), indent=2, ensure_ascii=False) + "\n"

@@ -12,12 +12,13 @@ appearance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import intern
 from typing import Generic, TypeVar
 
 from tarmac.base.few import Few, added, members, removed
 from tarmac.base.log import log
+from tarmac.base.pieces import Work
 from tarmac.client.envelope import Metadata, is_newer, metadata_of
 from tarmac.client.targets import Target
 from tarmac.client.watch import Change
@@ -166,14 +167,15 @@ class Cache(Generic[T]):
         self._recent[id(raw)] = (raw, obj)
         return obj
 
-    def replaced(self, state: Iterable[Change]) -> None:
+    def replaced(self, state: Sequence[Change]) -> Work[None]:
         """Take a whole new state, telling handlers only of what differs."""
-        gone = dict.fromkeys(self._raw)
-        for change in state:
-            gone.pop(change.metadata.key, None)
-            self._put(change, trust=True)
-        for key in gone:
+        present = {change.metadata.key for change in state}
+        for key in [key for key in self._raw if key not in present]:
             self._drop(key, Item(self, self._raw[key]))
+            yield
+        for change in state:
+            self._put(change, trust=True)
+            yield
 
     def changed(self, change: Change) -> None:
         """Take one change."""

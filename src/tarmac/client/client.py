@@ -19,6 +19,7 @@ import msgspec
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.pieces import Pieces
 from tarmac.base.randomness import Randomness
 from tarmac.client.errors import GarbledReply, api_error, retry_after
 from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
@@ -46,6 +47,7 @@ class Client:
         self.transport = transport
         self.clock = clock or SystemClock()
         self.randomness = randomness or Randomness()
+        self.pieces = Pieces(self.clock)  # for what its readers have to take in all at once
 
     def resource(self, target: Target[T]) -> ResourceClient[T]:
         """Typed access to one resource."""

@@ -7,10 +7,11 @@ that is different from before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from tarmac.base.log import log
+from tarmac.base.pieces import Work
 from tarmac.client.client import Client
 from tarmac.client.reflector import Reflector, Sink
 from tarmac.client.targets import Target
@@ -41,11 +42,10 @@ class Feed:
         """Feed until cancelled."""
         await self._reflector.run()
 
-    def replaced(self, state: Iterable[Change]) -> None:
+    def replaced(self, state: Sequence[Change]) -> Work[None]:
         """The whole state."""
-        state = list(state)
         for sink in self._sinks:
-            sink.replaced(state)
+            yield from sink.replaced(state)
 
     def changed(self, change: Change) -> None:
         """One change."""
@@ -65,14 +65,15 @@ class Kept(Generic[T]):
         self._read = read
         self._told = told
 
-    def replaced(self, state: Iterable[Change]) -> None:
-        """Take a whole new state."""
-        gone = set(self.by_key)
-        for change in state:
-            gone.discard(change.metadata.key)
-            self._put(change)
-        for key in gone:
+    def replaced(self, state: Sequence[Change]) -> Work[None]:
+        """Take a whole new state. What is gone goes first: what is new may have its address."""
+        present = {change.metadata.key for change in state}
+        for key in [key for key in self.by_key if key not in present]:
             self._keep(key, "", None)
+            yield
+        for change in state:
+            self._put(change)
+            yield
 
     def changed(self, change: Change) -> None:
         """Take one change. A late word about an object whose name another has taken is none."""

@@ -15,13 +15,14 @@ else fetched page by page.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
 import msgspec
 
 from tarmac.api.status import ApiError, BadRequest, Gone, Invalid
 from tarmac.base.log import log
+from tarmac.base.pieces import Work
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client, Query
 from tarmac.client.envelope import envelope_of, is_newer
@@ -41,10 +42,14 @@ _log = log("reflector")
 
 
 class Sink(Protocol):
-    """Where the copy lives. Called synchronously, in order."""
+    """Where the copy lives. Told everything in order, one thing at a time."""
 
-    def replaced(self, state: Iterable[Change]) -> None:
-        """The whole state, as ADDED changes; whatever is not in it is gone."""
+    def replaced(self, state: Sequence[Change]) -> Work[None]:
+        """The whole state, as ADDED changes; whatever is not in it is gone, and goes first.
+
+        Others run where it yields. They see some objects as they were and some as they are, as they would if the
+        changes had come one by one; who needs all of them waits for `synced`.
+        """
         ...
 
     def changed(self, change: Change) -> None:
@@ -149,7 +154,7 @@ class Reflector:
         try:
             async with watch(self._client, self._path, query, self._accept) as changes:
                 state, version = await _initial_state(changes)
-                self._take(state, version)
+                await self._take(state, version)
                 await self._follow(changes)
                 return True
         except (BadRequest, Invalid):
@@ -176,14 +181,16 @@ class Reflector:
             if not page.continues:
                 break
             query["continue"] = page.continues
-        self._take(state, page.resource_version)
+        await self._take(state, page.resource_version)
         self._streams_lists = True
 
-    def _take(self, state: list[Change], version: str) -> None:
+    async def _take(self, state: list[Change], version: str) -> None:
         if not version:
             raise GarbledReply("a list without a resource version")
         self.stats.lists += 1
-        self._sink.replaced(state)
+        # What changes meanwhile waits in the stream: nobody else tells the sink anything. If this is cut short, there
+        # is no version yet, and the next attempt lists again.
+        await self._client.pieces.done(self._sink.replaced(state))
         self._version = version
         self.synced.set()
 

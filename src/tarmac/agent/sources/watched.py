@@ -8,12 +8,13 @@ more once it is known. Values live in memory only, and stay when the server goes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tarmac.agent.sources.references import Reference, references
 from tarmac.api.schema import JsonObject
+from tarmac.base.pieces import Work
 from tarmac.client.client import Client
 from tarmac.client.reflector import Reflector
 from tarmac.client.watch import Change
@@ -46,9 +47,10 @@ class Watched:
         """Set once it is known whether there is such an object."""
         return self._reflector.synced
 
-    def replaced(self, state: Iterable[Change]) -> None:
+    def replaced(self, state: Sequence[Change]) -> Work[None]:
         """What a listing shows, which is this object or none."""
         self._take(next((change.raw for change in state if change.metadata.name == self._name), None))
+        yield from ()  # no pause: `known` is set before the task is cancelled
 
     def changed(self, change: Change) -> None:
         """What a watch shows."""

@@ -7,11 +7,12 @@ are left out: they are many, expire by themselves and own nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tarmac.api.status import ApiError
 from tarmac.base.log import log
+from tarmac.base.pieces import Work
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.discovery import Discovery, discover
@@ -35,11 +36,11 @@ class _Monitor:
         self._graph = graph
         self._look = look
 
-    def replaced(self, state: Iterable[Change]) -> None:
-        present: set[str] = set()
+    def replaced(self, state: Sequence[Change]) -> Work[None]:
+        present = {change.metadata.uid for change in state}
         for change in state:
-            present.add(change.metadata.uid)
             self._look(self._graph.observe(self._target, change.metadata))
+            yield
         self._look(self._graph.forget_others(self._target, present))
 
     def changed(self, change: Change) -> None:

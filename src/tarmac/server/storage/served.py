@@ -17,6 +17,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, TooLarge, conflict, invalid, not_found
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.base.pieces import Pieces
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes, Chain, Operation
@@ -30,7 +31,6 @@ from tarmac.server.security.users import User
 from tarmac.server.storage.derived import derived
 from tarmac.server.storage.encoding import decode_json, encode_object, tail_of
 from tarmac.server.storage.options import WriteOptions
-from tarmac.server.storage.pieces import Pieces
 from tarmac.server.storage.projecting import Projection
 from tarmac.server.storage.selecting import Index, Selection
 from tarmac.server.storage.turns import Turns

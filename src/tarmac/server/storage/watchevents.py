@@ -13,11 +13,12 @@ from typing import Literal, NamedTuple
 
 from tarmac.api.decode import check_object
 from tarmac.api.schema import JsonObject
+from tarmac.base.pieces import Work
 from tarmac.http.messages import Chunk, Notice
 from tarmac.server.printing.negotiation import Shape, named
+from tarmac.server.storage.batches import batches
 from tarmac.server.storage.derived import Selected
 from tarmac.server.storage.encoding import encode_json
-from tarmac.server.storage.pieces import Work, batches
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served
 from tarmac.store.interface import Entry, Event, splice, unsplice

@@ -16,12 +16,12 @@ from functools import partial
 from typing import NamedTuple
 
 from tarmac.api.status import ApiError, Gone, NotAcceptable
+from tarmac.base.pieces import Work
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Chunk, Request, Stream, StreamResponse
 from tarmac.server.printing.negotiation import Shape, shape_of
 from tarmac.server.storage.listing import find, too_large
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
-from tarmac.server.storage.pieces import Work
 from tarmac.server.storage.selecting import Selection
 from tarmac.server.storage.served import Served
 from tarmac.server.storage.watchevents import Change, as_chunk, bookmark_object, error_line, initial_state, titled_chunk

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.base.duration import parse_duration
+from tarmac.base.pieces import Work
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller
@@ -129,14 +130,15 @@ class Fleet:
 
     # What the shared watch tells.
 
-    def replaced(self, state: Iterable[Change]) -> None:
+    def replaced(self, state: Sequence[Change]) -> Work[None]:
         """Everything that exists; pods that do not are ended."""
-        unseen = dict(self._pods)
-        for change in state:
-            unseen.pop(change.metadata.uid, None)
-            self.changed(change)
-        for pod in unseen.values():
+        present = {change.metadata.uid for change in state}
+        for pod in [pod for uid, pod in self._pods.items() if uid not in present]:
             self._vanished(pod)
+            yield
+        for change in state:
+            self.changed(change)
+            yield
 
     def changed(self, change: Change) -> None:
         """One change of a pod."""

@@ -10,13 +10,14 @@ few workers, and a slow answer for one does not hold up the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from tarmac.api.status import AlreadyExists, ApiError, NotFound
 from tarmac.base.log import log
+from tarmac.base.pieces import Work
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter
 from tarmac.client.errors import ClientError
@@ -96,10 +97,11 @@ class Keeper:
         """Something about the node has changed."""
         self._controller.queue.add(name)
 
-    def replaced(self, state: Iterable[Change]) -> None:
+    def replaced(self, state: Sequence[Change]) -> Work[None]:
         """All nodes as the API knows them."""
         for change in state:
             self.changed(change)
+            yield
 
     def changed(self, change: Change) -> None:
         """The API says something about a node."""

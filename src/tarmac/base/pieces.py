@@ -1,19 +1,18 @@
 """Work over thousands of objects, done in pieces between which others have a turn.
 
-The work is a generator over something that cannot change (the entries of a page, all of one revision) and yields
-wherever it may pause. What is over soon is done at once. Of all that takes longer, one piece runs in each round of the
-loop, however many clients ask: the others wait in line.
+The work is a generator that yields wherever it may pause. It must look only at what cannot change meanwhile (a page of
+entries, all of one revision), or be the only one that changes it. What is over soon is done at once. Of all that takes
+longer, one piece runs in each round of the loop, however many there are: the others wait in line.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from inspect import isawaitable
 from typing import TypeVar, cast
 
 from tarmac.base.clock import Clock
-from tarmac.store.interface import Entry
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,12 +21,10 @@ Work = Generator[None, None, T]
 """Yields where it may pause, and returns what it was for."""
 
 _TURN = 0.01  # seconds that the pieces of one round take together, but for a step of each
-_BATCH = 64  # objects
-_LARGE = 256 << 10  # bytes: objects that have more together are taken one by one
 
 
 class Pieces:
-    """Runs such work for all requests."""
+    """Runs such work for everybody on one loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,6 +41,10 @@ class Pieces:
 
     async def done(self, work: Work[T]) -> T:
         """The same for whoever can wait."""
+        try:
+            self._advance(work)
+        except StopIteration as end:
+            return end.value
         return await self._go_on(work, lambda value: value)
 
     async def _go_on(self, work: Work[T], then: Callable[[T], R | Awaitable[R]]) -> R:
@@ -69,13 +70,3 @@ class Pieces:
 
     def _end_round(self) -> None:
         self._began = None
-
-
-def batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """Entries in order, as many at a time as nobody notices."""
-    for start in range(0, len(entries), _BATCH):
-        batch = entries[start : start + _BATCH]
-        if sum([len(entry.raw) for entry in batch]) <= _LARGE:
-            yield batch
-        else:
-            yield from ([entry] for entry in batch)
