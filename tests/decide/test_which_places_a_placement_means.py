@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.compute.workload import Placement
-from tarmac.decide.placement import Place, cities_of, location_for, place_of
+from tarmac.decide.placement import Place, by_city, cities_of, location_for, place_of
 from tarmac.decide.reasons import CATALOGUE
+from tarmac.decide.verdict import Verdict
+
+
+def located(placement: Placement, city: str, places: list[Place]) -> Verdict[str]:
+    return location_for(placement, city, by_city(places))
 
 
 def placement(**fields: Any) -> Placement:
@@ -68,12 +73,12 @@ def test_a_named_city_is_meant_even_when_nothing_serves_it() -> None:
 def test_a_place_that_never_had_a_node_is_told_from_one_that_lost_them() -> None:
     """Nothing can be brought back where nothing was."""
     empty = replace(place("nrt", "NRT", ready=False), has_nodes=False)
-    city, location = location_for(placement(cityCodes=["NRT"]), "NRT", [empty]).refusals
+    city, location = located(placement(cityCodes=["NRT"]), "NRT", [empty]).refusals
     assert city.message == "No Location in NRT is ready."
     assert location.message == "Location nrt has no node."
     assert city.change == "Add a node to Location nrt: one with the label topology.datum.net/location=nrt."
     both = [empty, place("nrt2", "NRT", ready=False)]
-    assert location_for(placement(cityCodes=["NRT"]), "NRT", both).refusals[0].change == (
+    assert located(placement(cityCodes=["NRT"]), "NRT", both).refusals[0].change == (
         "Bring a node of nrt2 back to ready."
     )
 
@@ -114,23 +119,23 @@ def test_without_locations_the_reason_is_that() -> None:
     """NoLocations, whatever the placement says."""
     chosen = placement(selector={"constraint": "true"})
     assert cities_of(chosen, []).refusals[0].reason == "NoLocations"
-    assert location_for(placement(cityCodes=["DFW"]), "DFW", []).refusals[0].reason == "NoLocations"
+    assert located(placement(cityCodes=["DFW"]), "DFW", []).refusals[0].reason == "NoLocations"
 
 
 def test_the_emptiest_ready_location_gets_the_deployment() -> None:
     """Most free capacity first, then the name; one that is not ready is passed over and mentioned."""
     here = [place("b", "DFW", cpu=9), place("a", "DFW", cpu=9), place("c", "DFW", ready=False, cpu=99)]
-    verdict = location_for(placement(cityCodes=["DFW"]), "DFW", here)
+    verdict = located(placement(cityCodes=["DFW"]), "DFW", here)
     assert verdict.value == "a"
-    assert location_for(placement(cityCodes=["DFW"]), "DFW", [*here, place("d", "DFW", cpu=10)]).value == "d"
+    assert located(placement(cityCodes=["DFW"]), "DFW", [*here, place("d", "DFW", cpu=10)]).value == "d"
     assert [(refusal.reason, refusal.where) for refusal in verdict.refusals] == [("LocationNotReady", "c")]
 
 
 def test_a_placement_by_name_never_uses_another_location_of_the_city() -> None:
     """Only in a city to move to is every Location a candidate."""
     chosen = placement(locations=[{"name": "dfw-1"}], onCityLoss={"policy": "Move", "cities": ["SEA"]})
-    assert location_for(chosen, "DFW", [place("dfw-2", "DFW")]).value is None
-    assert location_for(chosen, "SEA", [place("sea", "SEA")]).value == "sea"
+    assert located(chosen, "DFW", [place("dfw-2", "DFW")]).value is None
+    assert located(chosen, "SEA", [place("sea", "SEA")]).value == "sea"
 
 
 def test_a_location_object_is_ready_when_its_condition_says_so() -> None:
@@ -172,8 +177,8 @@ def test_the_order_of_places_never_matters(world: list[Place], fields: dict[str,
     cities = cities_of(chosen, world)
     assert cities == cities_of(chosen, shuffled)
     for city in cities.value or ("DFW",):
-        verdict = location_for(chosen, city, world)
-        assert verdict == location_for(chosen, city, shuffled)
+        verdict = located(chosen, city, world)
+        assert verdict == located(chosen, city, shuffled)
         assert all(place.ready and place.city == city for place in world if place.name == verdict.value)
         for refusal in (*verdict.refusals, *cities.refusals):
             assert refusal.reason in CATALOGUE

@@ -9,7 +9,7 @@ Answers depend on the set of places, never on the order in which they are listed
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -55,7 +55,8 @@ def cities_of(placement: Placement, places: Collection[Place]) -> Verdict[tuple[
     """
     if placement.city_codes:
         cities = tuple(dict.fromkeys(placement.city_codes))
-        unserved = [location_for(placement, city, places) for city in cities]
+        by_its_city = by_city(places)
+        unserved = [location_for(placement, city, by_its_city) for city in cities]
         return Verdict(cities, tuple(verdict.refusals[0] for verdict in unserved if not verdict.decided))
     missing = _missing_names(placement, places)
     cities = tuple(sorted({place.city for place in _matching(placement, places)} - {""}))
@@ -64,15 +65,23 @@ def cities_of(placement: Placement, places: Collection[Place]) -> Verdict[tuple[
     return Verdict(None, missing or (_nothing_matches(placement, places),))
 
 
-def location_for(placement: Placement, city: str, places: Collection[Place]) -> Verdict[str]:
+def by_city(places: Iterable[Place]) -> dict[str, list[Place]]:
+    """The places of each city."""
+    found: dict[str, list[Place]] = {}
+    for place in places:
+        found.setdefault(place.city, []).append(place)
+    return found
+
+
+def location_for(placement: Placement, city: str, places: Mapping[str, Collection[Place]]) -> Verdict[str]:
     """The Location of the city that gets the deployment: ready, with the most free capacity, then first by name.
 
-    In a city that instances of a lost one move to, every Location is a candidate.
+    In a city that instances of a lost one move to, every Location is a candidate. `places` are those of every city.
     """
     if not places:
         change = "Create a Location with this city code."
         return Verdict(None, (Refusal(reasons.NO_LOCATIONS, "No Locations exist.", city, "places", change),))
-    here = [place for place in places if place.city == city]
+    here = places.get(city, ())
     chosen = _matching(placement, here)
     candidates = here if not chosen and _is_fallback(placement, city) else chosen
     usable = [place for place in candidates if place.ready]

@@ -24,7 +24,7 @@ from tarmac.controllers.scheduler.state import State
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, WORKLOADS
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
-from tarmac.decide.placement import Place, location_for, place_of
+from tarmac.decide.placement import Place, by_city, location_for, place_of
 from tarmac.decide.scheduling import free_at
 from tarmac.decide.verdict import Verdict
 
@@ -79,7 +79,7 @@ class DeploymentScheduler:
         placement = self._placement(deployment)
         if placement is None:
             return  # the Workload or this part of it is going, and the deployment with it
-        verdict = location_for(placement, deployment.spec.city_code, list(self._places()))
+        verdict = location_for(placement, deployment.spec.city_code, by_city(self._places()))
         await self._write(deployment, verdict)
 
     def _placement(self, deployment: WorkloadDeployment) -> Placement | None:

@@ -9,7 +9,7 @@ from tarmac.api.compute.names import LABEL_MOVED_FROM
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide.children.deployments import Child, own_children, stand_ins
 from tarmac.decide.cityloss import Loss, loss_of, moves, next_step
-from tarmac.decide.placement import Place, cities_of
+from tarmac.decide.placement import Place, by_city, cities_of
 from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.verdict import Refusal
 
@@ -44,20 +44,28 @@ def goal_of(
     """
     goal = Goal()
     existing = list(existing)
+    rooms: dict[str, int] | None = None
+    here = by_city(places)
+    of_placement: dict[str, list[WorkloadDeployment]] = {}
+    for each in existing:
+        of_placement.setdefault(each.spec.placement_name, []).append(each)
     for placement in workload.spec.placements:
-        siblings = [each for each in existing if each.spec.placement_name == placement.name]
+        siblings = of_placement.get(placement.name, [])
+        of_city = _by_city(siblings)
         verdict = cities_of(placement, places)
         cities = verdict.value or ()
         children = own_children(placement, (*cities, *_without_place(placement, cities, siblings, places)))
         blocks = list(verdict.refusals)
         for city in cities:
-            loss = _loss(placement, city, siblings, places)
+            own = of_city.get(city, ())
+            loss = _loss(placement, city, own, here.get(city, ()))
             if loss is None:
                 continue
-            rooms = _rooms(places, everywhere() if everywhere else existing) if loss.lost_since is not None else {}
-            moved = moves(placement.on_city_loss, loss, rooms, now)
+            if loss.lost_since is not None and rooms is None:
+                rooms = _rooms(places, everywhere() if everywhere else existing)
+            moved = moves(placement.on_city_loss, loss, {} if loss.lost_since is None else rooms or {}, now)
             children += stand_ins(placement, city, moved.value or {})
-            if moved.refusals and _housed(city, siblings):  # what has a place is not told that there is none
+            if moved.refusals and _housed(city, own):  # what has a place is not told that there is none
                 blocks = [each for each in blocks if each.where != city]
             blocks += moved.refusals
             goal.wake_in(next_step(placement.on_city_loss, loss, now))
@@ -71,15 +79,24 @@ def _without_place(
     placement: Placement, cities: Collection[str], siblings: Iterable[WorkloadDeployment], places: Collection[Place]
 ) -> list[str]:
     """Cities whose Locations are all gone: their deployments stay, since what runs there may well run on."""
-    served = {place.city for place in places}
+    served = {*cities, *(place.city for place in places)}
     own = (each for each in siblings if LABEL_MOVED_FROM not in each.metadata.labels and not placement.city_codes)
-    return [each.spec.city_code for each in own if each.spec.city_code not in {*cities, *served}]
+    return [each.spec.city_code for each in own if each.spec.city_code not in served]
+
+
+def _by_city(deployments: Iterable[WorkloadDeployment]) -> dict[str, list[WorkloadDeployment]]:
+    """The deployments that matter to each city: its own, and those that stand in for it elsewhere."""
+    found: dict[str, list[WorkloadDeployment]] = {}
+    for each in deployments:
+        for city in {each.spec.city_code, each.metadata.labels.get(LABEL_MOVED_FROM, each.spec.city_code)}:
+            found.setdefault(city, []).append(each)
+    return found
 
 
 def _loss(
     placement: Placement, city: str, siblings: Collection[WorkloadDeployment], places: Collection[Place]
 ) -> Loss | None:
-    """How a city fares, if that can matter to the placement."""
+    """How a city fares, if that can matter to the placement. Both lists need hold only what has to do with the city."""
     of_city = [each for each in siblings if each.metadata.labels.get(LABEL_MOVED_FROM) == city]
     standing = {each.spec.city_code: each.spec.scale_settings.min_replicas for each in of_city}
     if not standing and placement.on_city_loss is None and not _housed(city, siblings):

@@ -21,7 +21,7 @@ from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.wanting import limits_to_raise
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, PODS, WORKLOADS, World
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.placement import Place, location_for
+from tarmac.decide.placement import Place, by_city, location_for
 from tarmac.decide.scheduling.amounts import whole
 from tarmac.decide.verdict import Refusal
 
@@ -79,7 +79,7 @@ def _instance_lines(sight: Sight, deployment: WorkloadDeployment, goal: rollout.
 def _without_location(city: str, placement: Placement | None, places: Sequence[Place]) -> list[Line]:
     if placement is None:
         return [told(Refusal(reasons.TERMINATING, "Its placement is gone.", rule="placement"), city)]
-    verdict = location_for(placement, city, places)
+    verdict = location_for(placement, city, by_city(places))
     if verdict.value is None:
         return [told(refusal, city) for refusal in verdict.refusals]
     message = f"Location {verdict.value} takes it; the scheduler is about to say so."

@@ -21,7 +21,7 @@ from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.workloads import deployments_of
 from tarmac.decide.explain.world import World
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.placement import Place, location_for
+from tarmac.decide.placement import Place, by_city, location_for
 from tarmac.decide.plans.difference import Difference, difference
 from tarmac.decide.plans.order import begin
 from tarmac.decide.plans.quota import grant
@@ -108,7 +108,8 @@ def _order(
 
 def _locate(workload: Workload, goal: Goal, places: Sequence[Place], found: Sequence[Difference]) -> None:
     """Give each deployment its Location, or say why it has none."""
-    lost = {place.city for place in places} - {place.city for place in places if place.ready}
+    here = by_city(places)
+    lost = here.keys() - {place.city for place in places if place.ready}
     placements = {placement.name: placement for placement in workload.spec.placements}
     for each in found:
         placement = placements[each.deployment.spec.placement_name]
@@ -118,7 +119,7 @@ def _locate(workload: Workload, goal: Goal, places: Sequence[Place], found: Sequ
         elif status is not None and status.location is not None:
             each.location = status.location.name
         else:
-            verdict = location_for(placement, each.city, places)
+            verdict = location_for(placement, each.city, here)
             each.location = verdict.value or ""
             if verdict.value is None:
                 each.refuse(verdict.refusals[0])

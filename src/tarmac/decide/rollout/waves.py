@@ -131,9 +131,9 @@ def _count(result: Waves, given: RolloutFacts) -> None:
     """How far the newest revision will have come with this step."""
     newest = given.newest.template_hash
     ahead = {name: revision.template_hash for name, revision in result.templates.items()}
-    reached = [city for city in given.cities if ahead.get(city.name, city.revision) == newest]
+    reached = {city.name for city in given.cities if ahead.get(city.name, city.revision) == newest}
     result.under_way = any(city.revision not in {"", newest} for city in given.cities)
-    result.waiting = _names(city for city in given.cities if city not in reached)
+    result.waiting = _names(city for city in given.cities if city.name not in reached)
     result.status.updated_cities = len(reached)
     if result.restored is None and reached:
         result.status.wave = wave_of(len(reached) - 1, given.settings)
