@@ -98,6 +98,8 @@ def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
     yield Row(
         "create 1 KB, 1 client", "req/s", [c.rate for c in own.create_one], peer=[c.rate for c in peer.create_one]
     )
+    updates, peers = [cost.cpu_us for cost in own.update], [cost.cpu_us for cost in peer.update]
+    yield Row("PUT 1 KB, 16 clients", "CPU-µs", updates, peer=peers)
     yield Row("etcd, one-object transactions, 64 in flight, from grpcio", "txn/s", grpc)
     ratio = [cost.rate / statistics.median(grpc) for cost in own.create]
     yield Row("create rate over etcd transactions from grpcio", "ratio", ratio, 3, at_least=True)
@@ -108,6 +110,8 @@ def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
     yield Row("LIST 5,000 objects", "wall ms", own.list_wall_ms, peer=peer.list_wall_ms)
     gzip_limit = statistics.median(own.list_cpu_ms) / 3
     yield Row("LIST 5,000, gzip, unchanged and repeated", "CPU-ms", own.gzip_cpu_ms, gzip_limit, peer=peer.gzip_cpu_ms)
+    yield Row("LIST 5,000 as a Table, unchanged", "CPU-ms", own.table_cpu_ms, 10, peer=peer.table_cpu_ms)
+    yield Row("LIST 5,000 as metadata, unchanged", "CPU-ms", own.metadata_cpu_ms, 10, peer=peer.metadata_cpu_ms)
     yield Row("fdatasync of this disk, p50", "ms", own.sync_ms)
     yield Row("create → watch event, p50", "ms", own.watch_p50_ms, peer=peer.watch_p50_ms)
     syncs = zip(own.watch_p50_ms, own.sync_ms, strict=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from benchmarks import scenarios
 from benchmarks.processes import resident_bytes
-from benchmarks.scenarios import CONFIG_MAPS, Cost
+from benchmarks.scenarios import CONFIG_MAPS, METADATA, TABLE, Cost
 from benchmarks.subjects import Subject
 
 
@@ -21,6 +21,9 @@ class Measured:
     list_cpu_ms: list[float] = field(default_factory=list[float])
     list_wall_ms: list[float] = field(default_factory=list[float])
     gzip_cpu_ms: list[float] = field(default_factory=list[float])
+    table_cpu_ms: list[float] = field(default_factory=list[float])
+    metadata_cpu_ms: list[float] = field(default_factory=list[float])
+    update: list[Cost] = field(default_factory=list[Cost])
     watch_p50_ms: list[float] = field(default_factory=list[float])
     sync_ms: list[float] = field(default_factory=list[float])  # an fdatasync of this disk, right before
     fan_out_us: list[float] = field(default_factory=list[float])
@@ -45,12 +48,17 @@ async def measure(subject: Subject, repeat: int, floor: Subject | None = None, f
     await scenarios.list_all(subject, "bench-list", 1, gzip=True)
     for _ in range(repeat):
         result.gzip_cpu_ms.append((await scenarios.list_all(subject, "bench-list", 3, gzip=True))[0])
+    for accept, costs in ((TABLE, result.table_cpu_ms), (METADATA, result.metadata_cpu_ms)):
+        await scenarios.list_all(subject, "bench-list", 1, accept=accept)  # the first works out what the others share
+        for _ in range(repeat):
+            costs.append((await scenarios.list_all(subject, "bench-list", 3, accept=accept))[0])
     path = CONFIG_MAPS.format("bench-list") + "/item-7"
     for run in range(repeat):
         result.get.append(await scenarios.get(subject, path, int(20000 * scale)))
         if floor is not None:
             result.floor.append(await scenarios.get(floor, "/"))
         result.create.append(await scenarios.create(subject, "bench-create", f"c64-{run}", int(5000 * scale), 64))
+        result.update.append(await scenarios.update(subject, "bench-create", f"c64-{run}", int(5000 * scale), 16))
         result.create_one.append(await scenarios.create(subject, "bench-create", f"c1-{run}", int(500 * scale), 1))
         result.sync_ms.append(scenarios.fdatasync_ms())
         result.watch_p50_ms.append((await scenarios.watch_latency(subject, "bench-watch", f"w-{run}"))[0])

@@ -22,6 +22,8 @@ from benchmarks.processes import cpu_seconds, resident_bytes
 from benchmarks.subjects import Subject
 
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"  # as kubectl get asks
+METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 
 class Cost(msgspec.Struct):
@@ -76,6 +78,14 @@ async def create(subject: Subject, namespace: str, prefix: str, count: int, conn
     return await _measure(subject, iter(requests), connections)
 
 
+async def update(subject: Subject, namespace: str, prefix: str, count: int, connections: int) -> Cost:
+    """PUTs that change objects which `create` has made under the same prefix."""
+    path = CONFIG_MAPS.format(namespace)
+    bodies = ((f"{prefix}-{number}", config_map(f"{prefix}-{number}", 1001)) for number in range(count))
+    requests = [encode("PUT", f"{path}/{name}", subject.host, body) for name, body in bodies]
+    return await _measure(subject, iter(requests), connections)
+
+
 @asynccontextmanager
 async def session(subject: Subject) -> AsyncGenerator[aiohttp.ClientSession]:
     """An ordinary client for what is not a hot loop; answers are left compressed as they come."""
@@ -87,9 +97,11 @@ async def session(subject: Subject) -> AsyncGenerator[aiohttp.ClientSession]:
         yield http
 
 
-async def list_all(subject: Subject, namespace: str, times: int, gzip: bool) -> tuple[float, float, int]:
+async def list_all(
+    subject: Subject, namespace: str, times: int, *, gzip: bool = False, accept: str = "application/json"
+) -> tuple[float, float, int]:
     """(CPU milliseconds per list, wall milliseconds, bytes) of an unpaged list."""
-    headers = {"Accept-Encoding": "gzip" if gzip else "identity", "Accept": "application/json"}
+    headers = {"Accept-Encoding": "gzip" if gzip else "identity", "Accept": accept}
     walls: list[float] = []
     size = 0
     async with session(subject) as http:
