@@ -2,8 +2,8 @@
 
 Watchers of one resource that see the same things (namespace, selectors, shape) form a group. A batch of the store is
 rendered once per group, framed once, and written to every member; a watcher whose client does not read is cut off by
-its stream and resumes by itself. Everything up to joining a group happens in one turn of the loop, so nothing is missed
-or repeated.
+its stream and resumes by itself. An initial state is made in pieces, of one revision. Repeating what has happened since
+that revision and joining a group is one turn of the loop, so nothing is missed or repeated.
 
 A watcher that begins with a large initial state is `behind` until its client has taken it: what happens meanwhile
 waits, so that it is not cut off for being slow.
