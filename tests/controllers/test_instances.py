@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME, deployment_name
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import Invalid
 from tarmac.client.targets import CONFIG_MAPS, EVENTS, VOLUME_CLAIMS
 from tarmac.sim.nodes.settings import Behaviour
 from tests.controllers.planet import NAMES, Planet, conditions, play, workload
@@ -83,6 +86,36 @@ def test_an_instance_that_is_deleted_stays_until_its_pod_is_gone() -> None:
         assert (await instance(planet))["metadata"]["uid"] != uid
 
     play(story, Behaviour(stop=(3.0, 4.0)))
+
+
+def test_probes_and_hooks_reach_the_pod_and_a_change_replaces_it() -> None:
+    """Written, read, and patched with the rules kept."""
+
+    async def story(planet: Planet) -> None:
+        ready_at = {"httpGet": {"port": 80, "path": "/ready"}}
+        hooks = {"preStop": {"sleep": {"seconds": 2}}}
+        made = await planet.apply(replicas=1, container={"readinessProbe": ready_at, "lifecycle": hooks})
+        (container,) = made["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"]
+        assert (container["readinessProbe"], container["lifecycle"]) == (ready_at, hooks), "stored as written"
+        await planet.ready(1)
+        (running,) = (await planet.pods.get(NAME, "default"))["spec"]["containers"]
+        assert running["lifecycle"] == hooks
+        assert running["readinessProbe"]["httpGet"] == {"port": 80, "path": "/ready", "scheme": "HTTP"}
+        where = "/spec/template/spec/runtime/sandbox"
+        edits = [
+            {"op": "add", "path": f"{where}/terminationGracePeriodSeconds", "value": 7},
+            {"op": "add", "path": f"{where}/containers/0/workingDir", "value": "/srv"},
+        ]
+        await planet.workloads.patch("web", edits, "default", type="json")
+        await planet.wait(10)
+        await planet.ready(1)
+        spec = (await planet.pods.get(NAME, "default"))["spec"]
+        assert (spec["terminationGracePeriodSeconds"], spec["containers"][0]["workingDir"]) == (7, "/srv")
+        bad = [{"op": "add", "path": f"{where}/terminationGracePeriodSeconds", "value": 1}]
+        with pytest.raises(Invalid, match="less than terminationGracePeriodSeconds"):
+            await planet.workloads.patch("web", bad, "default", type="json")
+
+    play(story)
 
 
 def test_a_missing_source_is_named_and_waited_for() -> None:

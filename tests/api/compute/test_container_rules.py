@@ -89,7 +89,85 @@ CONTAINERS: list[Row] = [
     ),
 ]
 
+HTTP = {"httpGet": {"port": "http"}}
+INIT = f"{T}.runtime.sandbox.initContainers"
+GRACE = f"{T}.runtime.sandbox.terminationGracePeriodSeconds"
+PROBES: list[Row] = [
+    (
+        "every kind of probe and hook, each with as little as it needs",
+        {
+            f"{C}[0].readinessProbe": HTTP,
+            f"{C}[0].livenessProbe": {"tcpSocket": {"port": 80}},
+            f"{C}[0].startupProbe": {"grpc": {"port": 80}},
+            f"{C}[0].lifecycle": {"postStart": {"exec": {"command": ["true"]}}, "preStop": {"sleep": {"seconds": 30}}},
+            f"{C}[0].imagePullPolicy": "Always",
+            f"{C}[0].workingDir": "/srv",
+            GRACE: 30,
+        },
+        [],
+    ),
+    ("a probe without a handler", {f"{C}[0].readinessProbe": {}}, [f"Required {C}[0].readinessProbe"]),
+    (
+        "a probe with two",
+        {f"{C}[0].readinessProbe": {**HTTP, "exec": {"command": ["true"]}}},
+        [f"Forbidden {C}[0].readinessProbe.httpGet"],
+    ),
+    (
+        "a command that is none, a port out of range, a bad scheme and a bad header",
+        {
+            f"{C}[0].livenessProbe": {"exec": {}},
+            f"{C}[0].readinessProbe": {"tcpSocket": {"port": 65536}},
+            f"{C}[0].startupProbe": {"httpGet": {"port": "-", "scheme": "FTP", "httpHeaders": [{"name": "a b"}]}},
+        },
+        [
+            f"Required {C}[0].livenessProbe.exec.command",
+            f"Invalid {C}[0].readinessProbe.tcpSocket.port",
+            f"Invalid {C}[0].startupProbe.httpGet.port",
+            f"Invalid {C}[0].startupProbe.httpGet.port",
+            f"NotSupported {C}[0].startupProbe.httpGet.scheme",
+            f"Invalid {C}[0].startupProbe.httpGet.httpHeaders",
+        ],
+    ),
+    (
+        "numbers below zero, and those that only some probes have",
+        {
+            f"{C}[0].livenessProbe": {**HTTP, "periodSeconds": -1, "successThreshold": 2},
+            f"{C}[0].readinessProbe": {**HTTP, "terminationGracePeriodSeconds": 5, "successThreshold": 2},
+        },
+        [
+            f"Invalid {C}[0].livenessProbe.periodSeconds",
+            f"Invalid {C}[0].livenessProbe.successThreshold",
+            f"Invalid {C}[0].readinessProbe.terminationGracePeriodSeconds",
+        ],
+    ),
+    (
+        "another host than the instance",
+        {
+            f"{C}[0].livenessProbe": {"tcpSocket": {"port": 80, "host": "10.0.0.1"}},
+            f"{C}[0].lifecycle": {"preStop": {"httpGet": {"port": 80, "host": "127.0.0.1"}}},
+        },
+        [
+            f"Forbidden {C}[0].livenessProbe.tcpSocket.host",
+            f"Forbidden {C}[0].lifecycle.preStop.httpGet.host",
+        ],
+    ),
+    (
+        "a hook that waits longer than there is time to end",
+        {f"{C}[0].lifecycle": {"preStop": {"sleep": {"seconds": 31}}}},
+        [f"Invalid {C}[0].lifecycle.preStop.sleep"],
+    ),
+    ("as long as there is", {f"{C}[0].lifecycle": {"preStop": {"sleep": {"seconds": 31}}}, GRACE: 31}, []),
+    ("no time at all is legal, less is not", {GRACE: 0}, []),
+    ("less than no time", {GRACE: -1}, [f"Invalid {GRACE}"]),
+    ("an unknown pull policy", {f"{C}[0].imagePullPolicy": "Often"}, [f"NotSupported {C}[0].imagePullPolicy"]),
+    (
+        "an init container is neither probed nor has hooks",
+        {INIT: [{"name": "first", "image": "ghcr.io/a/b:1", "readinessProbe": HTTP, "lifecycle": {}}]},
+        [f"Forbidden {INIT}[0].lifecycle", f"Forbidden {INIT}[0].readinessProbe"],
+    ),
+]
 
-@pytest.mark.parametrize(("edits", "expected"), identified(CONTAINERS))
+
+@pytest.mark.parametrize(("edits", "expected"), identified([*CONTAINERS, *PROBES]))
 def test_containers(edits: dict[str, Any], expected: list[str]) -> None:
     assert causes(workload(edits), lookup=World()) == expected

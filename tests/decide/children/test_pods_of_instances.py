@@ -94,6 +94,26 @@ def test_security_is_strict_unless_the_manifest_asks_for_less() -> None:
     assert made["securityContext"] == asked
 
 
+def test_probes_hooks_and_how_a_container_starts_and_ends_are_carried_as_written() -> None:
+    stated: JsonObject = {
+        "readinessProbe": {"httpGet": {"port": "http", "path": "/ready"}, "periodSeconds": 2},
+        "livenessProbe": {"tcpSocket": {"port": 80}, "terminationGracePeriodSeconds": 5},
+        "startupProbe": {"exec": {"command": ["test", "-e", "/up"]}},
+        "lifecycle": {"postStart": {"exec": {"command": ["true"]}}, "preStop": {"sleep": {"seconds": 3}}},
+        "imagePullPolicy": "Never",
+        "workingDir": "/srv",
+    }
+    spec = spec_of(instance(container(**stated), sandbox={"terminationGracePeriodSeconds": 0}))
+    assert {name: spec["containers"][0][name] for name in stated} == stated
+    assert spec["terminationGracePeriodSeconds"] == 0, "none at all is not the same as unsaid"
+
+
+def test_what_is_unsaid_is_left_to_kubernetes() -> None:
+    spec = spec_of(instance(container()))
+    assert "terminationGracePeriodSeconds" not in spec
+    assert set(spec["containers"][0]) == {"name", "image", "resources", "securityContext"}
+
+
 def test_a_machine_is_one_container_with_its_disks_as_devices() -> None:
     boot = {"template": {"spec": {"populator": {"image": {"name": "datumcloud/ubuntu-2204-lts"}}}}}
     data = {"deviceName": "scratch", "template": {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}}

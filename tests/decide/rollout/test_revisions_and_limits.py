@@ -53,6 +53,11 @@ def test_the_hash_does_not_depend_on_who_filled_in_defaults() -> None:
     assert template_hash(short) == template_hash(template(labels={"a": "1"}))
 
 
+def test_fields_that_came_later_do_not_change_the_hash_of_what_is_stored() -> None:
+    """Every instance of every workload would be replaced by an upgrade."""
+    assert template_hash(template()) == "b98f4ba3cf"
+
+
 @pytest.mark.parametrize(
     "changed",
     [

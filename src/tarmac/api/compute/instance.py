@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tarmac.api.compute.probes import Lifecycle, Probe
 from tarmac.api.compute.volumes import Volume, VolumeAttachment
 from tarmac.api.declare import Field, Struct
 from tarmac.api.networking.policy import InterfacePolicy
@@ -84,6 +85,19 @@ class Container(Struct):
     volume_attachments: Annotated[list[VolumeAttachment], Field("Volumes to mount.", max_items=250)] = []
     ports: Annotated[list[Port], Field("Named ports.", key="name", max_items=1000)] = []
     security_context: Annotated[SecurityContext | None, Field("What the processes may do.")] = None
+    working_dir: Annotated[str, Field("Where the container starts; by default where its image says.")] = ""
+    image_pull_policy: Annotated[
+        Literal["Always", "IfNotPresent", "Never"] | None,
+        Field("When the image is fetched; by default Always for the tag latest or none, else IfNotPresent."),
+    ] = None
+    readiness_probe: Annotated[
+        Probe | None, Field("Whether the container serves. Rollouts wait for it, and Services leave it out until then.")
+    ] = None
+    liveness_probe: Annotated[Probe | None, Field("Whether the container is alive; if not, it is restarted.")] = None
+    startup_probe: Annotated[
+        Probe | None, Field("Whether the container has started; the other probes wait for it. If not, it is restarted.")
+    ] = None
+    lifecycle: Annotated[Lifecycle | None, Field("What happens after the start and before the end.")] = None
 
 
 class Sysctl(Struct):
@@ -107,6 +121,10 @@ class Sandbox(Struct):
     ] = []
     image_pull_secrets: Annotated[list[LocalObjectReference], Field("Secrets for pulling images.", key="name")] = []
     sysctls: Annotated[list[Sysctl], Field("Kernel parameters.", key="name")] = []
+    termination_grace_period_seconds: Annotated[
+        int | None,
+        Field("How long the containers have to end before they are killed; by default 30.", minimum=0, format="int64"),
+    ] = None
 
 
 class CloudInit(Struct):

@@ -77,6 +77,8 @@ def _sandbox(instance: Instance, whole: Amounts) -> JsonObject:
         "imagePullSecrets": [encode(each) for each in sandbox.image_pull_secrets],
         "securityContext": _stated(security),
     }
+    if sandbox.termination_grace_period_seconds is not None:
+        found["terminationGracePeriodSeconds"] = sandbox.termination_grace_period_seconds
     if not alone:
         found["resources"] = of_pod(whole)
     return _stated(found)
@@ -117,8 +119,21 @@ def _container(container: Container, instance: Instance, whole: Amounts | None) 
             "resources": of_container(container) if whole is None else everything(whole),
             **attachments(container.volume_attachments, instance.spec),
             "securityContext": _security(container.security_context),
+            "workingDir": container.working_dir,
+            "imagePullPolicy": container.image_pull_policy or "",
+            **_watched(container),
         }
     )
+
+
+def _watched(container: Container) -> JsonObject:
+    stated = {
+        "readinessProbe": container.readiness_probe,
+        "livenessProbe": container.liveness_probe,
+        "startupProbe": container.startup_probe,
+        "lifecycle": container.lifecycle,
+    }
+    return {name: encode(value) for name, value in stated.items() if value is not None}
 
 
 def _port(port: Port) -> JsonObject:

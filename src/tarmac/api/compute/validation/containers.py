@@ -7,6 +7,7 @@ from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.environment import check_environment
 from tarmac.api.compute.validation.images import check_image
 from tarmac.api.compute.validation.ports import Ports
+from tarmac.api.compute.validation.probes import DEFAULT_GRACE, check_probes, forbid_probes
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
@@ -20,6 +21,7 @@ def check_sandbox(sandbox: JsonObject, volumes: Volumes, path: str, context: Con
     errors = context.errors
     if not objects(sandbox, "containers"):
         errors.required(f"{path}.containers")
+    grace = _grace(sandbox, f"{path}.terminationGracePeriodSeconds", errors)
     names: set[str] = set()
     ports = Ports()
     for field in ("containers", "initContainers"):
@@ -31,10 +33,25 @@ def check_sandbox(sandbox: JsonObject, volumes: Volumes, path: str, context: Con
             check_attachments(container, volumes, where, errors, container=True)
             ports.check(container, where, errors)
             _security(mapping(container, "securityContext"), f"{where}.securityContext", errors)
+            if (policy := container.get("imagePullPolicy")) is not None:
+                checks.one_of(policy, checks.PULL_POLICIES, f"{where}.imagePullPolicy", errors)
+            if field == "containers":
+                check_probes(container, grace, where, errors)
+            else:
+                forbid_probes(container, where, errors)
     for index, secret in enumerate(objects(sandbox, "imagePullSecrets")):
         if not secret.get("name"):
             errors.required(f"{path}.imagePullSecrets[{index}].name")
     _sysctls(sandbox, f"{path}.sysctls", errors)
+
+
+def _grace(sandbox: JsonObject, path: str, errors: FieldErrors) -> int:
+    grace = sandbox.get("terminationGracePeriodSeconds")
+    if grace is None:
+        return DEFAULT_GRACE
+    if grace < 0:
+        errors.invalid(path, grace, checks.NOT_NEGATIVE)
+    return grace
 
 
 def _name(name: str, seen: set[str], path: str, errors: FieldErrors) -> None:

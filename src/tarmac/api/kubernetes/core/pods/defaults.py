@@ -66,9 +66,9 @@ def default_pod_spec(spec: JsonObject) -> None:
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
     for container in _workload_containers(spec):
-        _default_container(container)
+        default_container(container)
     for container in spec.get("ephemeralContainers") or ():
-        _default_container(container)
+        default_container(container)
     round_up(spec.get("overhead"))
 
 
@@ -116,7 +116,8 @@ def _pod_level_resources(spec: JsonObject) -> None:
     round_up(resources.get("requests"))
 
 
-def _default_container(container: JsonObject) -> None:
+def default_container(container: JsonObject) -> None:
+    """Defaults of one container, of whichever kind."""
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = pull_policy(container.get("image", ""))
     if not container.get("terminationMessagePath"):

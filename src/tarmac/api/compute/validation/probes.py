@@ -1,0 +1,48 @@
+"""Probes and hooks of a container, by the rules of Pods, which are what they become.
+
+Objects of ours are stored as written, so a copy is given the defaults of a Pod before those rules see it. One rule is
+our own: a probe names no host. The node asks it, from where the node stands, and that is not for a workload to use.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.kubernetes.core.pods.defaults import default_container
+from tarmac.api.kubernetes.core.pods.probes import validate_lifecycle_and_probes
+from tarmac.api.schema import JsonObject
+from tarmac.base.fielderrors import FieldErrors
+
+DEFAULT_GRACE = 30
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS = ("postStart", "preStop")
+_FIELDS = ("lifecycle", *_PROBES)
+
+
+def check_probes(container: JsonObject, grace: int, path: str, errors: FieldErrors) -> None:
+    """Those of a container that runs beside others, with `grace` seconds to end in."""
+    stated = {field: container[field] for field in _FIELDS if container.get(field) is not None}
+    if not stated:
+        return
+    _hosts(stated, path, errors)
+    stated = copy.deepcopy(stated)
+    default_container(stated)
+    validate_lifecycle_and_probes(stated, path, grace, errors)
+
+
+def forbid_probes(container: JsonObject, path: str, errors: FieldErrors) -> None:
+    """An init container runs to its end before anything could be asked."""
+    for field in _FIELDS:
+        if container.get(field) is not None:
+            errors.forbidden(f"{path}.{field}", "may not be set for init containers")
+
+
+def _hosts(stated: JsonObject, path: str, errors: FieldErrors) -> None:
+    places = [(name, mapping(stated, name)) for name in _PROBES]
+    places += [(f"lifecycle.{hook}", mapping(stated, "lifecycle", hook)) for hook in _HOOKS]
+    for place, handler in places:
+        for kind in ("httpGet", "tcpSocket"):
+            if mapping(handler, kind).get("host"):
+                detail = "must be empty: the instance itself is asked; a `Host` header may name another"
+                errors.forbidden(f"{path}.{place}.{kind}.host", detail)
