@@ -6,7 +6,7 @@ from typing import Any
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import EVENTS
+from tarmac.client.targets import EVENTS, NODES
 from tarmac.controllers.service.controller import SERVICES, SLICES
 from tests.controllers.cities import Cities, play, pod
 
@@ -54,6 +54,22 @@ def test_pods_are_found_by_labels_on_every_family() -> None:
         assert {
             each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in await slices(cities)
         } == before
+
+    play(NAMES, story)
+
+
+def test_endpoints_are_in_the_zone_of_their_node_and_follow_it() -> None:
+    async def story(cities: Cities) -> None:
+        await cities.user.resource(SERVICES).create(service(trafficDistribution="PreferSameZone"))
+        await cities.pods.create(pod("a", cpu="10m", place="lhr", labels={"app": "web"}))
+        await cities.wait(30)
+        ((endpoint,),) = [one["endpoints"] for one in await slices(cities)]
+        assert (endpoint["zone"], endpoint["hints"]) == ("lhr", {"forZones": [{"name": "lhr"}]})
+        labels = {"topology.kubernetes.io/zone": "elsewhere"}
+        await cities.user.resource(NODES).patch(endpoint["nodeName"], {"metadata": {"labels": labels}})
+        await cities.wait(2)
+        ((endpoint,),) = [one["endpoints"] for one in await slices(cities)]
+        assert (endpoint["zone"], endpoint["hints"]) == ("elsewhere", {"forZones": [{"name": "elsewhere"}]})
 
     play(NAMES, story)
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tarmac.agent.network.compiling import Compiler, Snapshot
-from tarmac.agent.network.compiling.facts import Policy, decode_service, decode_slice, policy_of
+from tarmac.agent.network.compiling.facts import Endpoint, Policy, decode_service, decode_slice, policy_of
 from tarmac.agent.network.compiling.members import Member, member_of, remote_member
 from tarmac.api.declare import decode
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
@@ -261,6 +261,14 @@ def endpoints(*addresses: str, network: str = NET, name: str = "db", namespace: 
     )
 
 
+def hinted(address: str, zone: str, node: str) -> Any:
+    """An endpoint that is for a zone, and for a node if one is named."""
+    found = endpoints(address)
+    hints = {"forZones": [{"name": zone}]} | ({"forNodes": [{"name": node}]} if node else {})
+    listed = [{"addresses": [address], "hints": hints}]
+    return replace(found, endpoints=msgspec.convert(listed, list[Endpoint]))
+
+
 class TestServices:
     def ports(self, services: list[Any], slices: list[Any]) -> tuple[ServicePort, ...]:
         return compiled(members=[member("a", "10.128.0.5")], services=services, slices=slices)[NET].services
@@ -331,6 +339,34 @@ class TestServices:
 
     def test_traffic_that_is_to_stay_on_the_node_finds_no_backend_elsewhere(self) -> None:
         assert self.ports([service(internalTrafficPolicy="Local")], [endpoints("10.128.0.7")])[0].backends == ()
+
+    def test_the_nearest_that_is_there_answers(self) -> None:
+        here, same_city = hinted("10.128.0.6", "dfw", HERE), hinted("10.128.0.7", "dfw", "there")
+        far = hinted("10.128.0.8", "lhr", "far")
+
+        def answering(*slices: Any, zone: str = "dfw") -> list[str]:
+            members = [member("a", "10.128.0.5")]
+            found = compiled(members=members, services=[service()], slices=list(slices), zone=zone)
+            return [address for address, _ in found[NET].services[0].backends]
+
+        assert answering(here, same_city, far) == ["10.128.0.6"], "the same node first"
+        assert answering(same_city, far) == ["10.128.0.7"], "then the same city"
+        assert answering(far) == ["10.128.0.8"], "then anybody"
+        assert answering(same_city, far, zone="") == ["10.128.0.7", "10.128.0.8"], "a node that is nowhere"
+        assert answering(same_city, endpoints("10.128.0.9")) == ["10.128.0.7", "10.128.0.9"], "not all say whom for"
+        gone = endpoints("10.128.0.4", ready=False)
+        assert answering(same_city, far, gone) == ["10.128.0.7"], "those that are not ready have no say"
+
+    def test_a_node_that_moves_has_other_neighbours(self) -> None:
+        slices = [hinted("10.128.0.7", "dfw", ""), hinted("10.128.0.8", "lhr", "")]
+        compiler, members = Compiler(HERE, lambda: 0.0), [member("a", "10.128.0.5")]
+        found = [
+            compiler.compile(
+                Snapshot(members=members, services=[service()], slices=slices, zone=zone), ("198.18.0.1",)
+            ).networks.networks[0]
+            for zone in ("dfw", "lhr")
+        ]
+        assert [each.services[0].backends for each in found] == [(("10.128.0.7", 6000),), (("10.128.0.8", 6000),)]
 
 
 class TestTheNodeItself:

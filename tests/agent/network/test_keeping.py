@@ -15,7 +15,7 @@ from tarmac.agent.network.compiling import Compiled
 from tarmac.agent.network.keeping import NetworkKeeper
 from tarmac.api.identities import controller_user
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
-from tarmac.api.networking.names import ANNOTATION_INTERFACES, API_VERSION
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK, API_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.control_plane import local_transport
@@ -31,6 +31,8 @@ from tests.client.backends import our_server
 CONTROLLERS = User(controller_user("instance"), groups=("system:masters", "system:authenticated"))
 NODE = User("system:node:here", groups=("system:nodes", "system:authenticated"))
 NIC = AttachedInterface(name="eth0", network="default/default", vni=4097, mtu=1400, addresses=["10.128.0.5/20"])
+SERVICES = dynamic("v1", "services", "Service")
+SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 POLICIES = dynamic(API_VERSION, "networkpolicies", "NetworkPolicy")
 
 
@@ -234,3 +236,33 @@ async def test_a_network_lingers_after_its_last_pod(world: World, monkeypatch: p
     monkeypatch.setattr(keeping, "LINGER", 0.0)
     await world.create(POLICIES, "wake", spec={"selector": {}})
     await world.until(lambda: world.network() is None)
+
+
+async def test_the_same_city_comes_first_and_a_node_may_be_moved(world: World) -> None:
+    await world.create(SERVICES, "web", spec={"clusterIP": "10.96.0.9", "ports": [{"port": 80}]})
+    for name, address in (("dfw", "10.128.0.7"), ("lhr", "10.128.0.8")):
+        slice_ = {
+            "metadata": {
+                "name": f"web-{name}",
+                "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "web"},
+                "annotations": {ANNOTATION_NETWORK: "default/default"},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [address], "hints": {"forZones": [{"name": name}]}}],
+            "ports": [{"name": "", "port": 80}],
+        }
+        kind = {"apiVersion": SLICES.api_version, "kind": SLICES.kind}
+        await world.admin.resource(SLICES).create({**kind, **slice_})
+    await world.pod()
+
+    def backends() -> list[str]:
+        state = world.network()
+        ports = [port for port in state.services if port.address == "10.96.0.9"] if state else []
+        return [address for port in ports for address, _ in port.backends]
+
+    await world.until(lambda: backends() == ["10.128.0.7", "10.128.0.8"])
+    for zone, address in (("lhr", "10.128.0.8"), ("dfw", "10.128.0.7")):
+        labels = {"topology.kubernetes.io/zone": zone}
+        await world.admin.resource(NODES).patch("here", {"metadata": {"labels": labels}})
+        await world.until(lambda address=address: backends() == [address])

@@ -56,6 +56,26 @@ def addresses(groups: dict[Group, Any]) -> list[str]:
     return [address for endpoints in groups.values() for each in endpoints for address in each.document["addresses"]]
 
 
+@pytest.mark.parametrize(
+    ("distribution", "hints"),
+    [
+        (None, None),
+        ("PreferClose", {"forZones": [{"name": "dfw"}]}),
+        ("PreferSameZone", {"forZones": [{"name": "dfw"}]}),
+        ("PreferSameNode", {"forZones": [{"name": "dfw"}], "forNodes": [{"name": "n"}]}),
+    ],
+)
+def test_who_is_ready_says_whom_it_is_for(distribution: str | None, hints: Any) -> None:
+    wanted = service(**{"trafficDistribution": distribution} if distribution else {})
+    pods = [pod("a", "10.0.0.1"), pod("b", "10.0.0.2", ready=False), pod("c", "10.0.0.3", nodeName="unheard-of")]
+    (found,) = grouped(wanted, pods, {"n": "dfw"}).values()
+    ready, unready, nowhere = (each.document for each in found)
+    assert (ready["zone"], ready.get("hints")) == ("dfw", hints)
+    assert (unready["zone"], "hints" in unready) == ("dfw", False)
+    own_node = {"forNodes": [{"name": "unheard-of"}]} if distribution == "PreferSameNode" else None
+    assert ("zone" in nowhere, nowhere.get("hints")) == (False, own_node)
+
+
 def test_a_pod_counts_from_its_first_address_to_its_end() -> None:
     pods = [pod("a", "10.0.0.1"), pod("b"), pod("c", "10.0.0.3", phase="Failed"), pod("d", "10.0.0.4", ready=False)]
     assert addresses(grouped(service(), pods)) == ["10.0.0.1", "10.0.0.4"]

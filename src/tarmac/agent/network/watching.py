@@ -15,13 +15,13 @@ from tarmac.agent.network.compiling.facts import decode_service, decode_slice, p
 from tarmac.agent.network.compiling.members import Member, member_of, remote_member
 from tarmac.agent.network.compiling.networks import Snapshot
 from tarmac.api.declare import decoder
-from tarmac.api.networking.names import API_VERSION
+from tarmac.api.networking.names import API_VERSION, LABEL_ZONE
 from tarmac.api.networking.network import Network
 from tarmac.client.cache import Item
 from tarmac.client.envelope import metadata_of
 from tarmac.client.feed import Feed, Kept
 from tarmac.client.informer import Informer, Informers
-from tarmac.client.targets import NAMESPACES, POD_ENDPOINTS, PODS, Target, dynamic
+from tarmac.client.targets import NAMESPACES, NODES, POD_ENDPOINTS, PODS, Target, dynamic
 from tarmac.client.watch import Change
 
 T = TypeVar("T")
@@ -63,6 +63,8 @@ class Watching:
         self._feeds: list[Feed] = []
         self._own_pods = informers.informer(PODS, fields=f"spec.nodeName={node}")
         self.own = _follow(self._own_pods, Kept(lambda change: member_of(change.raw), moved))
+        self._node = informers.informer(NODES, fields=f"metadata.name={node}")
+        self._zone = _follow(self._node, Kept(lambda change: _labels(change.raw).get(LABEL_ZONE), lambda *_: changed()))
         self.others = kept(POD_ENDPOINTS, lambda raw: remote_member(raw, node), moved)
         self.networks = kept(_NETWORKS, decoder(Network))
         self.policies = kept(_POLICIES, policy_of)
@@ -73,6 +75,7 @@ class Watching:
     async def synced(self) -> None:
         """Wait until all of it is known."""
         await self._own_pods.synced()
+        await self._node.synced()
         for feed in self._feeds:
             await feed.synced()
 
@@ -85,6 +88,7 @@ class Watching:
             namespaces=dict(self.namespaces.by_key),
             services=list(self.services.by_key.values()),
             slices=list(self.slices.by_key.values()),
+            zone=next(iter(self._zone.by_key.values()), ""),
         )
 
 

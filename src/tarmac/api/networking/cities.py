@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tarmac.api.networking.names import API_VERSION, LABEL_LOCATION, TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
+from tarmac.api.networking.names import API_VERSION, LABEL_LOCATION, LABEL_ZONE, TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
 from tarmac.api.schema import JsonObject
 
 
@@ -78,9 +78,9 @@ def node_labels(location: str, code: str) -> dict[str, str]:
 
 
 def labels_at(location: JsonObject) -> dict[str, str]:
-    """Where a node of a Location is, in Tarmac's words and in those of Kubernetes."""
+    """Where a node of a Location is, in Tarmac's words and in those of Kubernetes, where its city is a zone."""
     name, topology = location["metadata"]["name"], (location.get("spec") or {}).get("topology") or {}
-    labels = {LABEL_LOCATION: name, "topology.kubernetes.io/zone": name}
+    labels = {LABEL_LOCATION: name, LABEL_ZONE: topology.get(TOPOLOGY_CITY_CODE, name).lower()}
     labels |= {key: topology[key] for key in (TOPOLOGY_CITY_CODE, TOPOLOGY_REGION) if key in topology}
     if region := topology.get(TOPOLOGY_REGION):
         labels["topology.kubernetes.io/region"] = region

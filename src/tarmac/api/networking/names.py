@@ -13,6 +13,9 @@ TOPOLOGY_REGION = "topology.datum.net/region"
 LABEL_LOCATION = "topology.datum.net/location"
 """Label of a node: the Location it belongs to."""
 
+LABEL_ZONE = "topology.kubernetes.io/zone"
+"""Label of a node, as Kubernetes has it: its city, in lower case."""
+
 ANNOTATION_INTERFACES = f"{GROUP}/interfaces"
 """Annotation of an Instance and its Pod: the interfaces with their addresses, as `interfaces.encode_interfaces` writes
 them. It is written once and never changes."""

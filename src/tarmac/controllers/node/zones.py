@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.api.networking.names import LABEL_LOCATION, LABEL_ZONE
 from tarmac.client.cache import Item
 from tarmac.client.informer import Informer
 from tarmac.controllers.nodefacts import read_node
 from tarmac.decide.nodes import Disruption, disruption, pause
 
-_ZONE = "topology.kubernetes.io/zone"
-
 
 def zone_of(item: Item[Any]) -> str:
     """The Location of a node, or else its zone."""
     labels = item.metadata.labels or {}
-    return labels.get(LABEL_LOCATION) or labels.get(_ZONE, "")
+    return labels.get(LABEL_LOCATION) or labels.get(LABEL_ZONE, "")
 
 
 class _Zone:

@@ -3,7 +3,8 @@
 A slice's name follows from its Service, group and number, so that making it twice makes it once. Slices of a Service
 that selects nothing any more are removed; those of one that never did are somebody else's and left alone. A change of a
 pod reaches the Services whose selector matches it now or matched it before; only those that ask for one of its labels
-are looked at. Thousands of pods behind a Service are read a few at a time, since others wait for the loop.
+are looked at. The zone of an endpoint is that of its node; nodes rarely move, and then every Service is looked at.
+Thousands of pods behind a Service are read a few at a time, since others wait for the loop.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.networking.names import LABEL_ZONE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.events import Reference
-from tarmac.client.targets import PODS, dynamic
+from tarmac.client.targets import NODES, PODS, dynamic
 from tarmac.controllers.context import Context
 from tarmac.controllers.service.selectors import Selectors, matches
 from tarmac.controllers.service.slices import (
@@ -64,6 +66,10 @@ class ServiceController:
         self._controller.watches(self._known_slices, service_of)
         self._controller.awaits(self._pods)
         self._pods.on_change(self._pod_changed)
+        self._zones: dict[str, str] = {}  # by node
+        nodes = informers.informer(NODES)
+        nodes.on_change(self._node_changed)
+        self._controller.awaits(nodes)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -83,6 +89,16 @@ class ServiceController:
         for key in {key for state in states for key in self._selectors.matching(state.namespace, state.labels or {})}:
             self._controller.queue.add_after(key, GATHER_SECONDS)
 
+    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        item = new or old
+        assert item is not None, "a change has a state before or after it"
+        zone = (item.metadata.labels or {}).get(LABEL_ZONE, "") if new is not None else ""
+        if zone != self._zones.pop(item.metadata.name, ""):
+            for each in self._known.cache.items():
+                self._controller.queue.add_after(each.key, GATHER_SECONDS)
+        if zone:
+            self._zones[item.metadata.name] = zone
+
     async def reconcile(self, key: str) -> None:
         """Bring the slices of one Service in line."""
         item = self._known.cache.item(key)
@@ -100,7 +116,7 @@ class ServiceController:
 
     async def _grouped(self, service: ServiceFacts) -> dict[Group, list[Endpoint]]:
         """The endpoints of a Service. A pod that changes meanwhile brings us here again."""
-        found, selector = Grouping(service), service.spec.selector or {}
+        found, selector = Grouping(service, self._zones), service.spec.selector or {}
         pods = self._pods.indexed(BY_NAMESPACE, service.metadata.namespace)
         selected = [item for item in pods if matches(selector, item.metadata.labels or {})]
         for number, item in enumerate(selected, 1):

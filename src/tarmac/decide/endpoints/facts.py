@@ -43,6 +43,7 @@ class ServiceSpec(_Struct):
     cluster_ip: str = msgspec.field(name="clusterIP", default="")
     ip_families: list[IPFamily] = msgspec.field(name="ipFamilies", default_factory=list[IPFamily])
     publish_not_ready_addresses: bool = False
+    traffic_distribution: str = ""
 
 
 class ServiceFacts(_Struct):

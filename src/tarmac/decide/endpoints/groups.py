@@ -4,16 +4,22 @@ As in Kubernetes: a pod counts once it has an address and until it has ended; it
 its way out, or always when the Service publishes addresses that are not ready. Pods that resolve a named port to
 different numbers are in different groups. Slices say which network their addresses are on, because the same address
 may exist on several.
+
+`trafficDistribution` becomes hints, as in Kubernetes: each endpoint that is ready is for its own zone, which is the
+city of its node, and with `PreferSameNode` for its own node first. Whoever carries connections takes the nearest there
+is, and any when none is near.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
 from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
+
+_NEAR = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
 class Port(NamedTuple):
@@ -45,9 +51,11 @@ class Endpoint(NamedTuple):
     document: JsonObject
 
 
-def grouped(service: ServiceFacts, pods: Iterable[PodFacts]) -> dict[Group, list[Endpoint]]:
-    """The endpoints of a Service, given the pods it selects."""
-    found = Grouping(service)
+def grouped(
+    service: ServiceFacts, pods: Iterable[PodFacts], zones: Mapping[str, str] | None = None
+) -> dict[Group, list[Endpoint]]:
+    """The endpoints of a Service, given the pods it selects and the zones of nodes."""
+    found = Grouping(service, zones or {})
     for pod in pods:
         found.add(pod)
     return found.groups()
@@ -56,8 +64,9 @@ def grouped(service: ServiceFacts, pods: Iterable[PodFacts]) -> dict[Group, list
 class Grouping:
     """The endpoints of a Service, from the pods it selects, one after another: there may be very many."""
 
-    def __init__(self, service: ServiceFacts) -> None:
+    def __init__(self, service: ServiceFacts, zones: Mapping[str, str]) -> None:
         self._service = service
+        self._zones = zones
         self._found: dict[Group, list[Endpoint]] = {}
 
     def add(self, pod: PodFacts) -> None:
@@ -69,7 +78,9 @@ class Grouping:
             addresses = pod.addresses(family)
             if addresses:
                 group = Group(family, pod.network_of(addresses[0]), ports)
-                self._found.setdefault(group, []).append(_endpoint(self._service, pod, addresses))
+                self._found.setdefault(group, []).append(
+                    _endpoint(self._service, pod, addresses, self._zones.get(pod.spec.node_name, ""))
+                )
 
     def groups(self) -> dict[Group, list[Endpoint]]:
         """All of them. Each family has at least a group without any."""
@@ -86,7 +97,7 @@ def _ports(service: ServiceFacts, pod: PodFacts) -> tuple[Port, ...]:
     )
 
 
-def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str]) -> Endpoint:
+def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str], zone: str) -> Endpoint:
     own, spec = pod.metadata, pod.spec
     terminating = own.deletion_timestamp is not None
     document: JsonObject = {
@@ -100,6 +111,19 @@ def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str]) -> End
     }
     if spec.node_name:
         document["nodeName"] = spec.node_name
+    if zone:
+        document["zone"] = zone
+    if document["conditions"]["ready"] and (hints := _hints(service.spec.traffic_distribution, spec.node_name, zone)):
+        document["hints"] = hints
     if spec.hostname and spec.subdomain == service.metadata.name:
         document["hostname"] = spec.hostname
     return Endpoint(own.uid, document)
+
+
+def _hints(distribution: str, node: str, zone: str) -> JsonObject:
+    found: JsonObject = {}
+    if zone and distribution in _NEAR:
+        found["forZones"] = [{"name": zone}]
+    if node and distribution == "PreferSameNode":
+        found["forNodes"] = [{"name": node}]
+    return found

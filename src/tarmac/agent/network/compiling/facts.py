@@ -81,6 +81,11 @@ class Service(Fields, frozen=True, gc=False):
         return [each for each in self.spec.cluster_ips or [self.spec.cluster_ip] if each not in ("", "None")]
 
     @property
+    def local(self) -> bool:
+        """Whether only backends on the client's node answer, even if there are none."""
+        return self.spec.internal_traffic_policy == "Local"
+
+    @property
     def affinity(self) -> int:
         """For how many seconds a client stays with its backend."""
         if self.spec.session_affinity != "ClientIP":
@@ -95,12 +100,32 @@ class _Conditions(Fields, frozen=True, gc=False):
     terminating: bool | None = None
 
 
+class _Hint(Fields, frozen=True, gc=False):
+    name: str
+
+
+class _Hints(Fields, frozen=True, gc=False):
+    for_zones: list[_Hint] | None = None
+    for_nodes: list[_Hint] | None = None
+
+
 class Endpoint(Fields, frozen=True, gc=False):
     """One backend."""
 
     addresses: list[str]
     conditions: _Conditions = _Conditions()
     node_name: str | None = None
+    hints: _Hints | None = None
+
+    @property
+    def zones(self) -> list[str]:
+        """The zones that it is meant for; none when it is for all."""
+        return [each.name for each in self.hints.for_zones or ()] if self.hints else []
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that it is meant for; none when it is for all."""
+        return [each.name for each in self.hints.for_nodes or ()] if self.hints else []
 
     @property
     def ready(self) -> bool:

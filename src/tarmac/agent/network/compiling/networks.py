@@ -14,7 +14,7 @@ from typing import Final
 from tarmac.agent.network.compiling.facts import Policy, Service, Slice
 from tarmac.agent.network.compiling.members import Member
 from tarmac.agent.network.compiling.policies import DENIED, PolicyBook
-from tarmac.agent.network.compiling.services import Offered, ServiceIndex, ServicePorts
+from tarmac.agent.network.compiling.services import Here, Offered, ServiceIndex, ServicePorts
 from tarmac.agent.network.compiling.state import Inputs, network_state
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.networking.network import Network
@@ -30,7 +30,7 @@ _log = log("network")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the API says. Networks by namespace/name, labels by namespace."""
+    """What the API says. Networks by namespace/name, labels by namespace; `zone` is this node's."""
 
     members: Sequence[Member] = ()
     networks: Mapping[str, Network] = field(default_factory=dict[str, Network])
@@ -38,6 +38,7 @@ class Snapshot:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     services: Sequence[Service] = ()
     slices: Sequence[Slice] = ()
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,16 @@ class Compiler:
         self._node = node
         self._monotonic = monotonic
         self._known: dict[str, _Known] = {}
-        self._outside = ServicePorts("", node)
+        self._here = Here(node)
+        self._outside = ServicePorts("", self._here)
 
     def compile(self, snapshot: Snapshot, node_addresses: Sequence[str], kept: Set[str] = frozenset()) -> Compiled:
         """Every network that a pod on this node has to do with, and those `kept` for pods that may come."""
         by_network, index = _by_network(snapshot), ServiceIndex(snapshot.services, snapshot.slices)
         used = {name for name, members in by_network.items() if any(each.node == self._node for each in members)}
         names, policies = used | kept, _by_namespace(snapshot.policies)
-        self._known = {name: self._known.get(name) or _Known(ServicePorts(name, self._node)) for name in names}
+        self._stand(snapshot.zone)
+        self._known = {name: self._known.get(name) or _Known(ServicePorts(name, self._here)) for name in names}
         begun, late, weight = self._monotonic(), set[str](), 0
         for name in sorted(names, key=lambda each: (self._known[each].seconds, each)):
             members = by_network.get(name, [])
@@ -93,6 +96,15 @@ class Compiler:
         return Compiled(
             NodeNetworks(tuple(node_addresses), networks, self._outside.ports), used, self._refusals(), late
         )
+
+    def _stand(self, zone: str) -> None:
+        """From another zone, other endpoints are near. A network keeps its state until there is time for it."""
+        if zone == self._here.zone:
+            return
+        self._here = Here(self._node, zone)
+        self._outside = ServicePorts("", self._here)
+        for name, known in self._known.items():
+            known.services, known.offered = ServicePorts(name, self._here), None
 
     def _follow(self, name: str, inputs: Inputs, offered: Sequence[Offered], *, in_time: bool) -> bool:
         """Bring one network up to date; False when there was no time for it."""

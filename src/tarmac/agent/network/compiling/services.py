@@ -2,7 +2,8 @@
 
 A Service is there in a network when a backend is on it or outside all networks, and in every network of its own
 namespace, where it refuses while it has none. Endpoints that are ready take connections; when there are none, those
-that still serve on their way out do.
+that still serve on their way out do. Of those that are ready, the ones meant for this node come first, then those for
+its zone, by the rules of kube-proxy: only where every one says whom it is for, and one of them is for here.
 
 Endpoints outside all networks are seen in every network, so whoever writes many of them would cost everybody: foreign
 namespaces together have the same bound as the network's own has, the small ones first, and a Service beyond it refuses.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from tarmac.agent.network.compiling.budget import MOST_BACKENDS, MOST_REFUSING, MOST_REMEMBERING, Budget, TooLarge
 from tarmac.agent.network.compiling.facts import Endpoint, Service, ServicePortFacts, Slice
@@ -24,6 +25,16 @@ LABEL_SERVICE = "kubernetes.io/service-name"
 
 Offered = tuple[Service, tuple[Slice, ...]]
 """A Service, and those of its slices that can be reached."""
+
+_Answering = dict[tuple[str, int], Endpoint]
+"""Who answers, by address and port."""
+
+
+class Here(NamedTuple):
+    """This node, and its zone."""
+
+    node: str
+    zone: str = ""
 
 
 class ServiceIndex:
@@ -61,7 +72,7 @@ class ServicePorts:
     """The cluster addresses of a network, for one node. What did not change is not worked out again."""
 
     network: str
-    node: str
+    here: Here
     refusals: Sequence[str] = ()
     ports: tuple[ServicePort, ...] = ()
     _known: Mapping[str, tuple[Offered, list[ServicePort]]] | None = None
@@ -73,7 +84,7 @@ class ServicePorts:
         for each in offered:
             key = each[0].key
             known = before.get(key)
-            found[key] = known if known is not None and known[0] == each else (each, _ports_of(each, self.node))
+            found[key] = known if known is not None and known[0] == each else (each, _ports_of(each, self.here))
         self._known = found
         bounded, self.refusals = _bounded(self.network, list(found.values()))
         self.ports = tuple(sorted(bounded, key=lambda port: (port.address, port.protocol, port.port)))
@@ -116,15 +127,15 @@ class _Budgets:
         return ports
 
 
-def _ports_of(offered: Offered, node: str) -> list[ServicePort]:
+def _ports_of(offered: Offered, here: Here) -> list[ServicePort]:
     """The ports of one Service; all of them refuse when there is too much behind them."""
     try:
-        return _ports(*offered, node)
+        return _ports(*offered, here)
     except TooLarge:
-        return _ports(offered[0], (), node)
+        return _ports(offered[0], (), here)
 
 
-def _ports(service: Service, slices: Sequence[Slice], node: str) -> list[ServicePort]:
+def _ports(service: Service, slices: Sequence[Slice], here: Here) -> list[ServicePort]:
     return [
         ServicePort(
             address, cast("Literal['TCP', 'UDP', 'SCTP']", port.protocol), port.port, backends, service.affinity
@@ -132,44 +143,57 @@ def _ports(service: Service, slices: Sequence[Slice], node: str) -> list[Service
         for family, six in (("IPv4", False), ("IPv6", True))  # a slice of names leads nowhere
         for addresses in ([each for each in service.addresses if (":" in each) == six],)
         if addresses
-        for port, backends in _backends(service, node, [each for each in slices if each.address_type == family])
+        for port, backends in _backends(service, here, [each for each in slices if each.address_type == family])
         for address in addresses
     ]
 
 
 def _backends(
-    service: Service, node: str, slices: Sequence[Slice]
+    service: Service, here: Here, slices: Sequence[Slice]
 ) -> Iterator[tuple[ServicePortFacts, tuple[tuple[str, int], ...]]]:
     """Who answers at each port. Slices say by the name of a port where they answer it. Raises TooLarge."""
-    ready: dict[tuple[str, str], set[tuple[str, int]]] = {}
-    leaving: dict[tuple[str, str], set[tuple[str, int]]] = {}
+    ready: dict[tuple[str, str], _Answering] = {}
+    leaving: dict[tuple[str, str], _Answering] = {}
     places = Budget(MOST_BACKENDS, "backends")  # ports times endpoints, so what is too much must not be made first
     asked = {(port.name, port.protocol) for port in service.spec.ports or ()}
     for each in slices:
-        takes, leaves = _addresses(service, node, each)
+        takes, leaves = _answering(service, here.node, each)
         for port in each.ports or ():
             name = port.name, port.protocol
             if port.port and name in asked:
                 places.spend(len(takes) + len(leaves))
-                ready.setdefault(name, set()).update((address, port.port) for address in takes)
-                leaving.setdefault(name, set()).update((address, port.port) for address in leaves)
+                ready.setdefault(name, {}).update(((one.addresses[0], port.port), one) for one in takes)
+                leaving.setdefault(name, {}).update(((one.addresses[0], port.port), one) for one in leaves)
     for port in service.spec.ports or ():
         name = port.name, port.protocol
-        yield port, tuple(sorted(ready.get(name) or leaving.get(name) or ()))
+        found = ready.get(name) or {}
+        near = found if service.local else _nearest(found, here)
+        yield port, tuple(sorted(near or leaving.get(name) or ()))
 
 
-def _addresses(service: Service, node: str, slice_: Slice) -> tuple[list[str], list[str]]:
+def _nearest(found: _Answering, here: Here) -> _Answering:
+    """Those meant for this node, else those for its zone, else all."""
+    if all(one.nodes for one in found.values()) and (
+        near := {place: one for place, one in found.items() if here.node in one.nodes}
+    ):
+        return near
+    if here.zone and all(one.zones for one in found.values()):
+        return {place: one for place, one in found.items() if here.zone in one.zones} or found
+    return found
+
+
+def _answering(service: Service, node: str, slice_: Slice) -> tuple[list[Endpoint], list[Endpoint]]:
     """Of those in a slice that may answer here, who takes connections, and who still serves on the way out."""
     near = [
         each
         for each in slice_.endpoints or ()
         if _is_near(service, each, node) and (_network(slice_) or not is_reserved(each.addresses[0]))
     ]
-    return [each.addresses[0] for each in near if each.ready], [each.addresses[0] for each in near if each.leaving]
+    return [each for each in near if each.ready], [each for each in near if each.leaving]
 
 
 def _is_near(service: Service, endpoint: Endpoint, node: str) -> bool:
-    return service.spec.internal_traffic_policy != "Local" or endpoint.node_name == node
+    return not service.local or endpoint.node_name == node
 
 
 def _network(each: Slice) -> str:
