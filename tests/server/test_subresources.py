@@ -218,7 +218,11 @@ async def test_scale_shows_and_sets_replicas(api: Client) -> None:
     version = "compute.datumapis.com/v1alpha"
     body: Any = {"apiVersion": version, "kind": "WorkloadDeployment", "metadata": {"name": "d"}}
     body["spec"] = {"workloadRef": {"name": "w", "uid": "1"}, "placementName": "x", "cityCode": "DFW", "replicas": 2}
-    body["spec"]["scaleSettings"] = {"minReplicas": 1}
+    body["spec"]["scaleSettings"] = {
+        "minReplicas": 1,
+        "maxReplicas": 6,
+        "metrics": [{"resource": {"name": "cpu", "target": {"averageUtilization": 50}}}],
+    }
     body["spec"]["template"] = {
         "spec": {"runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": [
             {"name": "c", "image": "i"}]}}, "networkInterfaces": [{"network": {"name": "default"}}]}
@@ -228,11 +232,18 @@ async def test_scale_shows_and_sets_replicas(api: Client) -> None:
     scale = (await api.get(f"{url}/d/scale")).json
     assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 2})
     scaled = await api.patch(f"{url}/d/scale", {"spec": {"replicas": 5}})
-    assert scaled.json["spec"] == {"replicas": 5}
+    assert (scaled.json["spec"], scaled.warnings) == ({"replicas": 5}, [])
     assert (await api.get(f"{url}/d")).json["spec"]["replicas"] == 5
     table = (await api.get(f"{url}/d/scale", accept="application/json;as=Table;v=v1;g=meta.k8s.io")).json
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
     assert table["rows"][0]["cells"] == ["d", 5, 0, "0s"]
+    for asked, warning in (
+        (0, "spec.replicas: 0 is less than minReplicas, so 1 will run"),
+        (7, "spec.replicas: 7 is more than maxReplicas, so 6 will run"),
+    ):
+        beyond = await api.patch(f"{url}/d/scale", {"spec": {"replicas": asked}})
+        assert (beyond.status, beyond.json["spec"].get("replicas", 0)) == (200, asked), "kept as asked for"
+        assert beyond.warnings == [f'299 - "{warning}"']
     nonsense = await api.patch(f"{url}/d/scale", {"spec": {"replicas": "many"}})
     assert "cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32" in nonsense.message
     refused = await api.patch(f"{url}/d/scale", {"spec": {"replicas": -1}})

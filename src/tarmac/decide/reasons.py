@@ -204,8 +204,8 @@ TOO_FEW_METRICS = transient(14, "TooFewMetrics", "Too few instances have reporte
 SCALE_DOWN_STABILIZED = transient(3, "ScaleDownStabilized", "A recent peak holds the number up for a while.")
 SCALE_UP_STABILIZED = transient(3, "ScaleUpStabilized", "A recent low holds the number down for a while.")
 SCALE_RATE_LIMITED = transient(3, "ScaleRateLimited", "A scaling policy limits how fast the number changes.")
-TOO_MANY_REPLICAS = user(3, "TooManyReplicas", "The metrics ask for more than maxReplicas.")
-TOO_FEW_REPLICAS = user(3, "TooFewReplicas", "The metrics ask for fewer than minReplicas.")
+TOO_MANY_REPLICAS = user(3, "TooManyReplicas", "More instances are asked for than maxReplicas.")
+TOO_FEW_REPLICAS = user(3, "TooFewReplicas", "Fewer instances are asked for than minReplicas.")
 
 
 def reason(code: str) -> Reason:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tarmac.api.compute.answers import Explanation, Line
+from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.decide.explain import EXPLAINERS
+from tarmac.decide.explain.autoscaling import autoscaling_lines
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, NETWORKS, PODS, WORKLOADS
 
 from .world import NOW, Scene, condition_of, workload
@@ -224,6 +227,34 @@ def test_an_autoscaler_that_is_content_says_nothing() -> None:
     scene.instance(deployment, 0, "lhr-0")
     scene.say(deployment, condition_of("AutoscalingLimited", True, "TooFewReplicas"))
     assert verdicts(why(scene, WORKLOADS.resource, "web")) == [("LHR", "", "Yes", "Complete")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason", "sentence", "change"),
+    [
+        (0, "TooFewReplicas", "It was scaled to 0; minReplicas is 1, so 1 run.", "Lower minReplicas"),
+        (9, "TooManyReplicas", "It was scaled to 9; maxReplicas is 3, so 3 run.", "Raise maxReplicas"),
+        (2, "", "", ""),
+    ],
+)
+def test_a_number_beyond_the_bounds_is_explained(asked: int, reason: str, sentence: str, change: str) -> None:
+    deployment = decode(
+        WorkloadDeployment,
+        {
+            "metadata": {"name": "d"},
+            "spec": {
+                "workloadRef": {"name": "web", "uid": "u"},
+                "placementName": "us",
+                "cityCode": "LHR",
+                "replicas": asked,
+                "scaleSettings": {"minReplicas": 1, "maxReplicas": 3},
+                "template": workload("LHR")["spec"]["template"],
+            },
+        },
+    )
+    lines = list(autoscaling_lines(deployment))
+    assert [(line.reason, line.message) for line in lines] == ([(reason, sentence)] if reason else [])
+    assert all(line.change.startswith(f"{change} of the placement us to ") for line in lines)
 
 
 def test_a_ready_instance_says_so() -> None:

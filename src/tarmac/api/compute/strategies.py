@@ -113,6 +113,18 @@ class WorkloadDeploymentStrategy(OwnStrategy):
         if replicas is not None and not 0 <= replicas <= MAX_REPLICAS:
             errors.invalid("spec.replicas", replicas, f"must be between 0 and {MAX_REPLICAS}, inclusive")
 
+    def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        """Numbers that the bounds of the placement do not let be, whichever way they were written."""
+        replicas, settings = obj["spec"].get("replicas"), mapping(obj, "spec", "scaleSettings")
+        if replicas is None:
+            return []
+        low, high = settings.get("minReplicas", replicas), settings.get("maxReplicas") or MAX_REPLICAS
+        if replicas < low:
+            return [f"spec.replicas: {replicas} is less than minReplicas, so {low} will run"]
+        if replicas > high:
+            return [f"spec.replicas: {replicas} is more than maxReplicas, so {high} will run"]
+        return []
+
 
 class InstanceStrategy(OwnStrategy):
     """Made by the deployment's controller from a template that was admitted already."""

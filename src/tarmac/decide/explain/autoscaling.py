@@ -1,13 +1,16 @@
-"""What the autoscaler has to say about a deployment: metrics that cannot be read, and a number that is held back."""
+"""What is to be said about a deployment's number: metrics that cannot be read, and a number that is held back, be it
+the autoscaler's or a person's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from tarmac.api.compute.answers import Line
-from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.compute.workload import WorkloadDeployment, WorkloadDeploymentSpec
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import told
+from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.verdict import Refusal
 
 # Fewer than minReplicas is what minReplicas is for, and a window that passes is no news.
@@ -25,3 +28,21 @@ def autoscaling_lines(deployment: WorkloadDeployment) -> Iterator[Line]:
         if condition.reason in _TOLD:
             refusal = Refusal(condition.reason, condition.message, rule="autoscaling")
             yield told(refusal, deployment.spec.city_code)
+    refusal = _out_of_bounds(deployment.spec)
+    if refusal is not None:
+        yield told(refusal, deployment.spec.city_code)
+
+
+def _out_of_bounds(spec: WorkloadDeploymentSpec) -> Refusal | None:
+    """A number that somebody scaled to, and that the placement does not let be."""
+    asked, runs = spec.replicas, desired_replicas(spec.scale_settings, spec.replicas)
+    if asked is None or asked == runs:
+        return None
+    high = asked > runs
+    bound, verb = ("maxReplicas", "Raise") if high else ("minReplicas", "Lower")
+    return Refusal(
+        reasons.TOO_MANY_REPLICAS if high else reasons.TOO_FEW_REPLICAS,
+        f"It was scaled to {asked}; {bound} is {runs}, so {runs} run.",
+        rule="scale",
+        change=f"{verb} {bound} of the placement {spec.placement_name} to {max(asked, 1)}, or scale to {runs}.",
+    )
