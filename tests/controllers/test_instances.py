@@ -251,7 +251,7 @@ def test_an_instance_that_cannot_be_placed_says_what_the_scheduler_said() -> Non
         said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes: 2 full"}
         await planet.pods.patch(NAME, {"status": {"conditions": [said]}}, "default", subresource="status")
         await planet.wait(3)
-        assert await ready(planet) == ("False", "Unschedulable")
+        assert await ready(planet) == ("False", "InsufficientCapacity")
         assert conditions(await planet.workload())["Available"]["message"].endswith("0/2 nodes: 2 full")
 
     play(story)

@@ -88,6 +88,7 @@ def test_resources_of_another_group(discovery: Discovery) -> None:
     listed = _json(discovery.resources("compute.datumapis.com", "v1alpha"))
     assert listed["apiVersion"] == "v1"
     rows = {row["name"]: row for row in listed["resources"]}
+    assert rows["workloads"]["categories"] == ["tarmac", "all"], "kubectl get all"
     assert rows["workloads"]["kind"] == "Workload"
     assert {"workloads/status", "workloaddeployments/scale", "instances"} <= rows.keys()
     assert rows["workloaddeployments/scale"]["group"] == "autoscaling"

@@ -37,6 +37,7 @@ async def city_lost_and_found(world: World) -> None:
 
     await world.lose_city("LHR")
     await world.until(lambda: _ready_in(world, "SEA", 1), "an instance runs in SEA instead")
+    await world.until(lambda: _counted(world, "2/2"), "what has moved is wanted once")
     (meanwhile,) = await world.instances_in("LHR")
     assert meanwhile["metadata"]["uid"] == before["metadata"]["uid"], "a city cut off is not a city dead"
 
@@ -63,6 +64,10 @@ async def city_lost_and_waited_for(world: World) -> None:
     await world.find_city("LHR")
     await world.settled(2)
     assert {each["metadata"]["uid"] for each in await world.all(world.instances)} == before
+
+
+async def _counted(world: World, ready: str) -> bool:
+    return (await world.workloads.get("web", world.namespace))["status"]["summary"]["ready"] == ready
 
 
 async def _node_of(world: World, instance: dict[str, dict[str, str]]) -> str:

@@ -70,9 +70,9 @@ def facts(**known: Any) -> InstanceInput:
         (facts(pod=pod(node="")), reasons.PENDING_PROGRAMMING, reasons.STARTING, reasons.PENDING_PROGRAMMING),
         (
             facts(pod=pod(node="", conditions={"PodScheduled": ("False", "Unschedulable", "0/3 nodes: 3 are full")})),
-            reasons.UNSCHEDULABLE,
+            reasons.INSUFFICIENT_CAPACITY,
             reasons.STARTING,
-            reasons.UNSCHEDULABLE,
+            reasons.INSUFFICIENT_CAPACITY,
         ),
         (
             facts(pod=pod(node="", conditions={"PodScheduled": ("False", "InsufficientCapacity", "0/3 nodes")})),

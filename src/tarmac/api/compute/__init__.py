@@ -95,6 +95,7 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             strategy=WorkloadStrategy(lookup),
             columns=_WORKLOAD_COLUMNS,
             short_names=("wl",),
+            categories=("tarmac", "all"),
             validate_name=dns1123_label,
             subresources=(PLAN, WHY),
         ),

@@ -127,8 +127,10 @@ def _programmed(pod: PodFacts, conditions: dict[str, Condition]) -> Finding:
         scheduled = conditions.get("PodScheduled")
         if scheduled is None or scheduled.status != "False":
             return _not_yet("Programmed", reasons.PENDING_PROGRAMMING, "Waiting for a node.")
-        known = scheduled.reason if scheduled.reason in reasons.CATALOGUE else reasons.UNSCHEDULABLE
-        return _not_yet("Programmed", known, scheduled.message)
+        # Pods say Unschedulable for all of it, as Kubernetes does. Everything above says the same word as Progressing.
+        precise = scheduled.reason in reasons.CATALOGUE and scheduled.reason != reasons.UNSCHEDULABLE
+        reason = scheduled.reason if precise else reasons.INSUFFICIENT_CAPACITY
+        return _not_yet("Programmed", reason, scheduled.message)
     sandbox = conditions.get("PodReadyToStartContainers")
     if sandbox.status == "True" if sandbox else pod.status.pod_ip:
         return Finding("Programmed", "True", reasons.PROGRAMMED, "Instance has been programmed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tarmac.api.compute.names import LABEL_MOVED_FROM
 from tarmac.api.compute.workload import Counters, PlacementStatus, WorkloadDeployment, WorkloadStatus
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
@@ -59,12 +60,17 @@ def _wanted(deployment: WorkloadDeployment) -> int:
 
 
 def _counters(deployment: WorkloadDeployment, *, outdated: bool) -> Counters:
-    status = deployment.status
+    """What it adds to its Workload. Instances that moved here are wanted once, where they came from."""
+    status, moved = deployment.status, LABEL_MOVED_FROM in deployment.metadata.labels
     if status is None:
-        return Counters(desired_replicas=_wanted(deployment))
-    if not outdated:
-        return status
-    return Counters(status.replicas, 0, status.desired_replicas, status.ready_replicas, 0)
+        return Counters(desired_replicas=0 if moved else _wanted(deployment))
+    return Counters(
+        replicas=status.replicas,
+        current_replicas=0 if outdated else status.current_replicas,
+        desired_replicas=0 if moved else status.desired_replicas,
+        ready_replicas=status.ready_replicas,
+        updated_replicas=0 if outdated else status.updated_replicas,
+    )
 
 
 def _begun(deployment: WorkloadDeployment, *, rolling: bool) -> Condition:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_DEPLOYMENT_UID, LABEL_WORKLOAD_UID
+from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_DEPLOYMENT_UID, LABEL_MOVED_FROM, LABEL_WORKLOAD_UID
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Mirror
 from tarmac.sim.checker.rules import desired, labels
@@ -107,7 +107,9 @@ def lies(mirror: Mirror, fleet: Fleet) -> Iterator[str]:
         yield from _miscounted(mirror, f"deployment {key}", deployment, LABEL_DEPLOYMENT_UID, desired(deployment))
     for key, workload in mirror.bucket(WORKLOADS).items():
         uid = workload["metadata"]["uid"]
-        total = sum(desired(each) for each in _with(mirror, DEPLOYMENTS, LABEL_WORKLOAD_UID, uid))
+        deployments = _with(mirror, DEPLOYMENTS, LABEL_WORKLOAD_UID, uid)
+        # what moved here is wanted once, where it came from
+        total = sum(desired(each) for each in deployments if LABEL_MOVED_FROM not in labels(each))
         yield from _miscounted(mirror, f"workload {key}", workload, LABEL_WORKLOAD_UID, total)
 
 
