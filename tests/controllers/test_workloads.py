@@ -281,22 +281,23 @@ def test_instances_of_a_lost_city_start_elsewhere_and_go_when_it_is_back() -> No
     play(story)
 
 
-def test_workloads_that_ask_for_it_share_an_address_among_their_instances_and_with_nobody_else() -> None:
+def test_a_shared_address_that_nobody_announces_is_not_shown_and_people_are_told() -> None:
     async def story(planet: Planet) -> None:
-        annotated = {"annotations": {ANNOTATION_ANYCAST: "true"}}
-        for name in ("one", "two", "three"):
-            await planet.apply(name, replicas=1, metadata=annotated)
+        await planet.apply("one", replicas=1, metadata={"annotations": {ANNOTATION_ANYCAST: "true"}})
         await planet.apply("plain", replicas=1)
-        for name in ("one", "two", "three", "plain"):
+        for name in ("one", "plain"):
             await planet.ready(1, name)
-        shared = [(await planet.workload(name))["status"]["anycastAddresses"] for name in ("one", "two", "three")]
-        assert len({address for (address,) in shared}) == 3
-        assert "anycastAddresses" not in (await planet.workload("plain"))["status"]
-        await planet.stop()
-        planet.start()
-        await planet.apply("four", replicas=1, metadata=annotated)
-        await planet.ready(1, "four")
-        assert (await planet.workload("four"))["status"]["anycastAddresses"] not in shared
+        one, plain = await planet.workload("one"), await planet.workload("plain")
+        assert "anycastAddresses" not in one["status"]
+        said = conditions(one)["AnycastReady"]
+        assert (said["status"], said["reason"]) == ("False", "NotAnnounced")
+        assert "AnycastReady" not in conditions(plain)
+        events = [each for each in await planet.all(planet.user.resource(EVENTS)) if each["reason"] == "NotAnnounced"]
+        assert [(each["type"], each["involvedObject"]["name"]) for each in events] == [("Warning", "one")]
+        annotation = {"metadata": {"annotations": {ANNOTATION_ANYCAST: None}}}
+        await planet.workloads.patch("one", annotation, "default")
+        await planet.wait(2)
+        assert "AnycastReady" not in conditions(await planet.workload("one"))
 
     play(story)
 

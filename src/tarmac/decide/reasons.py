@@ -207,6 +207,9 @@ SCALE_RATE_LIMITED = transient(3, "ScaleRateLimited", "A scaling policy limits h
 TOO_MANY_REPLICAS = user(3, "TooManyReplicas", "More instances are asked for than maxReplicas.")
 TOO_FEW_REPLICAS = user(3, "TooFewReplicas", "Fewer instances are asked for than minReplicas.")
 
+# What is asked for and not there.
+NOT_ANNOUNCED = platform(3, "NotAnnounced", "Nothing announces shared addresses.")
+
 
 def reason(code: str) -> Reason:
     """The entry of a code. Raises KeyError for a code that is not in the catalogue."""

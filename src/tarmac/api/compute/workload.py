@@ -173,7 +173,9 @@ class WorkloadStatus(Counters):
         list[RevisionRecord], Field("The last templates, the newest last.", key="number", max_items=20)
     ] = []
     rollout: Annotated[RolloutStatus | None, Field("How far the newest revision has come.")] = None
-    anycast_addresses: Annotated[list[str], Field("Shared addresses announced from every city that is ready.")] = []
+    anycast_addresses: Annotated[
+        list[str], Field("Shared addresses announced from every city that is ready; none while nothing announces them.")
+    ] = []
     summary: Annotated[Summary | None, Field("The workload in a few words.")] = None
 
 

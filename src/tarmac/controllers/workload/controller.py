@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api.compute.instance import InstanceTemplate
-from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID
+from tarmac.api.compute.names import ANNOTATION_ANYCAST, FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload, WorkloadDeployment, WorkloadStatus
 from tarmac.api.networking.location import Location
 from tarmac.api.schema import Json
@@ -25,7 +25,6 @@ from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
 from tarmac.controllers.kinship import named_by
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
-from tarmac.controllers.workload.anycast import Anycast
 from tarmac.controllers.workload.events import announce, tell_of_move, tell_of_return
 from tarmac.controllers.workload.stillness import Stillness
 from tarmac.controllers.writing import set_finalizers, write_status
@@ -64,7 +63,6 @@ class WorkloadController:
         self._stillness = Stillness(self._clock, self._known_deployments)
         self._locations = informers.informer(LOCATIONS)
         self._networks = informers.informer(NETWORKS)
-        self._anycast = Anycast(self._known)
         self._controller = context.controller("workload", self.reconcile)
         self._controller.watches(self._known)
         self._controller.watches(self._locations, lambda _: self._known.cache.keys())
@@ -231,7 +229,6 @@ class WorkloadController:
             for each in existing
         ]
         placements = {placement.name for placement in workload.spec.placements}
-        anycast = self._anycast.addresses(workload)
         facts = WorkloadFacts(
             generation=workload.metadata.generation,
             revision=newest,
@@ -246,8 +243,8 @@ class WorkloadController:
                 for name, cities in goal.cities.items()
             ],
             orphans=[view for each, view in views if each.spec.placement_name not in placements],
-            blocks=(*blocks, *anycast.refusals),
-            anycast_addresses=anycast.value or (),
+            blocks=blocks,
+            anycast=workload.metadata.annotations.get(ANNOTATION_ANYCAST) == "true",
             paused=workload.spec.paused,
             deleting=workload.metadata.deletion_timestamp is not None,
         )

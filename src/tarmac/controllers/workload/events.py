@@ -59,6 +59,9 @@ def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[Told]:
         yield Told("Normal", reasons.ROLLOUT_STARTED, f"Revision {new.revision} is to replace {old.revision}")
     if new.revisions and _is_replacing(new.revisions[-1]) and new.revisions[-1].number not in _completed(old):
         yield Told("Normal", reasons.ROLLOUT_COMPLETE, f"Every instance is of revision {new.revision}")
+    unannounced = _unannounced(new)
+    if unannounced and not _unannounced(old):
+        yield Told("Warning", reasons.NOT_ANNOUNCED, unannounced)
     exhausted = _exhausted(new)
     if exhausted and not _exhausted(old):
         yield Told("Warning", reasons.QUOTA_EXHAUSTED, exhausted)
@@ -71,6 +74,10 @@ def _is_replacing(newest: RevisionRecord) -> bool:
 
 def _completed(status: WorkloadStatus) -> set[int]:
     return {each.number for each in status.revisions if each.completed is not None}
+
+
+def _unannounced(status: WorkloadStatus) -> str:
+    return next((each.message for each in status.conditions if each.reason == reasons.NOT_ANNOUNCED), "")
 
 
 def _exhausted(status: WorkloadStatus) -> str:

@@ -18,6 +18,13 @@ from tarmac.decide.rollup.progress import progressing, readiness, summary, worst
 from tarmac.decide.verdict import Refusal
 
 _COUNTED = Counters.__struct_fields__
+# A shared address that nobody announces would lead nowhere, so none is given out.
+_ANYCAST = Finding(
+    "AnycastReady",
+    "False",
+    reasons.NOT_ANNOUNCED,
+    "Nothing announces shared addresses here, so the workload has none; it is reached at its instances' own.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +106,7 @@ class WorkloadFacts:
     placements: Sequence[PlacementFacts] = ()
     orphans: Sequence[DeploymentView] = ()
     blocks: Sequence[Refusal] = ()
-    anycast_addresses: Sequence[str] = ()
+    anycast: bool = False  # whether a shared address is asked for
     paused: bool = False
     deleting: bool = False
 
@@ -114,7 +121,6 @@ def workload_status(given: WorkloadFacts, old: WorkloadStatus | None, now: float
         placements=placements,
         revision=given.revision,
         rollout=given.waves.status if given.waves else None,
-        anycast_addresses=list(given.anycast_addresses),
         deployments=sum(len(each.deployments) for each in given.placements) + len(given.orphans),
     )
     _add(status, placements)
@@ -130,7 +136,9 @@ def workload_status(given: WorkloadFacts, old: WorkloadStatus | None, now: float
         Refusal(reasons.NO_AVAILABLE_PLACEMENTS, "No available placements were found for the workload"),
     )
     progress = _progress(deployments, blocks)
-    status.conditions = merge(old.conditions, (available, progress, readiness(progress)), given.generation, now)
+    kept = [each for each in old.conditions if each.type != _ANYCAST.type]
+    said = (available, progress, readiness(progress), *((_ANYCAST,) if given.anycast else ()))
+    status.conditions = merge(old.conditions if given.anycast else kept, said, given.generation, now)
     status.summary = summary(
         status.ready_replicas,
         status.desired_replicas,
