@@ -26,6 +26,7 @@ from tests.controllers import (
     test_disruption_budgets,
     test_endpoints_of_services,
     test_ephemeral_volumes,
+    test_external_services,
     test_instance_types,
     test_interfaces_of_pods,
     test_lost_nodes,
@@ -60,6 +61,7 @@ CHORES: tuple[Chore, ...] = (
     test_orphaning.test_a_deployment_takes_its_instances_with_it_and_is_made_again,
     test_preemption.test_the_least_important_goes_and_the_pod_gets_its_place,
     test_workloads.test_a_city_that_cannot_serve_is_said_and_served_once_it_can,
+    *_tests_of(test_external_services),
     *_tests_of(test_instance_types),
     *_tests_of(test_under_their_own_roles),
 )

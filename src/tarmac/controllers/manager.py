@@ -27,6 +27,7 @@ from tarmac.controllers.clusterrole.controller import ClusterRoleController
 from tarmac.controllers.context import Context, Settings, Sign
 from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.disruption.controller import DisruptionController
+from tarmac.controllers.externalservice.controller import ExternalServiceController
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tarmac.controllers.instance.controller import InstanceController
 from tarmac.controllers.instancetype.controller import InstanceTypeController
@@ -78,6 +79,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "quota": QuotaController,
     "disruption": DisruptionController,
     "autoscaler": AutoscalerController,
+    "externalservice": ExternalServiceController,
 }
 
 

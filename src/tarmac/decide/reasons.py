@@ -208,6 +208,7 @@ TOO_MANY_REPLICAS = user(3, "TooManyReplicas", "More instances are asked for tha
 TOO_FEW_REPLICAS = user(3, "TooFewReplicas", "Fewer instances are asked for than minReplicas.")
 
 # What is asked for and not there.
+NO_GATEWAY = platform(3, "NoGateway", "Nothing carries out ExternalServices.")
 NOT_ANNOUNCED = platform(3, "NotAnnounced", "Nothing announces shared addresses.")
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tarmac.api import identities
 from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.api.networking.names import GROUP as NETWORKING
+from tarmac.api.submariner.names import GROUP as SUBMARINER
 from tarmac.server.security.policy import Rule, rule
 
 _CERTIFICATES = "certificates.k8s.io"
@@ -113,6 +114,10 @@ DUTIES: dict[str, Duties] = {
             rule("create", "core", "persistentvolumeclaims"),
             _EVENTS,
         ],
+    ),
+    "externalservice": Duties(
+        {SUBMARINER: "externalservices gateways"},
+        [rule("patch", SUBMARINER, "externalservices/status"), _EVENTS],
     ),
     "instancetype": Duties(
         {COMPUTE: "instancetypes workloaddeployments workloads"},

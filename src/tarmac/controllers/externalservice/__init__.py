@@ -1,0 +1,1 @@
+"""ExternalService: says so while nothing carries one out."""
