@@ -166,3 +166,24 @@ async def test_an_object_grows_no_larger_than_every_store_takes(api: Client) -> 
     assert grown.message.endswith("bytes, limit is 1500000")
     assert (await api.post(CONFIGMAPS, {"metadata": {"name": "b"}, "data": large})).status == 413
     assert (await api.patch(f"{CONFIGMAPS}/a", {"data": {"a": "x"}})).status == 200
+
+
+async def test_labels_in_the_short_form_can_be_changed_by_client_side_apply(api: Client) -> None:
+    """It sends the short form alone, laid over the stored full form; the same again writes nothing."""
+    url = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads"
+    container = {"name": "app", "image": "ghcr.io/acme/app:1"}
+    runtime = {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": [container]}}
+    body: Any = {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload", "metadata": {"name": "web"}}
+    body["spec"] = {
+        "template": {"labels": {"tier": "a"}, "spec": {"runtime": runtime, "networkInterfaces": [{"network": "lan"}]}},
+        "placements": [{"name": "all", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 1}}],
+    }
+    created = await api.post(url, body)
+    assert created.status == 201, created.raw
+    patch = {"spec": {"template": {"labels": {"tier": "b"}}}}
+    changed = await api.patch(f"{url}/web", patch)
+    assert changed.status == 200, changed.raw
+    template = changed.json["spec"]["template"]
+    assert (template["metadata"], "labels" in template) == ({"labels": {"tier": "b"}}, False)
+    again = await api.patch(f"{url}/web", patch)
+    assert again.json["metadata"]["resourceVersion"] == changed.json["metadata"]["resourceVersion"]

@@ -30,6 +30,18 @@ def test_labels_in_both_places_must_agree() -> None:
     assert causes(other) == ["Forbidden spec.template.labels"]
 
 
+def test_a_changed_shorthand_counts_where_the_full_form_is_only_what_was_stored() -> None:
+    """As a client-side apply sends it: over the stored object, with the full form in it."""
+    laid_over = workload({"spec.template.labels": {"tier": "db"}})
+    assert causes(laid_over, old=workload()) == []
+    new, stored = admitted(laid_over), admitted(workload())
+    resource("Workload").strategy.prepare_for_update(new, stored)
+    assert new["spec"]["template"]["metadata"] == {"labels": {"tier": "db"}}
+    assert "labels" not in new["spec"]["template"]
+    both = workload({"spec.template.labels": {"tier": "db"}, "spec.template.metadata.labels": {"tier": "web"}})
+    assert causes(both, old=workload()) == ["Forbidden spec.template.labels"], "two changes that disagree"
+
+
 def test_a_network_by_its_name() -> None:
     interfaces = admitted(workload({f"{N}[0].network": "corp"}))["spec"]["template"]["spec"]["networkInterfaces"]
     assert interfaces[0]["network"] == {"name": "corp"}

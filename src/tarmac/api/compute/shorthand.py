@@ -1,7 +1,8 @@
 """Shorthands of a template, rewritten into the stored form.
 
 This runs on what a client sent, before types are checked, so nothing is taken for granted about the shape. A
-shorthand that contradicts the full form is left where it is, and validation refuses it there.
+shorthand that contradicts the full form is left where it is, and validation refuses it there; unless the full form is
+what is stored already, for then the shorthand is what its author changed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,15 @@ def normalise_template(template: Json) -> None:
     for field in ("labels", "annotations"):
         _move_metadata(template, field)
     normalise_instance(template.get("spec"))
+
+
+def prefer_changed(template: JsonObject, stored: JsonObject) -> None:
+    """A patch of `kubectl apply` carries the shorthand alone, and is laid over the stored object with the full form."""
+    metadata, before = template.get("metadata"), stored.get("metadata") or {}
+    for field in ("labels", "annotations"):
+        short = template.get(field)
+        if short is not None and metadata and metadata.get(field) == before.get(field):
+            metadata[field] = template.pop(field)
 
 
 def normalise_instance(spec: Json) -> None:
