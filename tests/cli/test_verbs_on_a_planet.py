@@ -24,7 +24,7 @@ from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import parse_object
 from tarmac.cli.verbs.plan import plan, planned
 from tarmac.cli.verbs.rollout import rollout
-from tarmac.cli.verbs.why import explain, why
+from tarmac.cli.verbs.why import explain, why, why_anything
 from tarmac.client.client import Client
 from tarmac.client.targets import dynamic
 from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
@@ -135,6 +135,27 @@ def test_a_workload_is_explained_before_and_after_it_runs() -> None:
             for obj in await planet.all(kind):
                 lines = (await desk.why(f"{word}/{obj['metadata']['name']}")).verdicts
                 assert {line.answer for line in lines} == {"Yes"}
+
+    play(story)
+
+
+def test_a_bare_name_is_looked_for_from_workloads_down() -> None:
+    async def story(planet: Planet) -> None:
+        desk = await settled(planet)
+        await planet.apply(cities=("DFW",), replicas=1)
+        await planet.ready(1)
+        (deployment,) = await planet.all(planet.deployments)
+        (instance,) = await planet.all(planet.instances)
+        for name, kind in (
+            ("web", "Workload"),
+            (deployment["metadata"]["name"], "WorkloadDeployment"),
+            (instance["metadata"]["name"], "Instance"),
+        ):
+            for client in (desk.client, desk.elsewhere):
+                assert await why_anything(client, "default", name, desk.console, "text") == 0
+                assert f"{kind} default/{name} " in desk.out.getvalue().replace("\n", " ")
+        with pytest.raises(NotFound, match='nothing in namespace "default" is called "wbe"'):
+            await why_anything(desk.client, "default", "wbe", desk.console, "text")
 
     play(story)
 

@@ -12,7 +12,7 @@ import sys
 from tarmac.api.status import ApiError
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import BadManifest
-from tarmac.cli.verbs.objects import BadObject, parse_object
+from tarmac.cli.verbs.objects import BadObject, bare_name, parse_object
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
@@ -57,7 +57,9 @@ async def _verb(options: argparse.Namespace, client: Client, connection: Connect
         from tarmac.cli.verbs.rollout import rollout
 
         return await rollout(client, namespace, options, console)
-    from tarmac.cli.verbs.why import why
+    from tarmac.cli.verbs.why import why, why_anything
 
+    if name := bare_name(options.object):
+        return await why_anything(client, namespace, name, console, options.output)
     target, name = parse_object(options.object)
     return await why(client, target, namespace, name, console, options.output)

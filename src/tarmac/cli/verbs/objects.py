@@ -16,11 +16,18 @@ _KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
     (INSTANCES.typed(dict), ("instance", "instances", "inst")),
     (PODS, ("pod", "pods", "po")),
 )
+EXPLAINED = tuple(target for target, _ in _KINDS)
+"""What can be explained, in the order in which a bare name is looked for."""
 _BY_WORD = {word: target for target, words in _KINDS for word in words}
 
 
 class BadObject(Exception):
     """What was written on the command line names no object."""
+
+
+def bare_name(words: Sequence[str]) -> str:
+    """The name, when nothing but a name was written; else empty."""
+    return words[0] if len(words) == 1 and words[0] and "/" not in words[0] else ""
 
 
 def parse_object(words: Sequence[str], kind: str = "") -> tuple[Json, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-_OBJECT = "what to look at: KIND/NAME, such as workload/web, wd/web-dfw-1a2b3c4d, instance/… or pod/…"
+_OBJECT = "what to look at: KIND/NAME, such as workload/web, wd/web-dfw-1a2b3c4d, instance/… or pod/…; or just NAME"
 _WORKLOAD = "the Workload: workload/NAME, or just NAME"
 
 

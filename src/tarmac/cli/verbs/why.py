@@ -1,4 +1,7 @@
-"""`tarmac why KIND/NAME`: the server explains; where it cannot, the same functions explain what was fetched."""
+"""`tarmac why KIND/NAME`, or just `NAME`: the server explains.
+
+Where it cannot, the same functions explain what was fetched.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from tarmac.api.compute.answers import Explanation
 from tarmac.api.status import NotFound
 from tarmac.cli.rendering.explanation import explanation_text
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import Json
+from tarmac.cli.verbs.objects import EXPLAINED, Json
 from tarmac.client.client import JSON_ONLY, Client
 
 _read = msgspec.json.Decoder(Explanation).decode
@@ -22,6 +25,17 @@ async def why(client: Client, target: Json, namespace: str, name: str, console: 
     else:
         console.say(explanation_text(found))
     return 0
+
+
+async def why_anything(client: Client, namespace: str, name: str, console: Console, output: str) -> int:
+    """Explain the first object that is called so, from a Workload down to a Pod. Raises NotFound when none is."""
+    for target in EXPLAINED:
+        try:
+            return await why(client, target, namespace, name, console, output)
+        except NotFound:
+            continue
+    kinds = ", ".join(target.kind for target in EXPLAINED)
+    raise NotFound(f'nothing in namespace "{namespace}" is called "{name}": no {kinds}')
 
 
 async def explain(client: Client, target: Json, namespace: str, name: str, console: Console) -> Explanation:

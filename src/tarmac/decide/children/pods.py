@@ -118,6 +118,8 @@ def _container(container: Container, instance: Instance, whole: Amounts | None) 
             "ports": [_port(each) for each in container.ports],
             "resources": of_container(container) if whole is None else everything(whole),
             **attachments(container.volume_attachments, instance.spec),
+            # So that the last words of a crash are in the Pod's status, for `why` and for those who may not read logs.
+            "terminationMessagePolicy": "FallbackToLogsOnError",
             "securityContext": _security(container.security_context),
             "workingDir": container.working_dir,
             "imagePullPolicy": container.image_pull_policy or "",

@@ -20,7 +20,7 @@ _FEW: Final = 5
 def told(refusal: Refusal, city: str = "", node: str = "") -> Line:
     """A refusal as a line."""
     reason = refusal.reason
-    change = refusal.change or usual_change(reason)
+    change = refusal.change or usual_change(reason, refusal.message)
     return Line(answer_of(reason), reason, sentence(refusal.message), refusal.rule, city, node, change)
 
 

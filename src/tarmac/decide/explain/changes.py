@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from tarmac.decide import reasons
@@ -32,6 +33,57 @@ _USUAL: Final = {
 }
 
 
-def usual_change(reason: str) -> str:
+_FITTING: Final = {
+    reasons.IMAGE_UNAVAILABLE: [
+        (
+            r"no such host|name resolution|server misbehaving|lookup .* on ",
+            "Correct the registry's name in the image, or have the node's resolver know it.",
+        ),
+        (
+            r"connection (refused|reset)|timeout|no route to host|unreachable|deadline exceeded|RegistryUnavailable",
+            "Have the registry reachable from the node, or name an image elsewhere.",
+        ),
+        (
+            r"x509|certificate|HTTP response to HTTPS client",
+            "Have the node trust the registry: a certificate it knows, or a hosts.toml for it.",
+        ),
+        (r"too many requests|\b429\b", "Wait, or give imagePullSecrets: the registry limits how much is pulled."),
+        (r"no match for platform", "Name an image that is built for the node's platform."),
+        (r"no space left", "Free space on the node's disk."),
+        (r"pull policy of Never|NeverPull", "Load the image onto the node, or let imagePullPolicy be IfNotPresent."),
+        (
+            r"InvalidImageName|parse image name|invalid reference",
+            "Correct how the image is written: REGISTRY/NAME:TAG.",
+        ),
+        (
+            r"unauthorized|authori[sz]ation|denied|forbidden|\b40[13]\b",
+            "Give imagePullSecrets that may pull the image, or correct its name.",
+        ),
+        (r"not found|manifest unknown|\b404\b", "Name an image and a tag that exist."),
+    ],
+    reasons.CONFIGURATION_ERROR: [
+        (
+            r"executable|exec.*(no such file|permission denied|format error)",
+            "Correct the container's command, or name an image that has it.",
+        ),
+    ],
+    reasons.INSTANCE_CRASHING: [
+        (r"exit code 0\b", "Have the command stay in the foreground: it ends, and an instance is to run on."),
+        (r"exit code 12[67]\b", "Correct the container's command, or name an image that has it."),
+    ],
+    reasons.TOO_MANY_REPLICAS: [
+        (r"ask for (\d+) instances", r"Raise the placement's maxReplicas to \1."),
+    ],
+    reasons.OUT_OF_MEMORY: [
+        (r"more than its (\S+) of memory", r"Give it more than \1: a larger instance type, or a higher memory limit."),
+    ],
+}
+"""What helps when the message has such words, the first that fits; a message of others is all there is to go by."""
+
+
+def usual_change(reason: str, message: str = "") -> str:
     """What usually helps; empty when that cannot be said, or nothing is needed."""
+    for words, change in _FITTING.get(reason, ()):
+        if found := re.search(words, message, re.IGNORECASE):
+            return found.expand(change)
     return _USUAL.get(reason, "")

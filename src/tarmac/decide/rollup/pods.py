@@ -14,6 +14,7 @@ from tarmac.api.declare import Struct
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import Finding, most_actionable
+from tarmac.decide.rollup.endings import NOT_STARTED, Terminated, ending, how
 from tarmac.decide.verdict import Refusal
 
 _NODE_NOT_READY: Final = "NodeNotReady"  # said of a pod by whoever watches nodes, when its node is silent or broken
@@ -27,9 +28,8 @@ _IMAGE: Final = frozenset(
         "RegistryUnavailable",
     ]
 )
-_CONFIGURATION: Final = frozenset(
-    ["CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError"]
-)
+_SOURCES: Final = "CreateContainerConfigError"  # before a runtime is asked: keys, ConfigMaps, Secrets
+_CONFIGURATION: Final = frozenset([_SOURCES, "CreateContainerError", "RunContainerError", "CreatePodSandboxError"])
 
 
 class _Waiting(Struct):
@@ -37,16 +37,10 @@ class _Waiting(Struct):
     message: str = ""
 
 
-class _Terminated(Struct):
-    reason: str = ""
-    message: str = ""
-    exit_code: int = 0
-
-
 class _State(Struct):
     waiting: _Waiting | None = None
     running: dict[str, object] | None = None
-    terminated: _Terminated | None = None
+    terminated: Terminated | None = None
 
 
 class ContainerStatus(Struct, kw_only=True):
@@ -63,8 +57,26 @@ class _Metadata(Struct):
     deletion_timestamp: str | None = None
 
 
+class _Resources(Struct):
+    limits: dict[str, str | int | float] = msgspec.field(default_factory=dict[str, str | int | float])
+
+
+class _Container(Struct):
+    name: str = ""
+    resources: _Resources | None = None
+
+
 class _Spec(Struct):
     node_name: str = ""
+    resources: _Resources | None = None
+    containers: list[_Container] = msgspec.field(default_factory=list[_Container])
+    init_containers: list[_Container] = msgspec.field(default_factory=list[_Container])
+
+    def memory_of(self, container: str) -> str:
+        """How much a container may use, or with the others of the pod; empty when nothing says."""
+        own = next((each for each in (*self.containers, *self.init_containers) if each.name == container), None)
+        limits = [each.limits for each in (own.resources if own else None, self.resources) if each is not None]
+        return next((str(each["memory"]) for each in limits if "memory" in each), "")
 
 
 class PodStatus(Struct, kw_only=True):
@@ -107,7 +119,7 @@ class PodView:
         return PodView(
             node=pod.spec.node_name,
             programmed=_programmed(pod, conditions),
-            running=_running(status),
+            running=_running(pod),
             ready=_ready(conditions.get("Ready")),
             restarts=sum(container.restart_count for container in status.container_statuses),
             qos_class=status.qos_class,
@@ -134,21 +146,22 @@ def _programmed(pod: PodFacts, conditions: dict[str, Condition]) -> Finding:
     sandbox = conditions.get("PodReadyToStartContainers")
     if sandbox.status == "True" if sandbox else pod.status.pod_ip:
         return Finding("Programmed", "True", reasons.PROGRAMMED, "Instance has been programmed")
-    trouble = _trouble(pod.status)
+    trouble = _trouble(pod)
     if trouble is not None:
         return _not_yet("Programmed", trouble.reason, trouble.message)
     return _not_yet("Programmed", reasons.PROGRAMMING_IN_PROGRESS, f"{pod.spec.node_name} is making it.")
 
 
-def _running(status: PodStatus) -> Finding:
-    trouble = _trouble(status)
+def _running(pod: PodFacts) -> Finding:
+    trouble = _trouble(pod)
     if trouble is not None:
         return _not_yet("Running", trouble.reason, trouble.message)
-    containers = status.container_statuses
+    containers = pod.status.container_statuses
     if containers and all(container.state and container.state.running is not None for container in containers):
         return Finding("Running", "True", reasons.RUNNING, "Instance is running")
-    if any(container.state and container.state.terminated for container in containers):
-        return _not_yet("Running", reasons.STOPPED, "A container has ended.")
+    ended = next((each for each in containers if each.state and each.state.terminated), None)
+    if ended is not None and ended.state is not None and ended.state.terminated is not None:
+        return _not_yet("Running", reasons.STOPPED, f"{ended.name} ended: {ending(ended.state.terminated)}.")
     return _not_yet("Running", reasons.STARTING, "Containers are starting.")
 
 
@@ -161,9 +174,11 @@ def _ready(condition: Condition | None) -> Finding:
     return _not_yet("Ready", reasons.NOT_READY, message)
 
 
-def _trouble(status: PodStatus) -> Refusal | None:
+def _trouble(pod: PodFacts) -> Refusal | None:
     """The worst that a container or the node reports."""
-    found = [_container_trouble(each) for each in (*status.init_container_statuses, *status.container_statuses)]
+    status = pod.status
+    containers = (*status.init_container_statuses, *status.container_statuses)
+    found = [_container_trouble(each, pod.spec) for each in containers]
     if status.reason == reasons.NODE_LOST:
         found.append(Refusal(reasons.NODE_LOST, status.message))
     elif status.phase == "Failed":
@@ -171,29 +186,42 @@ def _trouble(status: PodStatus) -> Refusal | None:
     return most_actionable(refusal for refusal in found if refusal is not None)
 
 
-def _container_trouble(container: ContainerStatus) -> Refusal | None:
+def _container_trouble(container: ContainerStatus, spec: _Spec) -> Refusal | None:
     state = container.state or _State()
     waiting, ended = state.waiting, state.terminated
-    last = container.last_state.terminated if container.last_state else None
+    if waiting is not None and waiting.reason == "CrashLoopBackOff":
+        last = container.last_state.terminated if container.last_state else None
+        # A status without the last end is one of somebody else's making.
+        crash = Refusal(reasons.INSTANCE_CRASHING, f"{container.name}: {waiting.message}", container.name)
+        return (_bad_end(container.name, last, spec) or _crash(container, last)) if last else crash
     if waiting is not None:
-        reason = _waiting_reason(waiting, last)
-        return (
-            Refusal(reason, f"{container.name}: {waiting.message or waiting.reason}", container.name)
-            if reason
-            else None
-        )
-    if ended is not None and ended.reason == "OOMKilled":
-        return Refusal(reasons.OUT_OF_MEMORY, f"{container.name} used more memory than it has.", container.name)
+        reason, message = _waiting_reason(waiting), waiting.message or waiting.reason
+        return Refusal(reason, f"{container.name}: {message}", container.name) if reason else None
+    return _bad_end(container.name, ended, spec) if ended is not None else None
+
+
+def _bad_end(name: str, ended: Terminated, spec: _Spec) -> Refusal | None:
+    """An end whose cause is known: too much memory, or a program that could not be begun."""
+    if ended.reason == "OOMKilled":
+        limit = spec.memory_of(name)
+        much = f"more than its {limit} of memory" if limit else "more memory than it has"
+        return Refusal(reasons.OUT_OF_MEMORY, f"{name} used {much} ({how(ended)}).", name)
+    if ended.reason in NOT_STARTED:
+        return Refusal(reasons.CONFIGURATION_ERROR, f"{name}: {ended.message or ended.reason}", name)
     return None
 
 
-def _waiting_reason(waiting: _Waiting, last: _Terminated | None) -> str:
+def _crash(container: ContainerStatus, last: Terminated) -> Refusal:
+    return Refusal(reasons.INSTANCE_CRASHING, f"{container.name} keeps ending: {ending(last)}", container.name)
+
+
+def _waiting_reason(waiting: _Waiting) -> str:
     if waiting.reason in _IMAGE:
         return reasons.IMAGE_UNAVAILABLE
     if waiting.reason in _CONFIGURATION:
-        return reasons.SOURCE_NOT_FOUND if "not found" in waiting.message else reasons.CONFIGURATION_ERROR
-    if waiting.reason == "CrashLoopBackOff":
-        return reasons.OUT_OF_MEMORY if last and last.reason == "OOMKilled" else reasons.INSTANCE_CRASHING
+        # "Executable file not found" is no missing object.
+        missing = waiting.reason == _SOURCES and "not found" in waiting.message
+        return reasons.SOURCE_NOT_FOUND if missing else reasons.CONFIGURATION_ERROR
     return waiting.reason if waiting.reason in reasons.CATALOGUE else ""
 
 

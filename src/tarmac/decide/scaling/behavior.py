@@ -78,7 +78,12 @@ def scale(settings: ScaleSettings, readings: Sequence[Reading], current: int, hi
     if verdict.value is None:
         return Outcome(current, history, refusals=verdict.refusals)
     outcome = stabilise(settings, verdict.value.replicas, current, history, now)
-    return replace(outcome, metric=verdict.value.metric, refusals=verdict.refusals + outcome.refusals)
+    held = tuple(_measured(refusal, verdict.value.measured) for refusal in outcome.refusals)
+    return replace(outcome, metric=verdict.value.metric, refusals=verdict.refusals + held)
+
+
+def _measured(refusal: Refusal, measured: str) -> Refusal:
+    return replace(refusal, message=f"{refusal.message[:-1]} ({measured})." if measured else refusal.message)
 
 
 def stabilise(settings: ScaleSettings, recommended: int, current: int, history: History, now: float) -> Outcome:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tarmac.api.compute.scaling import ScaleSettings
+from tarmac.decide.scaling.measuring import measured
 from tarmac.decide.scaling.metrics import Reading, metric_name, propose
 from tarmac.decide.scaling.tolerance import Tolerance
 from tarmac.decide.verdict import Refusal, Verdict
@@ -13,10 +14,11 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """A number of instances, and the metric that asks for it."""
+    """A number of instances, the metric that asks for it, and what that metric is and should be."""
 
     replicas: int
     metric: str
+    measured: str = ""
 
 
 def recommend(settings: ScaleSettings, readings: Sequence[Reading], current: int) -> Verdict[Recommendation]:
@@ -32,7 +34,7 @@ def recommend(settings: ScaleSettings, readings: Sequence[Reading], current: int
         proposal = propose(metric, reading, current, tolerance)
         refusals += proposal.refusals
         if proposal.value is not None and (best is None or proposal.value > best.replicas):
-            best = Recommendation(proposal.value, metric_name(metric))
+            best = Recommendation(proposal.value, metric_name(metric), measured(metric, reading))
     if best is not None and refusals and best.replicas < current:
         best = None
     return Verdict(best, tuple(refusals))

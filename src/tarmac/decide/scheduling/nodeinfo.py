@@ -34,6 +34,9 @@ class Taint:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
+CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """What a node is. `handlers` is None when the node does not say which runtimes it offers."""
@@ -58,13 +61,16 @@ def node_of(obj: JsonObject) -> Node:
     spec: JsonObject = obj.get("spec") or {}
     status: JsonObject = obj.get("status") or {}
     taints = [Taint(item["key"], item.get("value") or "", item["effect"]) for item in spec.get("taints") or ()]
+    cordoned = bool(spec.get("unschedulable"))
+    if cordoned:  # the taint says it again, and one answer is enough: uncordon
+        taints = [taint for taint in taints if taint != CORDON]
     handlers = status.get("runtimeHandlers")
     return Node(
         metadata["name"],
         metadata.get("labels") or {},
         amounts_of(status.get("allocatable")),
         tuple(sorted(taints, key=str)),
-        bool(spec.get("unschedulable")),
+        cordoned,
         frozenset(item.get("name") or "" for item in handlers) if handlers else None,
         _images(status.get("images") or ()),
     )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.filters.taints import tolerates
-from tarmac.decide.scheduling.nodeinfo import NodeInfo, Taint
-
-_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+from tarmac.decide.scheduling.nodeinfo import CORDON, NodeInfo
 
 
 class Unschedulable:
@@ -21,7 +17,7 @@ class Unschedulable:
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
         """Look at the field."""
-        if tolerates(pod.demand.tolerations, _TAINT):
+        if tolerates(pod.demand.tolerations, CORDON):
             return None
         return lambda info: reasons.NODE_UNSCHEDULABLE if info.node.unschedulable else None
 

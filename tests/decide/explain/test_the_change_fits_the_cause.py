@@ -1,0 +1,166 @@
+"""What a container's end, an image, a node or a metric says is told, and the change is one that helps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarmac.api.compute.answers import Explanation
+from tarmac.api.compute.scaling import ScaleSettings
+from tarmac.api.declare import decode
+from tarmac.api.schema import JsonObject
+from tarmac.decide import reasons
+from tarmac.decide.explain import EXPLAINERS
+from tarmac.decide.explain.world import PODS, WORKLOADS
+from tarmac.decide.scaling import ExternalReading, History, InstanceUse, Reading, ResourceReading, scale
+
+from .world import Scene, workload
+
+
+def pod_with(state: JsonObject, last: JsonObject | None = None, limit: str = "") -> Explanation:
+    scene = Scene()
+    scene.place("LHR", nodes=1)
+    scene.pod("bad", node="lhr-0")
+    pod = PODS.get(scene.world, "default/bad") or {}
+    if limit:
+        pod["spec"]["containers"][0]["resources"]["limits"] = {"memory": limit}
+    container = {"name": "main", "state": state, "lastState": last or {}, "restartCount": 3}
+    scene.put(
+        PODS.resource, {**pod, "status": {"phase": "Running", "podIP": "10.0.0.2", "containerStatuses": [container]}}
+    )
+    found = EXPLAINERS[PODS.resource](scene.world, "default/bad")
+    assert found is not None
+    return found
+
+
+def crashing(**terminated: Any) -> tuple[JsonObject, JsonObject]:
+    back_off = {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container=main pod=bad"}
+    return {"waiting": back_off}, {"terminated": terminated}
+
+
+def test_a_crash_tells_its_exit_code_and_the_last_lines_of_the_log() -> None:
+    log = "starting\nlistening\nreading /etc/app.toml\npanic: no such key\x1b[2J\n"
+    found = pod_with(*crashing(reason="Error", exitCode=3, message=log))
+    last = "listening / reading /etc/app.toml / panic: no such key?[2J"
+    assert found.sentence.endswith(f"main keeps ending: exit code 3; last lines: {last}.")
+    assert "kubectl logs --previous" in found.change
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(139, "SIGSEGV"), (143, "SIGTERM"), (137, "SIGKILL"), (127, "command not found"), (126, "not executable")],
+)
+def test_a_crash_tells_the_signal_or_what_the_shell_meant(code: int, words: str) -> None:
+    assert f"exit code {code}, {words}" in pod_with(*crashing(reason="Error", exitCode=code)).sentence
+
+
+def test_a_program_that_ends_well_is_to_stay() -> None:
+    assert "foreground" in pod_with(*crashing(reason="Completed", exitCode=0)).change
+
+
+def test_an_end_before_the_next_start_tells_the_same() -> None:
+    found = pod_with({"terminated": {"reason": "Error", "exitCode": 2, "message": "usage: app FILE"}})
+    assert found.sentence.endswith("main ended: exit code 2; last lines: usage: app FILE.")
+
+
+BAD_COMMAND = 'failed to create containerd task: runc create failed: exec: "srve": executable file not found in $PATH'
+
+
+@pytest.mark.parametrize(
+    ("state", "last"),
+    [
+        ({"waiting": {"reason": "RunContainerError", "message": BAD_COMMAND}}, None),
+        ({"terminated": {"reason": "StartError", "exitCode": 128, "message": BAD_COMMAND}}, None),
+        crashing(reason="StartError", exitCode=128, message=BAD_COMMAND),
+    ],
+)
+def test_a_bad_command_is_one_at_every_stage(state: JsonObject, last: JsonObject | None) -> None:
+    found = pod_with(state, last)
+    assert found.verdicts[-1].reason == reasons.CONFIGURATION_ERROR
+    assert '"srve"' in found.sentence
+    assert found.change == "Correct the container's command, or name an image that has it."
+
+
+def test_a_missing_source_still_names_what_to_create() -> None:
+    message = 'configmap "settings" not found'
+    found = pod_with({"waiting": {"reason": "CreateContainerConfigError", "message": message}})
+    assert found.verdicts[-1].reason == reasons.SOURCE_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("state", "last"),
+    [({"terminated": {"reason": "OOMKilled", "exitCode": 137}}, None), crashing(reason="OOMKilled", exitCode=137)],
+)
+def test_out_of_memory_tells_how_much_there_was(state: JsonObject, last: JsonObject | None) -> None:
+    found = pod_with(state, last, limit="64Mi")
+    assert found.sentence.endswith("main used more than its 64Mi of memory (exit code 137, SIGKILL).")
+    assert found.change.startswith("Give it more than 64Mi: ")
+
+
+@pytest.mark.parametrize(
+    ("message", "change"),
+    [
+        ('dial tcp: lookup registry.invalid on 10.0.0.2:53: no such host', "registry's name"),
+        ("dial tcp 10.0.0.9:5000: connect: connection refused", "reachable from the node"),
+        ("tls: failed to verify certificate: x509: certificate signed by unknown authority", "trust the registry"),
+        ("pull access denied, repository does not exist or may require authorization", "imagePullSecrets"),
+        ("unexpected status from HEAD request: 401 Unauthorized", "imagePullSecrets"),
+        ('failed to resolve reference "docker.io/acme/web:9": docker.io/acme/web:9: not found', "tag that exist"),
+        ("toomanyrequests: 429 Too Many Requests", "limits how much"),
+        ("no match for platform in manifest", "platform"),
+        ('Container image "a" is not present with pull policy of Never', "Load the image"),
+        ("something nobody has seen before", "Name an image that exists, or give"),
+    ],
+)  # fmt: skip
+def test_a_refused_image_gets_the_change_that_its_cause_needs(message: str, change: str) -> None:
+    said = f'Back-off pulling image "x": ErrImagePull: {message}'
+    assert change in pod_with({"waiting": {"reason": "ImagePullBackOff", "message": said}}).change
+
+
+def test_a_cordon_is_to_be_lifted() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=0)
+    for name in ("lhr-0", "lhr-1"):
+        cordoned = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+        scene.node(name, "lhr", unschedulable=True, taints=[cordoned])
+    deployment = scene.deploy(workload("LHR", replicas=1))["LHR"]
+    scene.instance(deployment, 0, reason="Unschedulable", ready=False)
+    found = EXPLAINERS[WORKLOADS.resource](scene.world, "default/web")
+    assert found is not None
+    assert "2 cordoned" in found.sentence
+    assert found.change == "Uncordon lhr-0."
+
+
+def external(**target: Any) -> JsonObject:
+    return {"type": "External", "external": {"metric": {"name": "queue_depth"}, "target": target}}
+
+
+@pytest.mark.parametrize(
+    ("metric", "reading", "measured"),
+    [
+        (
+            external(averageValue="50"),
+            ExternalReading([900_000], 2),
+            "queue_depth is 900 in all, 50 for each instance is wanted",
+        ),
+        (external(value="100"), ExternalReading([900_000], 2), "queue_depth is 900 in all, 100 is wanted"),
+        (
+            {"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 60}}},
+            ResourceReading([InstanceUse(1700, 1000), InstanceUse(1900, 1000)]),
+            "cpu is at 180% of what is requested, 60% is wanted",
+        ),
+        (
+            {"type": "Resource", "resource": {"name": "memory", "target": {"averageValue": "1Gi"}}},
+            ResourceReading([InstanceUse(2**31 * 1000, 0), InstanceUse(2**32 * 1000, 0)]),
+            "memory is at 3Gi for each instance, 1Gi is wanted",
+        ),
+    ],
+)  # fmt: skip
+def test_a_held_number_tells_what_the_metric_is_and_should_be(
+    metric: JsonObject, reading: Reading, measured: str
+) -> None:
+    settings = decode(ScaleSettings, {"minReplicas": 1, "maxReplicas": 3, "metrics": [metric]})
+    outcome = scale(settings, [reading], 2, History(), 1000.0)
+    assert outcome.refusals[0].reason == reasons.TOO_MANY_REPLICAS
+    assert outcome.refusals[0].message.endswith(f"maxReplicas is 3 ({measured}).")
