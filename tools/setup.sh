@@ -54,6 +54,12 @@ tables() {
     .venv/bin/python -m tools.compile_protos
 }
 
+kubectl_hint() {
+    command -v kubectl >/dev/null && return 0
+    echo "there is no kubectl on the PATH; this builds one and prints where: .venv/bin/python -m tools.kubectl" >&2
+}
+
 need_packages
 environment
 tables
+kubectl_hint

@@ -21,7 +21,8 @@ from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, en
 from tarmac.apps.electing import elector
 from tarmac.apps.layout import Layout
 from tarmac.apps.tasks import ended, supervise
-from tarmac.base.clock import SystemClock
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.local import LocalAnswer, LocalTransport
@@ -60,6 +61,8 @@ from tarmac.store.interface import Store
 from tarmac.store.open import open_store
 
 _YEAR = 365 * 24 * 3600
+_SAY_EVERY = 3.0
+_log = log("tarmac")
 
 # The identities under which this process talks to its own server.
 STARTING = User("system:tarmac:bootstrap", groups=("system:masters", "system:authenticated"))
@@ -110,7 +113,8 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         metrics = Metrics()
         sealer = SecretSealer.from_file(layout.encryption_key)
         store = open_store(layout.store_url, sealer=sealer, clock=clock, observer=metrics.store_observed)
-        await store.start()
+        async with ended(asyncio.create_task(_say_that_it_waits(layout.store_url, clock))):
+            await store.start()
         stack.push_async_callback(store.close)
         await ensure_defaults(store, clock, randomness)
         metering = Metering()
@@ -137,6 +141,14 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         await stack.enter_async_context(announced(starting, own, listener.port))
         await stack.enter_async_context(_controllers(controllers, server, store, pki, metrics))
         yield Running(server, store, listener, url, metering)
+
+
+async def _say_that_it_waits(url: str, clock: Clock) -> None:
+    """Somebody looks at a start that does not go on."""
+    began = clock.monotonic()
+    while True:
+        await clock.sleep(_SAY_EVERY)
+        _log.warning("waiting for the store", store=url.partition("?")[0], seconds=round(clock.monotonic() - began))
 
 
 def _server(

@@ -17,7 +17,11 @@ def held(path: Path) -> Generator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise OSError(f"{path.parent} is in use by process {_named(lock)}; `tarmac down` stops it") from error
+            pid = _named(lock)
+            raise OSError(
+                f"{path.parent} is in use by process {pid}. `kill {pid}`, or ^C where it runs, stops it and keeps all; "
+                f"`tarmac down --data-dir {path.parent}` stops it and removes all, the data included"
+            ) from error
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
         yield

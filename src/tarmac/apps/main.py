@@ -5,6 +5,8 @@ Roots are imported only when asked for, so `tarmac --help` and shell completion 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -26,11 +28,20 @@ ROOTS = {
     "rollout": "tarmac.apps.verbs",
 }
 
+_BROKEN_PIPE = 128 + signal.SIGPIPE  # as shells tell it of programs that the signal ends
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     options = parser().parse_args(arguments)
-    return import_module(ROOTS[options.command]).main(options)
+    try:
+        code = import_module(ROOTS[options.command]).main(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has enough, as `head` has. What is still buffered must not fail again when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    return code
 
 
 if __name__ == "__main__":

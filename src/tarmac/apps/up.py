@@ -19,6 +19,7 @@ from tarmac.apps.cities.choosing import Impossible, choose
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
+from tarmac.apps.reaching import hints
 from tarmac.apps.tasks import ended
 from tarmac.client.client import Client
 from tarmac.runtimes.parts import Parts
@@ -38,33 +39,68 @@ def main(options: argparse.Namespace) -> int:
     try:
         choice = choose(options.runtime)
         print(f"runtime {choice.runtime}: {choice.why}", file=sys.stderr)
-        with held(make_layout(options).lock):
-            if choice.parts is not None:
-                return server.main(options, partial(_real, options.cities, choice.parts))
-            places = [Place(city.lower(), city, options.sim_nodes) for city in options.cities]
-            beside = partial(simulated, places, options.node_monitor_grace_period)
-            return server.main(options, lambda _layout: server.Surroundings(beside))
+        layout = make_layout(options)
+        with held(layout.lock):
+            code = server.main(options, partial(_surround, options, choice.parts))
+        if code == 0:
+            print(_farewell(layout, real=choice.parts is not None), file=sys.stderr)
+        return code
     except (Impossible, OSError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
 
 
+def _surround(options: argparse.Namespace, parts: Parts | None, layout: Layout) -> server.Surroundings:
+    if parts is not None:
+        return _real(options.cities, parts, layout)
+    places = [Place(city.lower(), city, options.sim_nodes) for city in options.cities]
+    return server.Surroundings(partial(_told_of, layout, partial(simulated, places, options.node_monitor_grace_period)))
+
+
+def _left_out(codes: Sequence[str], what: str) -> str:
+    named = ", ".join(sorted(codes))
+    return f"found {named} of an earlier start, not named in --cities: {what}; name them again and they are back"
+
+
+def _farewell(layout: Layout, *, real: bool) -> str:
+    goes_on = "stopped; the instances go on without it" if real else "stopped; everything is kept"
+    again = f"`tarmac up --data-dir {layout.data_dir}` takes them up again" if real else "the next `tarmac up` goes on"
+    return f"{goes_on}. {again}, `tarmac down --data-dir {layout.data_dir}` ends and removes them, the data included"
+
+
+@asynccontextmanager
+async def _told_of(layout: Layout, beside: server.Beside, running: Running) -> AsyncGenerator[None]:
+    """Say how to reach the programs, next to the ready line."""
+    async with beside(running):
+        for hint in hints(layout.kubeconfig):
+            print(hint, file=sys.stderr)
+        yield
+
+
 def _real(codes: Sequence[str], parts: Parts, layout: Layout) -> server.Surroundings:
     """Hosts for the cities, before the server can listen on the bridge between them."""
+    from tarmac.apps.cities.leaving import leave
     from tarmac.apps.cities.places import city_of
     from tarmac.apps.cities.running import real
     from tarmac.datapath import hosts
 
+    if left := asyncio.run(leave(layout.data_dir, codes, parts)):
+        print(_left_out(left, "what ran there is ended, its data stays"), file=sys.stderr)
     underlay = hosts.plan(layout.data_dir, [code.lower() for code in codes], hosts.free_subnet(layout.data_dir))
     hosts.build(underlay)
     cities = [city_of(code, underlay, layout.data_dir) for code in codes]
-    return server.Surroundings(partial(real, cities, parts, layout, underlay.gateways[0]), underlay.gateways)
+    beside = partial(_told_of, layout, partial(real, cities, parts, layout, underlay.gateways[0]))
+    return server.Surroundings(beside, underlay.gateways)
 
 
 @asynccontextmanager
 async def simulated(places: Sequence[Place], grace: float, running: Running) -> AsyncGenerator[None]:
     """Cities full of simulated nodes, beside a control plane. They are registered when the block begins."""
     locations = Client(local_transport(running.server, STARTING)).resource(LOCATIONS)
+    names = {place.name for place in places}
+    found = [each for each in (await locations.list()).items if "simulated" in each["spec"].get("provider", {})]
+    if left := [each["metadata"]["name"].upper() for each in found if each["metadata"]["name"] not in names]:
+        print(_left_out(left, "their simulated nodes are not started"), file=sys.stderr)
     for place in places:
         await locations.apply(location(place), manager=_FIELD_MANAGER)
     client = Client(local_transport(running.server, NODES))

@@ -31,6 +31,8 @@ def main(options: argparse.Namespace) -> int:
         return WRONG
     except ApiError as error:
         print(f"Error from server ({error.status_reason or error.http_code}): {error.message}", file=console.err)
+    except BrokenPipeError:
+        raise  # of our own output; errors of connections are ClientErrors
     except (ClientError, OSError) as error:
         print(f"error: {error}", file=console.err)
     except KeyboardInterrupt:

@@ -34,7 +34,7 @@ async def remove_cities(data_dir: Path, underlay: hosts.Underlay, parts: Parts) 
     """End and remove all that runs for these cities. The data stays."""
     cities = [city_of(host.name.upper(), underlay, data_dir) for host in underlay.cities]
     await end(agents_of(data_dir))
-    await asyncio.gather(*(_remove_city(city, parts) for city in cities))
+    await asyncio.gather(*(stop_city(city, parts, images=False) for city in cities))
     for loop in loops.loops(str(data_dir)):
         loops.clear(loop.device, loop.file)
     hierarchy = mounted()
@@ -54,8 +54,9 @@ def remains(data_dir: Path, underlay: hosts.Underlay) -> list[str]:
     return found + hosts.remains(underlay)
 
 
-async def _remove_city(city: City, parts: Parts) -> None:
-    await containerd.stop(city.containerd(parts), remove=True)
+async def stop_city(city: City, parts: Parts, *, images: bool = True) -> None:
+    """End what runs in a city, and let go of what it holds. Its data stays; the images, if they are wanted."""
+    await containerd.stop(city.containerd(parts), remove=not images)
     if city.host.namespace.exists():
         datapath = LinuxDatapath(city.run / "agent", str(city.host.namespace))
         await datapath.remove_all()

@@ -1,0 +1,22 @@
+"""How a newcomer reaches `tarmac` and `kubectl` when a shell would not find them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+
+def hints(kubeconfig: Path) -> list[str]:
+    """A line for each program that is not on the PATH; none when all is well."""
+    found: list[str] = []
+    own = Path(sys.executable).parent / "tarmac"
+    if shutil.which("tarmac") is None:
+        where = f"export PATH={own.parent}:$PATH" if own.exists() else f"use `{sys.executable} -m tarmac.apps.main`"
+        found.append(f"tarmac is not on the PATH: {where}")
+    if shutil.which("kubectl") is None:
+        found.append(
+            f"kubectl is not on the PATH: install one from 1.30 on, or in a clone of Tarmac build one with "
+            f"`.venv/bin/python -m tools.kubectl`, which prints where it is; it wants --kubeconfig {kubeconfig}"
+        )
+    return found
