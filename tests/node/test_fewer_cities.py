@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.places import city_of
 from tarmac.apps.cities.removing import underlay_of
@@ -11,6 +13,8 @@ from tarmac.runtimes import containerd
 from tarmac.runtimes.parts import find_parts
 from tests.node.planet import down, eventually
 from tests.support.tarmac_process import TarmacProcess
+
+pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
 
 
 def daemons(data_dir: Path) -> set[str]:

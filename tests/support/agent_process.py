@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from tarmac.base.clock import SystemClock
 from tarmac.server.security.pki import Pki, write_kubeconfig
@@ -60,6 +60,11 @@ class AgentProcess:
         """The process id of the running agent."""
         assert self._process is not None, "not started"
         return self._process.pid
+
+    @property
+    def stdout(self) -> IO[str] | None:
+        """What the running agent prints."""
+        return self._process.stdout if self._process is not None else None
 
     def command(self) -> list[str]:
         """As it is started."""

@@ -14,6 +14,7 @@ import asyncio
 import signal
 import sys
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import uvloop
 
@@ -32,20 +33,35 @@ _log = log("agent")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Be a node until a signal comes; the exit code is 0 then, 1 when it could not start."""
+    """Be a node until a signal comes; the exit code is 0 then, 1 when it could not start. Or remove what one made."""
+    if options.kubeconfig is None and not options.remove:
+        print("tarmac agent: error: --kubeconfig is needed to be a node, or --remove to be none", file=sys.stderr)
+        return 2
     share_one_heap()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     try:
         kubelet = read(options.config) if options.config else KubeletConfiguration()
-        uvloop.run(run(settle(_flags(options), kubelet)))
+        config = settle(_flags(options), kubelet)
+        if options.remove:
+            return _remove(config)
+        uvloop.run(run(config))
     except (BadConfig, BadKubeconfig, CgroupError, OSError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
     return 0
 
 
+def _remove(config: AgentConfig) -> int:
+    from tarmac.apps.node.removing import remove_agent
+
+    left = asyncio.run(remove_agent(config))
+    for what in left:
+        print(f"tarmac: still there: {what}", file=sys.stderr)
+    return 1 if left else 0
+
+
 async def run(config: AgentConfig) -> None:
-    """Compose, then work until a signal comes; one line says when the node is registered."""
+    """Compose, then work until a signal comes; one line says when the node is known and can run pods."""
     stopping, draining = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -56,7 +72,7 @@ async def run(config: AgentConfig) -> None:
         node = await Node.compose(config, stack)
         work = asyncio.ensure_future(node.run())
         stack.push_async_callback(_ended, work)
-        said = asyncio.ensure_future(_say_when_registered(node))
+        said = asyncio.ensure_future(_say_when_ready(node))
         stack.push_async_callback(_ended, said)
         await _first(work, stopping, draining)
         if draining.is_set():
@@ -85,8 +101,8 @@ async def _ended(task: asyncio.Future[None]) -> None:
         _log.debug("ended with an error", error=repr(error))
 
 
-async def _say_when_registered(node: Node) -> None:
-    await node.registered()
+async def _say_when_ready(node: Node) -> None:
+    await node.ready()
     collect_rarely(10_000)
     print(f"tarmac agent ready {node.name}", flush=True)
 
@@ -94,7 +110,7 @@ async def _say_when_registered(node: Node) -> None:
 def _flags(options: argparse.Namespace) -> Flags:
     return Flags(
         node_name=options.node_name,
-        kubeconfig=options.kubeconfig,
+        kubeconfig=options.kubeconfig or Path(),
         bootstrap_kubeconfig=options.bootstrap_kubeconfig,
         root_dir=options.root_dir,
         run_dir=options.run_dir,

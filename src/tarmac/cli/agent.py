@@ -22,9 +22,11 @@ def add_agent(commands: Any) -> None:
 
 
 def _add_identity(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the server and who the node is there")
     command.add_argument(
-        "--kubeconfig", type=Path, required=True, metavar="FILE", help="the server and who the node is there"
-    )
+        "--remove", action="store_true",
+        help="be no node: take away what an agent with these flags ever made on this machine, disks included",
+    )  # fmt: skip
     command.add_argument(
         "--bootstrap-kubeconfig", type=Path, metavar="FILE",
         help="credentials to ask for a certificate with; the kubeconfig is then written",

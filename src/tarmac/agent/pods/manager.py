@@ -48,6 +48,7 @@ from tarmac.volumes.interface import Sources, VolumeError, Volumes
 SERVICES = dynamic("v1", "services", "Service")
 RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 
+_SAY_EVERY = 60.0  # while there is no runtime
 PATIENCE = 5.0
 """How long a new agent waits for a server that does not answer before it goes on without."""
 LAST_WORDS = 5.0
@@ -218,13 +219,16 @@ class PodManager:
 
     async def _meet_runtime(self) -> None:
         """Know what it is and whose sandboxes it has."""
+        said = -_SAY_EVERY
         while True:
             try:
                 self._runtime_name = (await self._tools.runtime.status()).name
                 self._in_runtime = {each.pod.uid for each in await self._tools.runtime.sandboxes()}
                 return
             except RuntimeFault as error:
-                _log.warning("runtime does not answer", error=str(error))
+                if self._clock.monotonic() - said >= _SAY_EVERY:
+                    _log.warning("no container runtime answers, so no pod can run; is containerd up?", error=str(error))
+                    said = self._clock.monotonic()
                 await self._clock.sleep(1)
 
     async def _lookups(self) -> None:

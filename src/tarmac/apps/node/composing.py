@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
 from tarmac.agent.config.settings import AgentConfig, of_own_node
 from tarmac.agent.disks.controller import DiskRemoval
@@ -37,6 +38,7 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets import PODS
 from tarmac.decide.allocatable.reservations import schedulable
 from tarmac.decide.scheduling.amounts import shown
+from tarmac.runtimes.interface import Unreachable
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux.medium import LinuxMedium
@@ -82,9 +84,10 @@ class Node:
         stack.push_async_callback(node._parts.runtime.close)
         return node
 
-    async def registered(self) -> None:
-        """Wait until the server knows the node."""
+    async def ready(self) -> None:
+        """Wait until the server knows the node, and the runtime has answered."""
         await self._reporter.registered.wait()
+        await self._pods.ready()
 
     async def run(self) -> None:
         """Be a node until cancelled."""
@@ -126,7 +129,7 @@ class Node:
 
     def _supervise(self, group: asyncio.TaskGroup, runs: dict[str, Callable[[], Awaitable[None]]]) -> None:
         for name, run in runs.items():
-            group.create_task(supervise(name, run, self._clock))
+            group.create_task(supervise(name, partial(_unless_the_runtime_is_away, name, run), self._clock))
 
     def _make_pods(self) -> None:
         config = self._config
@@ -218,3 +221,11 @@ class Node:
     def _handler_failed(self, handler: str, why: str) -> None:
         message = f"Runtime handler {handler} does not work and is not offered: {why}"
         self._recorder.event(self._about, "Warning", "RuntimeHandlerFailed", message)
+
+
+async def _unless_the_runtime_is_away(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """A runtime that does not answer is told by those who wait for it, once a minute; it is no failure of this part."""
+    try:
+        await run()
+    except Unreachable as fault:
+        _log.debug("waits for the runtime", what=name, why=str(fault))

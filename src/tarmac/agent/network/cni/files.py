@@ -69,6 +69,11 @@ def write_files(bin_dir: Path, conf_dir: Path, socket_path: Path) -> None:
     _write(conf_dir / _CONFLIST, json.dumps(plugins, indent=2) + "\n", 0o644)
 
 
+def written(conf_dir: Path) -> bool:
+    """Whether an agent put them there: the cluster's own plugins may be in the same folders."""
+    return (conf_dir / _CONFLIST).exists()
+
+
 def remove_files(bin_dir: Path, conf_dir: Path) -> None:
     """Take them away."""
     for path in (conf_dir / _CONFLIST, bin_dir / NAME, bin_dir / "loopback"):

@@ -1,0 +1,128 @@
+"""`tarmac agent --remove`: takes away what an agent with these flags ever made on the machine, its disks included.
+
+Nothing relies on notes: pods are those with a cgroup or a folder of ours, and their sandboxes, links, mounts, loops and
+logs follow from that. So it works after any crash, and again after itself. What others made stays: their sandboxes in
+the same runtime, network plugins that we did not write, the kubeconfig.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Set
+from pathlib import Path
+
+from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
+from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.network.cni.files import remove_files, written
+from tarmac.base.clock import SystemClock
+from tarmac.datapath.linux.datapath import LinuxDatapath
+from tarmac.runtimes.containerd.leftovers import unmount_below
+from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.interface import RuntimeFault
+from tarmac.volumes.layout import Layout
+from tarmac.volumes.linux import loops
+from tarmac.volumes.linux.medium import LinuxMedium
+from tarmac.volumes.linux.mountinfo import mounts
+
+_SECONDS = 60.0
+
+
+async def remove_agent(config: AgentConfig) -> list[str]:
+    """From the inside out: pods, links, groups, mounts, files. What is left, in words."""
+    if pids := running_agents(config.root_dir):
+        return [f"process {pid}, an agent with this root directory: stop it first" for pid in pids]
+    hierarchy = mounted()
+    cgroups = KubePods(hierarchy, config.cgroup_root, SystemClock())
+    uids = cgroups.uids() | _folders(config.root_dir / "pods")
+    trouble = await _remove_sandboxes(config, uids)
+    await _remove_links(config)
+    with contextlib.suppress(CgroupError):
+        await cgroups.sweep(set())
+        hierarchy.kill(cgroups.top)
+        hierarchy.remove(cgroups.top)
+    await asyncio.to_thread(_remove_files, config, uids)
+    return [*trouble, *_remains(config, cgroups.top)]
+
+
+def running_agents(root_dir: Path) -> list[int]:
+    """Agents that were told this root directory, or none, which means the default."""
+    default = root_dir == Path("/var/lib/tarmac/agent")
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (
+                (entry / "cmdline").read_bytes().decode(errors="replace").split("\0") if entry.name.isdigit() else []
+            )
+            if "agent" in words and "--remove" not in words and "tarmac" in " ".join(words[:4]):
+                told = _told(words)
+                if told == str(root_dir) or (default and not told):
+                    found.append(int(entry.name))
+    return found
+
+
+def _told(words: list[str]) -> str:
+    """The value of `--root-dir`, in either form."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--root-dir="):
+            return word.partition("=")[2]
+        if word == "--root-dir":
+            return following
+    return ""
+
+
+async def _remove_sandboxes(config: AgentConfig, uids: Set[str]) -> list[str]:
+    runtime = CriRuntime(f"unix://{config.runtime_socket}", SystemClock())
+    try:
+        async with asyncio.timeout(_SECONDS):
+            for sandbox in await runtime.sandboxes():
+                if sandbox.pod.uid in uids:
+                    await runtime.stop_sandbox(sandbox.id)
+                    await runtime.remove_sandbox(sandbox.id)
+    except (RuntimeFault, TimeoutError) as fault:
+        # Their processes end with their groups; only the runtime's own notes of them stay.
+        return [f"sandboxes of {len(uids)} pods in the runtime: {fault}"] if uids else []
+    finally:
+        await runtime.close()
+    return []
+
+
+async def _remove_links(config: AgentConfig) -> None:
+    if (config.flags.run_dir / "netns").is_dir():
+        datapath = LinuxDatapath(config.flags.run_dir)
+        await datapath.remove_all()
+        await datapath.close()
+    if written(config.flags.cni_conf_dir):
+        remove_files(config.flags.cni_bin_dir, config.flags.cni_conf_dir)
+
+
+def _remove_files(config: AgentConfig, uids: Set[str]) -> None:
+    root, run = config.root_dir, config.flags.run_dir
+    for uid in uids:
+        for folder in config.pod_logs_dir.glob(f"*_{uid}"):
+            shutil.rmtree(folder, ignore_errors=True)
+    LinuxMedium(Layout(str(root))).close()
+    for loop in loops.loops(str(root)):
+        loops.clear(loop.device, loop.file)
+    for folder in (root, run):
+        unmount_below(folder)
+    # A folder without pods is no agent's, whatever was typed.
+    if (root / "pods").is_dir():
+        shutil.rmtree(root, ignore_errors=True)
+    for path in (run / "cni.sock", run / "netns"):
+        path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        run.rmdir()
+
+
+def _folders(path: Path) -> set[str]:
+    return {each.name for each in path.iterdir()} if path.is_dir() else set()
+
+
+def _remains(config: AgentConfig, top: str) -> list[str]:
+    found = [f"mount {each.path}" for root in (config.root_dir, config.flags.run_dir) for each in mounts(str(root))]
+    found += [f"loop device {loop.device} of {loop.file}" for loop in loops.loops(str(config.root_dir))]
+    found += [f"cgroup {top}"] if mounted().exists(top) else []
+    return found + ([str(config.root_dir)] if (config.root_dir / "pods").is_dir() else [])
