@@ -17,6 +17,7 @@ from tarmac.cli.options import parser
 ROOTS = {
     "up": "tarmac.apps.up",
     "down": "tarmac.apps.down",
+    "image": "tarmac.apps.images",
     "server": "tarmac.apps.server",
     "controllers": "tarmac.apps.controllers",
     "agent": "tarmac.apps.agent",

@@ -12,6 +12,7 @@ from pathlib import Path
 from tarmac import __version__
 from tarmac.cli.agent import add_agent
 from tarmac.cli.controllers import add_controller_flags, add_controllers
+from tarmac.cli.image import add_image
 from tarmac.cli.verbs.options import add_verbs
 
 DEFAULT_LISTEN = "127.0.0.1:6443"
@@ -39,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
 
     down = commands.add_parser("down", help="end what `up` runs on this machine and remove everything it made")
     _add_data_dir(down)
+    add_image(commands, _add_data_dir)
 
     server = commands.add_parser("server", help="the API server and the controllers beside it")
     _add_server_flags(server)

@@ -66,6 +66,8 @@ def test_an_end_before_the_next_start_tells_the_same() -> None:
 
 BAD_COMMAND = 'failed to create containerd task: runc create failed: exec: "srve": executable file not found in $PATH'
 
+BAD_COMMAND_OF_GVISOR = 'OCI runtime start failed: creating process: failed to load "srve": no such file or directory'
+
 
 @pytest.mark.parametrize(
     ("state", "last"),
@@ -73,6 +75,9 @@ BAD_COMMAND = 'failed to create containerd task: runc create failed: exec: "srve
         ({"waiting": {"reason": "RunContainerError", "message": BAD_COMMAND}}, None),
         ({"terminated": {"reason": "StartError", "exitCode": 128, "message": BAD_COMMAND}}, None),
         crashing(reason="StartError", exitCode=128, message=BAD_COMMAND),
+        crashing(
+            reason="StartError", exitCode=128, message='failed to load "srve": no such file or directory'
+        ),  # gVisor
     ],
 )
 def test_a_bad_command_is_one_at_every_stage(state: JsonObject, last: JsonObject | None) -> None:

@@ -63,7 +63,7 @@ _FITTING: Final = {
     ],
     reasons.CONFIGURATION_ERROR: [
         (
-            r"executable|exec.*(no such file|permission denied|format error)",
+            r"executable|(exec|failed to load) .*(no such file|permission denied|format error)",
             "Correct the container's command, or name an image that has it.",
         ),
     ],

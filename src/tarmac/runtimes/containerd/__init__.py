@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from tarmac.runtimes.containerd.config import PAUSE_IMAGE, ContainerdSettings, config_text, runsc_text
-from tarmac.runtimes.containerd.process import answers, import_images, own_processes, processes, start, stop
+from tarmac.runtimes.containerd.process import (
+    answers,
+    images,
+    import_image,
+    import_images,
+    own_processes,
+    processes,
+    start,
+    stop,
+)
 
 __all__ = [
     "PAUSE_IMAGE",
     "ContainerdSettings",
     "answers",
     "config_text",
+    "images",
+    "import_image",
     "import_images",
     "own_processes",
     "processes",

@@ -14,8 +14,9 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
@@ -31,7 +32,7 @@ from tarmac.runtimes.containerd.leftovers import (
     release_namespaces,
     unmount_below,
 )
-from tarmac.runtimes.interface import Runtime, RuntimeFault
+from tarmac.runtimes.interface import Image, Runtime, RuntimeFault
 
 _log = log("runtimes.containerd")
 
@@ -40,7 +41,12 @@ _SPAWN_AGAIN_SECONDS = 3.0
 _STOP_SECONDS = 10.0
 _REMOVE_SECONDS = 60.0
 _CAP_SYS_RESOURCE = 24
+_PIECE = 1 << 20
 _LONGEST_SOCKET_PATH = 107  # the kernel's
+
+
+def _unseen(_done: int, _total: int) -> None:
+    """Nobody watches."""
 
 
 async def start(settings: ContainerdSettings, clock: Clock | None = None) -> None:
@@ -120,14 +126,53 @@ async def answers(settings: ContainerdSettings) -> bool:
 
 async def import_images(settings: ContainerdSettings, tars: tuple[Path, ...]) -> None:
     """Load images from OCI layout tars; those that are there already cost little. Raises RuntimeError."""
-    ctr = [str(settings.parts.ctr), "--address", str(settings.socket), "--namespace", "k8s.io"]
     for tar in tars:
+        await import_image(settings, tar)
+
+
+async def import_image(
+    settings: ContainerdSettings, tar: Path, name: str = "", progress: Callable[[int, int], None] = _unseen
+) -> None:
+    """Load an OCI or docker archive, under a name of its own or another. Raises RuntimeError, OSError.
+
+    `progress` hears how many bytes of how many containerd has taken.
+    """
+    if not _listens(settings):
+        raise RuntimeError(f"containerd does not listen on {settings.socket}: is `tarmac up` running?")
+    ctr = [str(settings.parts.ctr), "--address", str(settings.socket), "--namespace", "k8s.io", "images", "import"]
+    naming = ["--index-name", name] if name else []
+    with tar.open("rb") as archive:
         process = await asyncio.create_subprocess_exec(
-            *ctr, "images", "import", str(tar), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            *ctr, *naming, "-", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        _, said = await process.communicate()
-        if process.returncode:
-            raise RuntimeError(f"cannot import {tar.name}: {said.decode(errors='replace').strip()}")
+        feeding = asyncio.create_task(_feed(process, archive, tar.stat().st_size, progress))
+        assert process.stderr is not None, "it was asked for"
+        said = await process.stderr.read()
+        await process.wait()
+        await feeding
+    if process.returncode:
+        raise RuntimeError(f"cannot import {tar.name}: {said.decode(errors='replace').strip()}")
+
+
+async def images(settings: ContainerdSettings) -> Sequence[Image]:
+    """What it has. Raises RuntimeFault."""
+    async with _runtime(settings) as runtime:
+        return await runtime.images()
+
+
+async def _feed(
+    process: asyncio.subprocess.Process, archive: BinaryIO, total: int, progress: Callable[[int, int], None]
+) -> None:
+    assert process.stdin is not None, "it was asked for"
+    done = 0
+    progress(done, total)
+    with contextlib.suppress(ConnectionError):  # it ends early when it does not like what it reads, and says why
+        while piece := await asyncio.to_thread(archive.read, _PIECE):
+            process.stdin.write(piece)
+            await process.stdin.drain()
+            done += len(piece)
+            progress(done, total)
+    process.stdin.close()
 
 
 def _listens(settings: ContainerdSettings) -> bool:

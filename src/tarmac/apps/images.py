@@ -1,0 +1,102 @@
+"""`tarmac image load` and `tarmac image list`: images in the containerds of the cities that `tarmac up` runs here.
+
+An archive goes into each city in turn, through the door by which the platform's own images come. What has it is asked
+of the containerds themselves, so nothing is remembered and nothing can be stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tarmac.apps.cities.places import City, city_of
+from tarmac.apps.cities.removing import underlay_of
+from tarmac.apps.layout import layout_of
+from tarmac.cli.rendering.text import table
+from tarmac.runtimes import containerd
+from tarmac.runtimes.containerd.archives import BadArchive, full_name, image_names
+from tarmac.runtimes.interface import RuntimeFault
+from tarmac.runtimes.parts import PartMissing, Parts, find_parts
+
+FAILED = 1
+
+
+class _NoCity(Exception):
+    """There is no such city here, or none at all."""
+
+
+def main(options: argparse.Namespace) -> int:
+    """Load or list; returns the exit code."""
+    try:
+        parts = find_parts()
+        cities = _cities(layout_of(options).data_dir, options.city)
+        if options.action == "list":
+            return asyncio.run(_list(cities, parts))
+        return asyncio.run(_load(options.archive, options.name, cities, parts))
+    except (_NoCity, BadArchive, PartMissing, RuntimeFault, RuntimeError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+
+
+def _cities(data_dir: Path, wanted: Sequence[str]) -> list[City]:
+    if os.geteuid() != 0:
+        raise _NoCity("the containerds of cities are root's: run this as root")
+    underlay = underlay_of(data_dir)
+    known = [host.name.upper() for host in underlay.cities]
+    if not known:
+        raise _NoCity(f"no city with real containers is in {data_dir}: `tarmac up` makes them, --data-dir says where")
+    if unknown := [code for code in wanted if code not in known]:
+        raise _NoCity(f"{', '.join(unknown)}: no such city in {data_dir}, which has {', '.join(known)}")
+    return [city_of(code, underlay, data_dir) for code in wanted or known]
+
+
+async def _load(archive: Path, name: str, cities: Sequence[City], parts: Parts) -> int:
+    names = [full_name(name)] if name else image_names(archive)
+    if not names:
+        raise BadArchive(f"{archive} does not say what its image is called: give --name REGISTRY/NAME:TAG")
+    failed = False
+    for city in cities:
+        settings = city.containerd(parts)
+        try:
+            await containerd.import_image(settings, archive, names[0] if name else "", _progress(city.code))
+        except RuntimeError as error:
+            print(f"{city.code}: {error}", file=sys.stderr)
+            failed = True
+            continue
+        for each in names:
+            print(f"{city.code}: {each}", flush=True)
+    for each in names:
+        if each.endswith(":latest"):
+            print(f"warning: {each} is pulled anew at each start, as every :latest is; tag it", file=sys.stderr)
+    return FAILED if failed else 0
+
+
+def _progress(city: str) -> Callable[[int, int], None]:
+    """How much has gone, painted over on a terminal and said once elsewhere."""
+    live, before = sys.stderr.isatty(), -1
+
+    def show(done: int, total: int) -> None:
+        nonlocal before
+        percent = done * 100 // total if total else 100
+        if live and percent != before:
+            print(f"\r{city}: {percent}% of {total / 1e6:.1f} MB", end="\n" if done == total else "", file=sys.stderr)
+        elif not live and before < 0:
+            print(f"{city}: loading {total / 1e6:.1f} MB", file=sys.stderr)
+        before = percent
+
+    return show
+
+
+async def _list(cities: Sequence[City], parts: Parts) -> int:
+    found: dict[tuple[str, int], list[str]] = {}
+    for city in cities:
+        for image in await containerd.images(city.containerd(parts)):
+            for tag in image.tags:
+                found.setdefault((tag, image.size), []).append(city.code)
+    rows = [(name, f"{size / 1e6:.1f} MB", ",".join(codes)) for (name, size), codes in sorted(found.items())]
+    print(table(("IMAGE", "SIZE", "CITIES"), rows))
+    return 0
