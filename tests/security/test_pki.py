@@ -151,6 +151,14 @@ def test_requests_are_signed_with_what_was_approved(tmp_path: Path) -> None:
     signed.verify_directly_issued_by(load(pki.ca_file))
 
 
+def test_a_certificate_for_clients_alone_has_no_empty_key_usage(tmp_path: Path) -> None:
+    """OpenSSL takes a certificate for invalid whose key usage has no bit; ours then closes the connection."""
+    signed = x509.load_pem_x509_certificate(Pki(tmp_path, ManualClock()).sign_request(csr(), ["client auth"], 3600))
+    assert [each for each in signed.extensions if isinstance(each.value, x509.KeyUsage)] == []
+    usage = signed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
 def test_bad_requests_are_not_signed(tmp_path: Path) -> None:
     pki = Pki(tmp_path, ManualClock())
     with pytest.raises(ValueError, match="unrecognized usages"):

@@ -151,10 +151,12 @@ class Authority:
             _dated(builder, now, lifetime)
             .public_key(public_key)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage({_KEY_USAGES[u] for u in usages if u in _KEY_USAGES}), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
             .add_extension(self._key_identifier(), critical=False)
         )
+        bits = {_KEY_USAGES[usage] for usage in usages if usage in _KEY_USAGES}
+        if bits:  # an extension without any bit makes the certificate invalid for OpenSSL
+            builder = builder.add_extension(_key_usage(bits), critical=True)
         extended = dict.fromkeys(_EXTENDED_USAGES[u] for u in usages if u in _EXTENDED_USAGES)
         if extended:
             builder = builder.add_extension(x509.ExtendedKeyUsage(extended), critical=False)
