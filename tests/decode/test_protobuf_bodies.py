@@ -93,7 +93,7 @@ def _with_metadata(metadata: bytes) -> bytes:
         (_with_metadata(field(8, field(1, 1 << 60))), "outside of the years 1 to 9999"),
         (_with_metadata(field(8, field(1, -(1 << 60)))), "outside of the years 1 to 9999"),
         (_with_metadata(field(17, field(7, field(1, b'{"f:\xff":{}}')))), "embedded JSON"),
-        (_with_metadata(field(17, field(7, field(1, b"[" * 100_000)))), "embedded JSON"),
+        (_with_metadata(field(17, field(7, field(1, b"[" * 12_000)))), "embedded JSON"),
     ],
 )
 def test_malformed_bodies(config_maps: Resource, body: bytes, problem: str) -> None:

@@ -111,7 +111,8 @@ def test_probes_hooks_and_how_a_container_starts_and_ends_are_carried_as_written
 def test_what_is_unsaid_is_left_to_kubernetes() -> None:
     spec = spec_of(instance(container()))
     assert "terminationGracePeriodSeconds" not in spec
-    assert set(spec["containers"][0]) == {"name", "image", "resources", "securityContext"}
+    said = {"name", "image", "resources", "securityContext", "terminationMessagePolicy"}
+    assert set(spec["containers"][0]) == said
 
 
 def test_a_machine_is_one_container_with_its_disks_as_devices() -> None:

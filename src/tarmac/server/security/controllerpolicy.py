@@ -52,7 +52,7 @@ DUTIES: dict[str, Duties] = {
     "clusterrole": Duties(
         {_RBAC: "clusterroles"},
         # What it gathers, others have granted: it may write rights that it has not.
-        [rule("escalate get patch", _RBAC, "clusterroles")],
+        [rule("escalate patch", _RBAC, "clusterroles")],
     ),
     "certificates": Duties(
         {_CERTIFICATES: "certificatesigningrequests", "core": "nodes services"},
