@@ -11,6 +11,8 @@ from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
+import msgspec
+
 Holder = Callable[[str], str | None]
 """Who else has a name or an address, as in `it is ...`; None when nobody does."""
 
@@ -21,6 +23,30 @@ _ADDRESSES: Final = frozenset(("InternalIP", "ExternalIP"))
 _NAMES: Final = frozenset(("Hostname", "InternalDNS", "ExternalDNS"))
 _CLUSTER_NAMES: Final = frozenset(("localhost", "kubernetes", "kubernetes.default", "svc", "cluster.local"))
 _CLUSTER_DOMAINS: Final = (".localhost", ".svc", ".cluster.local")
+
+
+class NodeAddress(msgspec.Struct):
+    """An entry of a Node's `status.addresses`."""
+
+    type: str = ""
+    address: str = ""
+
+
+class _Status(msgspec.Struct):
+    addresses: list[NodeAddress] | None = None
+
+
+class _Node(msgspec.Struct):
+    status: _Status | None = None
+
+
+_decode = msgspec.json.Decoder(_Node).decode
+
+
+def read_addresses(raw: bytes | msgspec.Raw) -> list[NodeAddress]:
+    """What an encoded Node says about where it is reached."""
+    status = _decode(raw).status
+    return (status.addresses if status else None) or []
 
 
 def status_objection(node: str, kind: str, said: str, holder: Holder) -> str | None:

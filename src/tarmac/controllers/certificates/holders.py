@@ -16,23 +16,17 @@ from tarmac.client.cache import Item
 from tarmac.client.targets import NODES, dynamic
 from tarmac.controllers.certificates.requests import CertificateRequest
 from tarmac.controllers.context import Context
-from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE, address_objection, canonical, name_objection
+from tarmac.decide.nodeaddresses import (
+    LABEL_CONTROL_PLANE,
+    address_objection,
+    canonical,
+    name_objection,
+    read_addresses,
+)
 
 _SERVICES = dynamic("v1", "services", "Service")
 _SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 _BY_ADDRESS = "address"
-
-
-class _Address(msgspec.Struct):
-    address: str = ""
-
-
-class _Status(msgspec.Struct):
-    addresses: list[_Address] | None = None
-
-
-class _Node(msgspec.Struct):
-    status: _Status | None = None
 
 
 class _Spec(msgspec.Struct, rename={"cluster": "clusterIPs"}):
@@ -43,13 +37,11 @@ class _Service(msgspec.Struct):
     spec: _Spec | None = None
 
 
-_read_node = msgspec.json.Decoder(_Node).decode
 _read_service = msgspec.json.Decoder(_Service).decode
 
 
 def _addresses_of_node(item: Item[Any]) -> Iterable[str]:
-    status = _read_node(item.raw).status
-    return {_plain(each.address) for each in (status.addresses if status else None) or ()}
+    return {_plain(each.address) for each in read_addresses(item.raw)}
 
 
 def _addresses_of_service(item: Item[Any]) -> Iterable[str]:

@@ -8,35 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.resource import Resource
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.decide.addresses import NodeAddresses
+from tarmac.decide.nodeaddresses import read_addresses
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.reader import Reader
 from tarmac.store.interface import Entry, Event
 
 _BUCKET, _NODES, _SLICES = "networking.datumapis.com/networks", "core/nodes", "discovery.k8s.io/endpointslices"
 _SERVER = "default/kubernetes"
-
-
-class _Address(msgspec.Struct):
-    type: str = ""
-    address: str = ""
-
-
-class _Status(msgspec.Struct):
-    addresses: list[_Address] | None = None
-
-
-class _Node(msgspec.Struct):
-    status: _Status | None = None
-
-
-_read_node = msgspec.json.Decoder(_Node).decode
 
 
 class NetworkRanges(Plugin):
@@ -84,6 +67,4 @@ class NetworkRanges(Plugin):
 
 
 def _addresses(entry: Entry) -> list[str]:
-    status = _read_node(entry.raw).status
-    listed = (status.addresses if status else None) or ()
-    return [each.address for each in listed if each.type in ("InternalIP", "ExternalIP")]
+    return [each.address for each in read_addresses(entry.raw) if each.type in ("InternalIP", "ExternalIP")]

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import msgspec
-
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE, canonical, status_objection
+from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE, canonical, read_addresses, status_objection
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.serviceaddresses import RANGES
@@ -24,21 +22,6 @@ from tarmac.store.interface import Entry, Event
 
 _NODES = "core/nodes"
 _MOST = 64  # entries: each is compared with what others have
-
-
-class _Address(msgspec.Struct):
-    address: str = ""
-
-
-class _Status(msgspec.Struct):
-    addresses: list[_Address] | None = None
-
-
-class _Node(msgspec.Struct):
-    status: _Status | None = None
-
-
-_read = msgspec.json.Decoder(_Node).decode
 
 
 class NodeAddresses(Plugin):
@@ -108,8 +91,7 @@ class NodeAddresses(Plugin):
                 self._take(event.entry)
 
     def _take(self, entry: Entry) -> None:
-        status = _read(entry.raw).status
-        shown = [str(canonical(each.address) or "") for each in (status.addresses if status else None) or ()]
+        shown = [str(canonical(each.address) or "") for each in read_addresses(entry.raw)]
         self._shown[entry.name] = shown
         for address in shown:
             self._holders.setdefault(address, set()).add(entry.name)
