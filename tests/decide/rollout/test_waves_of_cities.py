@@ -13,6 +13,7 @@ from tarmac.api.compute.workload import Rollout, RolloutStatus, StartFailure
 from tarmac.api.declare import Time, decode
 from tarmac.base.clock import rfc3339
 from tarmac.decide import reasons
+from tarmac.decide.children.goal import Goal
 from tarmac.decide.rollout.city import City
 from tarmac.decide.rollout.history import Revision
 from tarmac.decide.rollout.waves import RolloutFacts, Waves, waves, waves_to_come
@@ -194,6 +195,13 @@ def test_cities_go_back_to_what_was_complete_not_to_what_was_tried_before() -> N
     cities = planet(AMS=city("AMS", "r3", since=None))
     result = waves(RolloutFacts(history, cities, known=recorded(number=3)), NOW)
     assert updated(result, 1) == ["AMS"]
+
+
+def test_dust_of_a_second_is_rounded_up() -> None:
+    """A controller once waited for 3e-14 seconds, for ever."""
+    goal = Goal()
+    goal.wake_in(30.0 - 29.99999999999997)
+    assert goal.again == 0.1
 
 
 def test_a_plan_knows_the_wave_of_each_city() -> None:

@@ -14,6 +14,7 @@ from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.verdict import Refusal
 
 _CITY_ROOM = 100_000
+_SOONEST = 0.1
 
 
 @dataclass(slots=True)
@@ -28,6 +29,9 @@ class Goal:
     def wake_in(self, seconds: float | None) -> None:
         """Look again in so many seconds, unless it is to be sooner anyway."""
         if seconds is not None:
+            # Differences of times end in dust such as 3e-14. A clock that counts from 1970 cannot move by that little,
+            # so waking up for it would be waking up for ever.
+            seconds = max(seconds, _SOONEST)
             self.again = seconds if self.again is None else min(self.again, seconds)
 
 
