@@ -74,6 +74,14 @@ async def test_the_priority_comes_from_the_class(world: World) -> None:
         world.admit("pods", pod(priority=7))
 
 
+async def test_a_class_that_outranks_everybody_takes_the_right_to_use_it(world: World) -> None:
+    """With it, a tenant could end the Pods of all others to have their place."""
+    for name in ("system-node-critical", "system-cluster-critical"):
+        with pytest.raises(Forbidden, match=f'the right "use" on priorityclasses.scheduling.k8s.io "{name}"'):
+            world.admit("pods", pod(priorityClassName=name), user=User("jane", groups=("system:authenticated",)))
+        world.admit("pods", pod(priorityClassName=name))
+
+
 async def test_there_is_one_default_class(world: World) -> None:
     await world.put("priorityclasses", {"metadata": {"name": "a"}, "value": 1, "globalDefault": True})
     with pytest.raises(Forbidden, match="PriorityClass a is already marked as default"):

@@ -57,7 +57,7 @@ def default_plugins(
         LocalDiskRemoval(),
         TaintNodesByCondition(),
         PodSecurity(reader),
-        Priority(reader),
+        Priority(reader, authorizer),
         DefaultTolerationSeconds(),
         DefaultStorageClass(reader),
         StorageObjectInUseProtection(),

@@ -1,13 +1,21 @@
-"""Priority: a Pod's number comes from its class, never from its author."""
+"""Priority: a Pod's number comes from its class, never from its author.
+
+Pods of higher priority end others to have their place, whoever's they are. So the two classes that every cluster has,
+which outrank everybody, take the right `use` on them. Other classes are made by administrators for those who should
+have them.
+"""
 
 from __future__ import annotations
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
-from tarmac.server.admission.pods import BUCKET, pod_of
+from tarmac.server.admission.pods import BUCKET, is_of_a_node, pod_of
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.users import User
 
 _CLASSES = "scheduling.k8s.io/priorityclasses"
 _NO_CLASS: JsonObject = {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
@@ -23,8 +31,9 @@ class Priority(Plugin):
 
     name = "Priority"
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, authorizer: Authorizer) -> None:
         self._reader = reader
+        self._authorizer = authorizer
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         return resource.bucket in (BUCKET, _CLASSES) and subresource == "" and operation in ("CREATE", "UPDATE")
@@ -46,6 +55,9 @@ class Priority(Plugin):
         found = self._class(name) if name else self._default()
         if found is None:
             raise refuse(attributes, f"no PriorityClass with name {name} was found")
+        if name in _SYSTEM and not self._may_use(attributes.user, name):
+            right = f'the right "use" on priorityclasses.scheduling.k8s.io "{name}", in the whole cluster'
+            raise refuse(attributes, f"{name} ends Pods of others to have their place: it takes {right}")
         if not name and "metadata" in found:
             spec["priorityClassName"] = found["metadata"]["name"]
         value, policy = found.get("value", 0), found.get("preemptionPolicy")
@@ -59,6 +71,10 @@ class Priority(Plugin):
         spec["priority"] = value
         if policy is not None:
             self._set_policy(attributes, spec, policy)
+
+    def _may_use(self, user: User, name: str) -> bool:
+        info = RequestInfo("use", "", True, "scheduling.k8s.io", "v1", "priorityclasses", "", "", name)
+        return is_of_a_node(user) or self._authorizer.refuses(user, info) is None  # a mirror shows what runs already
 
     def _set_policy(self, attributes: Attributes, spec: JsonObject, policy: str) -> None:
         given = spec.get("preemptionPolicy")

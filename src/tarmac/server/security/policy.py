@@ -207,6 +207,7 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule("list watch", _NETWORKING, "podendpoints"),
     ],
     # Classes on the host's kernel are for whom they were given to: admission asks for this right.
+    "tarmac:priorityclass-user": [rule("use", "scheduling.k8s.io", "priorityclasses")],
     "tarmac:runtimeclass-user": [rule("use", "node.k8s.io", "runtimeclasses")],
     # The nodes of `tarmac up --runtime sim`, all under one name.
     "tarmac:simulated-nodes": [
@@ -247,6 +248,7 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
     ),
     NODE_NETWORK: (NODE_NETWORK, ["Group system:nodes"]),
     "tarmac:node-tunnel": ("tarmac:node-tunnel", ["Group system:nodes"]),
+    "tarmac:priorityclass-user": ("tarmac:priorityclass-user", ["Group system:serviceaccounts:kube-system"]),
     "tarmac:runtimeclass-user": ("tarmac:runtimeclass-user", ["Group system:serviceaccounts:kube-system"]),
     "tarmac:simulated-nodes": ("tarmac:simulated-nodes", [f"User {SIMULATED_NODES}"]),
     "tarmac:server-to-nodes": ("system:kubelet-api-admin", [f"User {SERVER_TO_NODES}"]),
