@@ -1,0 +1,33 @@
+"""The pages a reader has, and what stands in them as code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from tools.cache import ROOT
+
+_CODE = re.compile(
+    r"^ *```[^\n]*\n(?P<block>.*?)^ *```|(?P<ticks>`+)(?P<span>[^\n]+?)(?P=ticks)", re.DOTALL | re.MULTILINE
+)
+
+
+def pages() -> list[Path]:
+    """Every Markdown file that git knows, or would add."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "*.md"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return [ROOT / name for name in sorted(set(listed)) if (ROOT / name).is_file()]
+
+
+def code(text: str) -> list[str]:
+    """What is set as code: lines of blocks, those that a backslash continues as one, and spans."""
+    found: list[str] = []
+    for match in _CODE.finditer(text):
+        found += match["span"].splitlines() if match["span"] else match["block"].replace("\\\n", " ").splitlines()
+    return found
+
+
+def prose(text: str) -> str:
+    """The rest of it."""
+    return _CODE.sub("", text)

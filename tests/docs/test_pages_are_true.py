@@ -1,0 +1,109 @@
+"""What the pages name exists: commands, their flags, files, other pages and the headings in them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tarmac.cli.options import parser
+from tests.docs.pages import code, pages, prose
+from tools.cache import ROOT
+
+COMMANDS_PAGE = ROOT / "docs" / "reference" / "commands.md"
+# a program's name, its words, and what belongs to it until the next command begins
+_COMMAND = re.compile(r"(?:^|[\s/(])tarmac (?P<rest>[a-z][^|;&`]*)")
+_FLAG = re.compile(r"(?<!\S)--[a-z][a-z-]*")
+_LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
+_HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+_FILE = re.compile(r"(?:tests|tools|docs|examples|src|benchmarks|third_party)/[\w./-]*\w")
+# what Tarmac prints of itself: "tarmac ready https://…", "tarmac is not on the PATH"
+_SAID = ("ready", "is")
+
+_PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()]
+
+
+def commands() -> dict[str, set[str]]:
+    """Every command, with the flags it takes."""
+    found: dict[str, set[str]] = {}
+    for name, action in options():
+        found.setdefault(name, set()).update(action.option_strings)
+    return found
+
+
+def options(command: argparse.ArgumentParser | None = None, name: str = "") -> Iterator[tuple[str, argparse.Action]]:
+    """Everything that every command takes."""
+    for action in (command or parser())._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, inner in action.choices.items():
+                yield from options(inner, f"{name} {word}".strip())
+        yield name, action
+
+
+def wrong_commands(text: str) -> list[str]:
+    """The commands in a page that the command line would not take."""
+    known, wrong = commands(), list[str]()
+    for line in code(text):
+        for match in _COMMAND.finditer(line):
+            words = match["rest"].split()
+            if words[0] in _SAID:
+                continue
+            names = [name for name in known if words[: len(name.split())] == name.split() and name]
+            flags = set[str]().union(*(known[name] for name in names))
+            unknown = sorted(set(_FLAG.findall(match["rest"])) - flags)
+            if not names or unknown:
+                wrong.append(f"tarmac {match['rest'].strip()}: {', '.join(unknown) or 'no such command'}")
+    return wrong
+
+
+def anchors(page: Path) -> set[str]:
+    """Where links into a page may lead, as GitHub names its headings."""
+    kept = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(page.read_text())]
+    return {each.strip().replace(" ", "-") for each in kept}
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_every_command_and_flag_exists(page: Path) -> None:
+    assert wrong_commands(page.read_text()) == []
+
+
+def test_a_command_that_does_not_exist_is_noticed() -> None:
+    text = "`tarmac fly`, `tarmac up --wings` and\n\n```\n$ tarmac why web | tarmac image load a.tar --wheels\n```\n"
+    assert [line.partition(": ")[0] for line in wrong_commands(text)] == [
+        "tarmac fly",
+        "tarmac up --wings",
+        "tarmac image load a.tar --wheels",
+    ]
+
+
+def test_every_flag_is_documented() -> None:
+    told = COMMANDS_PAGE.read_text()
+    spellings = [(name, action.option_strings) for name, action in options() if action.option_strings]
+    missing = [f"tarmac {name} {flags}" for name, flags in spellings if not any(flag in told for flag in flags)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    lost: list[str] = []
+    for target, anchor in _LINK.findall(prose(page.read_text())):
+        path = (page.parent / target).resolve() if target else page
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            lost.append(f"{target}#{anchor}" if anchor else target)
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_every_file_that_is_named_is_there(page: Path) -> None:
+    named = {found for each in code(page.read_text()) for found in _FILE.findall(each) if each.startswith(found)}
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_every_how_to_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    folders = [folder for folder in (ROOT / "docs").iterdir() if folder.is_dir() and folder.name != "checklists"]
+    inside = [page.relative_to(ROOT / "docs") for folder in folders for page in folder.glob("*.md")]
+    assert [str(page) for page in inside if f"({page})" not in index] == []
