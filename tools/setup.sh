@@ -56,7 +56,7 @@ tables() {
 
 kubectl_hint() {
     command -v kubectl >/dev/null && return 0
-    echo "there is no kubectl on the PATH; this builds one and prints where: .venv/bin/python -m tools.kubectl" >&2
+    echo "there is no kubectl on the PATH; this builds one: export PATH=\$(dirname \$(.venv/bin/python -m tools.kubectl)):\$PATH" >&2
 }
 
 need_packages

@@ -24,8 +24,8 @@ def code(text: str) -> list[str]:
     """What is set as code: lines of blocks, those that a backslash continues as one, and spans."""
     found: list[str] = []
     for match in _CODE.finditer(text):
-        found += match["span"].splitlines() if match["span"] else match["block"].replace("\\\n", " ").splitlines()
-    return found
+        found += (match["span"] or match["block"].replace("\\\n", " ")).splitlines()
+    return [line.strip() for line in found]
 
 
 def prose(text: str) -> str:

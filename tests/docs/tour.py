@@ -1,6 +1,6 @@
-"""The README's tour as a transcript: the console blocks, replayed and compared like any other session.
+"""A page as a transcript: its console blocks, played in a newcomer's terminal and compared like any other session.
 
-`python -m tests.docs.tour` writes the outputs anew; read the difference before you commit it.
+`python -m tests.docs.tour [PAGE…]` writes the outputs anew; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -8,64 +8,62 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
+import textwrap
 from pathlib import Path
 
-from tests.node.planet import down
-from tests.support.kubectl import kubectl_path
-from tests.support.tarmac_process import TarmacProcess
-from tests.transcripts.replaying import Transcript, mask, parse_text, render, replay
+from tests.docs.newcomer import Terminal, first_steps
+from tests.transcripts.replaying import mask, parse_text, play, render
 from tools.cache import ROOT
 
 README = ROOT / "README.md"
-_BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
-# the reader's kubeconfig is not the test's
-_LEFT_ALONE = "export KUBECONFIG="
+TUTORIAL = ROOT / "docs" / "tutorial" / "first-steps.md"
+HOW_TO = ROOT / "docs" / "how-to"
+# Pages by the page that says how to begin: the README's planet is real, the tutorial's is simulated.
+PLAYED = {
+    README: (README,),
+    TUTORIAL: (TUTORIAL,),
+}
+_MASKS = (
+    (r"\b(10\.\d+\.\d+\.\d+|fd20:[0-9a-f:]+|fe80::[0-9a-f:]+)", "<address>"),  # those that were free
+    (r"\b(dfw|lhr|sea)-\d\b(?!-)", "<node>"),  # of equal nodes, any
+    (r"\b\d{5}m\b", "<cpu>"),  # what the machine has
+)
+_BLOCK = re.compile(
+    r"^(?P<indent> *)```console\n(?P<text>(?P=indent)\$ .*?)(?=^(?P=indent)```)", re.DOTALL | re.MULTILINE
+)
 
 
-def blocks(text: str) -> list[str]:
-    """The console blocks in order."""
-    return [match[0] for match in _BLOCK.finditer(text)]
+def replayed(page: Path, terminal: Terminal) -> str:
+    """The page with the outputs that were seen now."""
 
+    def seen(block: re.Match[str]) -> str:
+        transcript = parse_text(page, textwrap.dedent(block["text"]))
+        return f"{block['indent']}```console\n" + textwrap.indent(
+            render(play(transcript, terminal.run)), block["indent"]
+        )
 
-def replayed(text: str, server: TarmacProcess, directory: Path) -> str:
-    """The README with the outputs that were seen now."""
-    (directory / "examples").symlink_to(ROOT / "examples")
-    expected = [parse_text(README, block) for block in blocks(text)]
-    seen = iter([_replay(transcript, server, directory) for transcript in expected])
-    return _BLOCK.sub(lambda _: next(seen), text)
-
-
-def _replay(transcript: Transcript, server: TarmacProcess, directory: Path) -> str:
-    runnable = Transcript(transcript.path, steps=[s for s in transcript.steps if not s.command.startswith(_LEFT_ALONE)])
-    outputs = iter(replay(runnable, kubectl_path(), server.kubeconfig, directory, masked=False).steps)
-    steps = [step if step.command.startswith(_LEFT_ALONE) else next(outputs) for step in transcript.steps]
-    return render(Transcript(transcript.path, steps=steps))
+    return _BLOCK.sub(seen, page.read_text())
 
 
 def comparable(text: str) -> str:
-    """Without what differs from run to run and from machine to machine: ages, addresses that were free, processors."""
-    without_addresses = re.sub(r"\b(10\.128\.[\d.]+|fd20:[0-9a-f:]+|fe80::[0-9a-f:]+)", "<address>", mask(text))
-    return re.sub(r"\b\d{5}m\b", "<cpu>", without_addresses)
+    """Without what differs from run to run and from machine to machine."""
+    masked = mask(text)
+    for pattern, name in _MASKS:
+        masked = re.sub(pattern, name, masked)
+    return masked
 
 
-@contextmanager
-def real_cities(folder: Path) -> Generator[TarmacProcess]:
-    """What `make run` brings up as root, gone afterwards."""
-    try:
-        with TarmacProcess(folder / "data", command="up") as server:
-            yield server
-    finally:
-        down(folder / "data")
-
-
-def main() -> int:
-    """Record."""
-    with tempfile.TemporaryDirectory() as folder, real_cities(Path(folder)) as server:
-        README.write_text(replayed(README.read_text(), server, Path(folder)))
-    return 0
+def record(names: list[str]) -> None:
+    """Write pages anew; all of them without names."""
+    for beginning, played in PLAYED.items():
+        chosen = [page for page in played if not names or page.stem in names]
+        if not chosen:
+            continue
+        with tempfile.TemporaryDirectory() as folder, first_steps(beginning, Path(folder)) as terminal:
+            for page in chosen:
+                page.write_text(replayed(page, terminal))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    record(sys.argv[1:])
+    sys.exit(0)

@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -104,9 +105,8 @@ def mask(text: str, namespace: str = "") -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Path, masked: bool = True) -> Transcript:
+def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Path) -> Transcript:
     """Run every command in a fresh directory; the result has the outputs that were really seen."""
-    seen = Transcript(transcript.path, transcript.preamble)
     binaries = directory / "bin"
     binaries.mkdir(exist_ok=True)
     for name, program in {"kubectl": kubectl, "tarmac": str(Path(sys.executable).parent / "tarmac")}.items():
@@ -117,13 +117,19 @@ def replay(transcript: Transcript, kubectl: str, kubeconfig: Path, directory: Pa
         **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "KUBECONFIG": str(kubeconfig), "HOME": str(directory),
         "NS": transcript.namespace, "TMPDIR": "/tmp",
     }  # fmt: skip
-    for step in transcript.steps:
-        output = "" if step.command.startswith("# ") else _run(step.command, environment, directory)
-        seen.steps.append(Step(step.command, mask(output) if masked else output))
-    return seen
+    return play(transcript, lambda command: mask(shell(command, environment, directory)))
 
 
-def _run(command: str, environment: dict[str, str], directory: Path) -> str:
+def play(transcript: Transcript, run: Callable[[str], str]) -> Transcript:
+    """The transcript with what `run` answers to each command."""
+    steps = [
+        Step(each.command, "" if each.command.startswith("# ") else run(each.command)) for each in transcript.steps
+    ]
+    return Transcript(transcript.path, transcript.preamble, steps)
+
+
+def shell(command: str, environment: dict[str, str], directory: Path) -> str:
+    """What a command prints, and `[exit N]` when it fails."""
     done = subprocess.run(
         ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         text=True, env=environment, cwd=directory, timeout=150, check=False,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def hints(kubeconfig: Path) -> list[str]:
-    """A line for each program that is not on the PATH; none when all is well."""
+    """A line for each program that is not on the PATH, with a command to paste; none when all is well."""
     found: list[str] = []
     own = Path(sys.executable).parent / "tarmac"
     if shutil.which("tarmac") is None:
@@ -16,7 +16,7 @@ def hints(kubeconfig: Path) -> list[str]:
         found.append(f"tarmac is not on the PATH: {where}")
     if shutil.which("kubectl") is None:
         found.append(
-            f"kubectl is not on the PATH: install one from 1.30 on, or in a clone of Tarmac build one with "
-            f"`.venv/bin/python -m tools.kubectl`, which prints where it is; it wants --kubeconfig {kubeconfig}"
+            f"kubectl is not on the PATH: install one from 1.30 on (it wants --kubeconfig {kubeconfig}), or in a clone "
+            f"of Tarmac build one: export PATH=$(dirname $(.venv/bin/python -m tools.kubectl)):$PATH"
         )
     return found

@@ -1,0 +1,102 @@
+"""A newcomer: a machine with neither `kubectl` nor `tarmac` on its PATH, `make run` in one terminal, pages in another.
+
+What the newcomer knows is what a page says and what `make run` prints: the commands that it offers for programs that
+are not there are typed as they stand, and so is the one that removes everything in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.docs.pages import code
+from tests.support.tarmac_process import READY
+from tests.transcripts.replaying import shell
+from tools.cache import ROOT, cache_root
+
+SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
+MISSING = {"kubectl", "tarmac"}
+# where pages say that things are; a test has its own
+DATA_DIR = "/var/lib/tarmac"
+_RUN = re.compile(r"make run(?: ARGS='([^']*)')?")
+_OFFER = re.compile(r"is not on the PATH: .*?(export PATH=.*:\$PATH)$", re.MULTILINE)
+_REMOVAL = re.compile(r"`(tarmac down --data-dir \S+)`")
+
+
+class Terminal:
+    """A shell that keeps what is exported, in a folder that looks like the clone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "clone"
+        self.data_dir = folder / "data"
+        self.environment = bare_machine(folder)
+        self.folder.mkdir()
+        for each in ROOT.iterdir():
+            (self.folder / each.name).symlink_to(each)
+        self._exported = folder / "exported"
+        self._exported.touch()
+
+    def run(self, command: str) -> str:
+        """What a command prints. Only where this machine's data directory is, is not as the page says."""
+        command = command.replace(DATA_DIR, str(self.data_dir))
+        assert "tarmac down" not in command or str(self.data_dir) in command, "that would be another planet's end"
+        script = f". {self._exported}\n{command}\ncode=$?\nexport -p > {self._exported}\nexit $code"
+        return shell(script, self.environment, self.folder).replace(str(self.data_dir), DATA_DIR)
+
+
+def bare_machine(folder: Path) -> dict[str, str]:
+    """An environment with what a Debian has, and without what it has not; built parts are in the cache all the same."""
+    binaries = folder / "system"
+    binaries.mkdir()
+    for each in (program for place in SYSTEM.split(":") for program in Path(place).iterdir()):
+        if each.name not in MISSING and not (binaries / each.name).is_symlink():
+            (binaries / each.name).symlink_to(each)
+    cache = str(cache_root().parent)
+    return {"PATH": str(binaries), "HOME": str(folder), "XDG_CACHE_HOME": cache, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
+
+
+@contextmanager
+def first_steps(page: Path, folder: Path) -> Generator[Terminal]:
+    """`make run` as the page says, until it has been stopped with ^C and removed as it says itself."""
+    terminal = Terminal(folder)
+    match = next(match for line in code(page.read_text()) if (match := _RUN.match(line)))
+    flags = f"{match[1] or ''} --data-dir {shlex.quote(str(terminal.data_dir))} --listen 127.0.0.1:0"
+    log = folder / "make-run.log"
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            ["make", "run", f"ARGS={flags}"], cwd=ROOT, env=terminal.environment, stdout=subprocess.PIPE, stderr=errors,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+    with process:
+        try:
+            _follow(process, terminal, log)
+            yield terminal
+        finally:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(60)
+            _remove(terminal, log.read_text())
+
+
+def _follow(process: subprocess.Popen[str], terminal: Terminal, log: Path) -> None:
+    """Wait for the ready line, and take up what is offered beside it."""
+    assert process.stdout is not None
+    said = process.stdout.readline().rstrip("\n")
+    ready = READY.match(said)
+    assert ready, f"no ready line but {said!r}:\n{log.read_text()[-4000:]}"
+    offers = _OFFER.findall(log.read_text())
+    assert len(offers) == len(MISSING), log.read_text()
+    for typed in (*offers, f"export KUBECONFIG={ready[2]}"):
+        assert "[exit" not in terminal.run(typed)
+
+
+def _remove(terminal: Terminal, log: str) -> None:
+    removal = _REMOVAL.search(log)
+    assert removal, f"it was not said how to remove everything:\n{log[-4000:]}"
+    assert terminal.run(removal[1]) == ""
+    assert not terminal.data_dir.exists()

@@ -1,0 +1,54 @@
+"""Pages show real output: a newcomer who types what they say, and what `make run` offers, sees what they show."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.newcomer import Terminal, first_steps
+from tests.docs.tour import PLAYED, README, TUTORIAL, comparable, replayed
+
+pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Generator[Terminal]:
+    """The planet that the README begins with."""
+    with first_steps(README, tmp_path_factory.mktemp("real")) as terminal:
+        yield terminal
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Generator[Terminal]:
+    """The planet that the tutorial begins with."""
+    with first_steps(TUTORIAL, tmp_path_factory.mktemp("simulated")) as terminal:
+        yield terminal
+
+
+def check(page: Path, terminal: Terminal) -> None:
+    expected = comparable(page.read_text()).splitlines()
+    seen = comparable(replayed(page, terminal)).splitlines()
+    difference = "\n".join(difflib.unified_diff(expected, seen, page.name, "seen", lineterm=""))
+    assert not difference, f"{page.name} shows something else than what happens:\n{difference}"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("page", PLAYED[README], ids=lambda page: page.stem)
+def test_on_real_cities(page: Path, real: Terminal) -> None:
+    check(page, real)
+
+
+@pytest.mark.parametrize("page", PLAYED[TUTORIAL], ids=lambda page: page.stem)
+def test_on_simulated_cities(page: Path, simulated: Terminal) -> None:
+    check(page, simulated)
+
+
+def test_setup_offers_a_kubectl_where_there_is_none(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    assert "[exit 127]" in terminal.run("kubectl version --client")
+    _, _, offer = terminal.run("make setup").partition("there is no kubectl on the PATH; this builds one: ")
+    assert "[exit" not in terminal.run(offer)
+    assert terminal.run("kubectl version --client").startswith("Client Version: v1.")
