@@ -20,8 +20,13 @@ TUTORIAL = ROOT / "docs" / "tutorial" / "first-steps.md"
 HOW_TO = ROOT / "docs" / "how-to"
 # Pages by the page that says how to begin: the README's planet is real, the tutorial's is simulated.
 PLAYED = {
-    README: (README,),
-    TUTORIAL: (TUTORIAL,),
+    README: (
+        README,
+        HOW_TO / "use-disks-and-configuration.md",
+        HOW_TO / "expose-a-service.md",
+        HOW_TO / "use-several-networks.md",
+    ),
+    TUTORIAL: (TUTORIAL, HOW_TO / "autoscale.md"),
 }
 _MASKS = (
     (r"\b(10\.\d+\.\d+\.\d+|fd20:[0-9a-f:]+|fe80::[0-9a-f:]+)", "<address>"),  # those that were free

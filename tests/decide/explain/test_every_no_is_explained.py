@@ -257,6 +257,16 @@ def test_a_number_beyond_the_bounds_is_explained(asked: int, reason: str, senten
     assert all(line.change.startswith(f"{change} of the placement us to ") for line in lines)
 
 
+def test_an_instance_whose_volume_has_no_source_does_not_go_on_by_itself() -> None:
+    scene = Scene()
+    scene.place("LHR")
+    deployment = scene.deploy(workload("LHR", replicas=1))["LHR"]
+    scene.instance(deployment, 0, "lhr-0", "SourceNotFound", "ConfigMap web not found.", ready=False)
+    found = why(scene, WORKLOADS.resource, "web")
+    assert found.sentence.endswith("in LHR: 1 of 1 instances: ConfigMap web not found.")
+    assert found.change == "Create the object that the message names."
+
+
 def test_a_ready_instance_says_so() -> None:
     scene = Scene()
     scene.place("LHR")

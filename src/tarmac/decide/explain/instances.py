@@ -50,7 +50,15 @@ def instance_lines(sight: Sight, instance: Instance) -> list[Line]:
     if pod is None:
         return [_said(ready, city)]
     lines = pod_lines(sight, pod)
+    if ready is not None and ready.reason == reasons.SOURCE_NOT_FOUND and all(line.answer != "No" for line in lines):
+        return _without_source(lines, ready, city)
     return lines if any(line.answer != "Yes" for line in lines) else [*lines, _said(ready, city)]
+
+
+def _without_source(lines: Iterable[Line], ready: Condition, city: str) -> list[Line]:
+    """A pod whose volume has no source says only that it is being made; the Instance's controller knows better."""
+    well = [line for line in lines if line.answer == "Yes"]
+    return [*well, told(Refusal(ready.reason, ready.message, rule="sources"), city)]
 
 
 def _gated(sight: Sight, instance: Instance, gates: Iterable[str], city: str) -> Iterator[Line]:
