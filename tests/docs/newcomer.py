@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.docs.pages import code
+from tests.node.planet import down
 from tests.support.tarmac_process import READY
 from tests.transcripts.replaying import shell
 from tools.cache import ROOT, cache_root
@@ -24,6 +25,8 @@ SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
 MISSING = {"kubectl", "tarmac"}
 # where pages say that things are; a test has its own
 DATA_DIR = "/var/lib/tarmac"
+# a port that is free, and metrics that are looked at more often than a page would have a reader wait for
+_OF_THE_TEST = "--listen 127.0.0.1:0 --autoscaler-sync-period 3s"
 _RUN = re.compile(r"make run(?: ARGS='([^']*)')?")
 _OFFER = re.compile(r"is not on the PATH: .*?(export PATH=.*:\$PATH)$", re.MULTILINE)
 _REMOVAL = re.compile(r"`(tarmac down --data-dir \S+)`")
@@ -64,10 +67,9 @@ def bare_machine(folder: Path) -> dict[str, str]:
 @contextmanager
 def first_steps(page: Path, folder: Path) -> Generator[Terminal]:
     """`make run` as the page says, until it has been stopped with ^C and removed as it says itself."""
-    terminal = Terminal(folder)
+    terminal, log = Terminal(folder), folder / "make-run.log"
     match = next(match for line in code(page.read_text()) if (match := _RUN.match(line)))
-    flags = f"{match[1] or ''} --data-dir {shlex.quote(str(terminal.data_dir))} --listen 127.0.0.1:0"
-    log = folder / "make-run.log"
+    flags = f"{match[1] or ''} --data-dir {shlex.quote(str(terminal.data_dir))} {_OF_THE_TEST}"
     with log.open("w") as errors:
         process = subprocess.Popen(
             ["make", "run", f"ARGS={flags}"], cwd=ROOT, env=terminal.environment, stdout=subprocess.PIPE, stderr=errors,
@@ -77,10 +79,11 @@ def first_steps(page: Path, folder: Path) -> Generator[Terminal]:
         try:
             _follow(process, terminal, log)
             yield terminal
-        finally:
-            os.killpg(process.pid, signal.SIGINT)
-            process.wait(60)
-            _remove(terminal, log.read_text())
+            _leave(process, terminal, log)
+        finally:  # also after a start that failed halfway
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            down(terminal.data_dir)
 
 
 def _follow(process: subprocess.Popen[str], terminal: Terminal, log: Path) -> None:
@@ -95,8 +98,11 @@ def _follow(process: subprocess.Popen[str], terminal: Terminal, log: Path) -> No
         assert "[exit" not in terminal.run(typed)
 
 
-def _remove(terminal: Terminal, log: str) -> None:
-    removal = _REMOVAL.search(log)
-    assert removal, f"it was not said how to remove everything:\n{log[-4000:]}"
+def _leave(process: subprocess.Popen[str], terminal: Terminal, log: Path) -> None:
+    """^C, and what it says then."""
+    os.killpg(process.pid, signal.SIGINT)
+    process.wait(60)
+    removal = _REMOVAL.search(log.read_text())
+    assert removal, f"it was not said how to remove everything:\n{log.read_text()[-4000:]}"
     assert terminal.run(removal[1]) == ""
     assert not terminal.data_dir.exists()
