@@ -28,6 +28,11 @@ def code(text: str) -> list[str]:
     return [line.strip() for line in found]
 
 
+def blocks(text: str) -> list[str]:
+    """Blocks of code that name no language: commands to type."""
+    return re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
 def prose(text: str) -> str:
     """The rest of it."""
     return _CODE.sub("", text)

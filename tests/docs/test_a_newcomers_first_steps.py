@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.docs.newcomer import Terminal, first_steps
-from tests.docs.tour import PLAYED, README, TUTORIAL, comparable, replayed
+from tests.docs.pages import blocks
+from tests.docs.tour import HOW_TO, PLAYED, README, TUTORIAL, comparable, replayed
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
 
@@ -44,6 +46,16 @@ def test_on_real_cities(page: Path, real: Terminal) -> None:
 @pytest.mark.parametrize("page", PLAYED[TUTORIAL], ids=lambda page: page.stem)
 def test_on_simulated_cities(page: Path, simulated: Terminal) -> None:
     check(page, simulated)
+
+
+def test_access_is_given_as_the_page_says(simulated: Terminal) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("NOT RUN: needs openssl, to make a person's key")
+    for block in blocks((HOW_TO / "give-access.md").read_text()):
+        seen = simulated.run(f"set -e\n{block}")
+        assert "[exit" not in seen, f"{block}\n{seen}"
+    assert "jane" in simulated.run("kubectl auth whoami --kubeconfig=jane.kubeconfig")
+    assert simulated.run("kubectl auth can-i use runtimeclass/runc --kubeconfig=jane.kubeconfig").endswith("yes\n")
 
 
 def test_setup_offers_a_kubectl_where_there_is_none(tmp_path: Path) -> None:
