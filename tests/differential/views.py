@@ -6,12 +6,14 @@ import json
 from base64 import urlsafe_b64decode
 from collections.abc import Callable
 
+from tarmac.api.kubernetes.served import SERVED
 from tarmac.api.kubernetes.tables import read_generated
 from tests.differential.allowed import SUBRESOURCES_OF_OUR_OWN
 from tests.differential.steps import Json
 
 View = Callable[[Json], Json]
 
+_METRICS = "metrics.k8s.io"
 _OURS_ALONE = "io.k8s.metrics."  # the real server has these from an extension
 
 
@@ -56,6 +58,17 @@ def _entry_in_order(entry: Json) -> Json:
 def keys(*path: str) -> View:
     """The names of the fields at a path."""
     return lambda body: sorted(at(body, *path))
+
+
+def index_entries(body: Json) -> Json:
+    """The entries of the OpenAPI index, but for groups that only one of the servers has."""
+    served = {group for group, _ in SERVED} - {_METRICS} | {"compute.datumapis.com", "networking.datumapis.com"}
+    return sorted(path for path in body["paths"] if path.count("/") == 0 or _group(path) in {"", *served})
+
+
+def _group(path: str) -> str:
+    """The group that a document is about; none for what is beside groups."""
+    return path.split("/")[1] if path.startswith("apis/") else ""
 
 
 def known_types(document: str, *path: str) -> View:

@@ -1,4 +1,4 @@
-"""OpenAPI v3 documents of the served groups: Kubernetes' own, cut down to what is served here.
+"""OpenAPI v3 documents of the served groups and of what lists them: Kubernetes' own, cut down to what is served here.
 
 Paths of resources that are not served and of the old watch endpoints go, as do media types the server does not speak;
 types that nothing refers to any more go with them.
@@ -6,6 +6,7 @@ types that nothing refers to any more go with them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ Document = dict[str, Any]
 _SPOKEN = ("application/json", "application/yaml", "application/json;stream=watch")
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _PREFIX = "#/components/schemas/"
+_BESIDE_GROUPS = (".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version")
 
 # what the documents of Tarmac's own groups refer to
 SHARED = [
@@ -43,12 +45,7 @@ def write_documents(folder: Path, published: dict[str, Document], components: di
     paths: dict[str, Any] = {}
     shared = closure(set(SHARED), components)
     schemas = swagger.definitions(shared)
-    for group, version in SERVED:
-        path = document_path(group, version)
-        if path in published:
-            made = served_document(published[path], components, group, version)
-        else:
-            made = _metrics_document(components)
+    for path, made in _documents(published, components):
         body = msgspec.json.encode(made)
         (folder / file_name(path)).write_bytes(body)
         hashes[path] = digest(body)
@@ -59,6 +56,19 @@ def write_documents(folder: Path, published: dict[str, Document], components: di
     (folder / "v2.json").write_bytes(msgspec.json.encode(v2))
     (folder / "v2.pb").write_bytes(gnostic.head(v2) + gnostic.paths(paths) + gnostic.definitions(schemas))
     (folder / "shared.json").write_bytes(msgspec.json.encode(shared))
+
+
+def _documents(published: dict[str, Document], components: dict[str, Any]) -> Iterator[tuple[str, Document]]:
+    """Every v3 document that is a file, by path."""
+    for path in sorted({*_BESIDE_GROUPS, *(f"apis/{group}" for group, _ in SERVED if f"apis/{group}" in published)}):
+        paths = {at: _spoken(item) for at, item in published[path]["paths"].items()}
+        yield path, document(paths, closure(_references(paths), components), {})
+    for group, version in SERVED:
+        path = document_path(group, version)
+        if path in published:
+            yield path, served_document(published[path], components, group, version)
+        else:
+            yield path, _metrics_document(components)
 
 
 def _metrics_document(components: dict[str, Any]) -> Document:
