@@ -17,6 +17,8 @@ NAME: Final = "kubernetes"
 _NAMESPACE: Final = "default"
 _FURTHER: Final = f"{NAME}-ipv"
 _SERVICE: Final = "kubernetes.io/service-name"
+# What is behind this Service has slices of its own; a second kind of them would answer twice.
+_NOT_MIRRORED: Final = {"endpointslice.kubernetes.io/skip-mirror": "true"}
 _SLICES: Final = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 _ENDPOINTS: Final = dynamic("v1", "endpoints", "Endpoints")
 
@@ -41,7 +43,9 @@ async def publish(client: Client, places: Sequence[Place], manager: str) -> None
         if name == NAME or name.startswith(_FURTHER):
             await slices.delete(name, _NAMESPACE)
     try:
-        right = _behind_endpoints(await endpoints.get(NAME, _NAMESPACE)) == set(places)
+        found = await endpoints.get(NAME, _NAMESPACE)
+        labels = found["metadata"].get("labels") or {}
+        right = _behind_endpoints(found) == set(places) and labels.items() >= _NOT_MIRRORED.items()
     except NotFound:
         right = False
     if not right:
@@ -73,7 +77,9 @@ def _endpoints(places: Sequence[Place]) -> JsonObject:
         {"addresses": [{"ip": each.address} for each in places if each.port == port], "ports": [_port(port)]}
         for port in sorted({place.port for place in places})
     ]
-    return _object(_ENDPOINTS.api_version, _ENDPOINTS.kind, NAME, subsets=subsets)
+    made = _object(_ENDPOINTS.api_version, _ENDPOINTS.kind, NAME, subsets=subsets)
+    made["metadata"]["labels"] = _NOT_MIRRORED
+    return made
 
 
 def _behind_slice(part: JsonObject) -> set[Place]:

@@ -257,6 +257,16 @@ def _has_leading_zeros(value: str) -> bool:
     return "." in value and _leading_zeros.search(value.rpartition(":")[2]) is not None
 
 
+def plain_address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address that a text means, without the liberties that Kubernetes' older fields tolerate. Raises ValueError.
+
+    `010.0.0.1` and `::ffff:10.0.0.1` are 10.0.0.1.
+    """
+    address = _address(value)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
 def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     if "%" in value:
         raise ValueError("zones are not allowed")

@@ -27,6 +27,7 @@ from tarmac.controllers.clusterrole.controller import ClusterRoleController
 from tarmac.controllers.context import Context, Settings, Sign
 from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.disruption.controller import DisruptionController
+from tarmac.controllers.endpointslicemirroring.controller import MirroringController
 from tarmac.controllers.externalservice.controller import ExternalServiceController
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tarmac.controllers.instance.controller import InstanceController
@@ -68,6 +69,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "certificates": CertificateController,
     "volume": VolumeControllers,
     "service": ServiceController,
+    "endpointslicemirroring": MirroringController,
     "workload": WorkloadController,
     "deployment": DeploymentController,
     "instance": InstanceController,

@@ -1,4 +1,4 @@
-"""Writes that controllers share: status as a minimal patch, and many objects at once.
+"""Writes that controllers share: status as a minimal patch, new objects, and many objects at once.
 
 A status patch carries only what differs and is conditional on the version that was looked at, so two writers of one
 status never undo each other and an unchanged status costs nothing.
@@ -15,6 +15,7 @@ import msgspec
 from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ObjectMeta
+from tarmac.api.status import AlreadyExists, Forbidden, NotFound
 from tarmac.client.resources import ResourceClient
 
 T = TypeVar("T")
@@ -46,6 +47,29 @@ async def write_status(
         return None
     body: JsonObject = {"metadata": {"resourceVersion": metadata.resource_version}, "status": patch}
     return await resource.patch(metadata.name, body, metadata.namespace, subresource="status", manager=manager)
+
+
+async def create_if_absent(resource: ResourceClient[Any], document: JsonObject, manager: str = "") -> bool:
+    """Create an object; False when one is there, which our copy will show, or when its namespace is on its way out."""
+    try:
+        await resource.create(document, manager=manager)
+    except AlreadyExists:
+        return False
+    except Forbidden as refusal:
+        causes = (refusal.details or {}).get("causes") or ()
+        if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
+            return False
+        raise
+    return True
+
+
+async def exists(resource: ResourceClient[Any], name: str, namespace: str) -> bool:
+    """Whether an object is there now, whatever our copy says."""
+    try:
+        await resource.get(name, namespace)
+    except NotFound:
+        return False
+    return True
 
 
 async def set_finalizers(resource: ResourceClient[Any], metadata: ObjectMeta, finalizers: Sequence[str]) -> None:

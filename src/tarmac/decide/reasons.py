@@ -177,6 +177,9 @@ DISK_ON_LOST_NODE = platform(80, "DiskOnLostNode", "The pod's disk is on a node 
 
 # Services.
 SERVICE_TYPE_NOT_OFFERED = user(2, "ServiceTypeNotOffered", "The Service asks for a way in that is not offered here.")
+TOO_MANY_ADDRESSES_TO_MIRROR = user(
+    2, "TooManyAddressesToMirror", "Endpoints lists more addresses than slices can mirror."
+)
 
 # Disruption budgets, for events; the names are those of Kubernetes.
 NO_PODS = user(2, "NoPods", "The disruption budget selects no pod.")

@@ -1,10 +1,11 @@
-"""Warnings that a kind is deprecated, on every answer about it: reads, writes and watches alike."""
+"""Warnings that a kind is deprecated, on every answer about it: reads, writes, watches and refusals alike."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import cast
 
+from tarmac.api.status import ApiError
 from tarmac.http.messages import Answer, Request, Response, StreamResponse
 from tarmac.server.printing.answers import warning_headers
 
@@ -26,10 +27,18 @@ def warning_of(deprecation: str, endpoint: Endpoint) -> Endpoint:
         return answer
 
     async def later(answer: Awaitable[Answer]) -> Answer:
-        return warned(await answer)
+        try:
+            return warned(await answer)
+        except ApiError as refusal:
+            refusal.headers = [*warning, *(refusal.headers or ())]
+            raise
 
     def answer(request: Request) -> Answer | Awaitable[Answer]:
-        found = endpoint(request)
+        try:
+            found = endpoint(request)
+        except ApiError as refusal:
+            refusal.headers = [*warning, *(refusal.headers or ())]
+            raise
         if isinstance(found, Response | StreamResponse):
             return warned(found)
         return later(cast("Awaitable[Answer]", found))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core.services.families import family_of
-from tarmac.api.kubernetes.core.services.validation import validate_endpoint_address
+from tarmac.api.kubernetes.core.services.validation import address_warnings, validate_endpoint_address
 from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
@@ -50,8 +50,14 @@ class EndpointSliceStrategy(NativeStrategy):
         checks.immutable(new.get("addressType"), old.get("addressType"), "addressType", errors)
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        deprecated = old is None and obj.get("addressType") == "FQDN"
-        return ["spec.addressType: FQDN endpoints are deprecated"] if deprecated else []
+        if obj.get("addressType") == "FQDN":
+            return ["spec.addressType: FQDN endpoints are deprecated"] if old is None else []
+        return [
+            warning
+            for index, endpoint in enumerate(obj.get("endpoints") or ())
+            for position, address in enumerate(endpoint.get("addresses") or ())
+            for warning in address_warnings(address, f"endpoints[{index}].addresses[{position}]")
+        ]
 
 
 def _validate_ports(ports: list[JsonObject], errors: FieldErrors) -> None:
@@ -92,9 +98,20 @@ def _validate_address(address: str, kind: str, path: str, index: int, errors: Fi
     if kind == "FQDN":
         checks.dns_subdomain(address.removesuffix("."), f"{path}[{index}]", errors)
         return
+    if kind == "IPv6" and (messages := _not_canonical(address)):
+        checks.report(messages, address, f"{path}[{index}]", errors)
+        return
     if not names.ip_address(address) and kind in ("IPv4", "IPv6") and family_of(address) != kind:
         errors.invalid(path, address, f"must be an {kind} address")
     validate_endpoint_address(address, f"{path}[{index}]", errors)
+
+
+def _not_canonical(address: str) -> list[str]:
+    """What is wrong with an address that has to be in its canonical form, as those of the newer family have to be."""
+    if messages := names.ip_address(address, strict=True):
+        return messages
+    usual = str(names.plain_address(address))
+    return [] if usual == address else [f'must be in canonical form ("{usual}")']
 
 
 def _validate_hints(hints: list[JsonObject], path: str, check: Callable[[str], list[str]], errors: FieldErrors) -> None:

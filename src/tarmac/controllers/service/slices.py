@@ -1,14 +1,25 @@
-"""EndpointSlices as we write them and find them again."""
+"""EndpointSlices as we write them and find them again.
+
+A slice's name follows from its Service, group and number, so that making it twice makes it once.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
 from tarmac.client.cache import Item
-from tarmac.decide.endpoints import Group, ServiceFacts
+from tarmac.client.resources import ResourceClient
+from tarmac.client.targets import dynamic
+from tarmac.controllers.writing import create_if_absent
+from tarmac.decide.endpoints import Endpoint, Group, ServiceFacts, shared_out
 
+SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 MANAGER = "tarmac-service"
 BY_SERVICE = "service"
 LABEL_SERVICE = "kubernetes.io/service-name"
@@ -24,6 +35,47 @@ class Slice(NamedTuple):
     service: ServiceFacts
     group: Group
     endpoints: tuple[JsonObject, ...]
+
+
+async def write_slices(
+    slices: ResourceClient[JsonObject],
+    service: ServiceFacts,
+    groups: Mapping[Group, list[Endpoint]],
+    present: Mapping[str, Item[Any]],
+) -> None:
+    """Bring the slices of a Service in line with the endpoints in each group."""
+    wanted = dict(_wanted(service, groups, present))
+    for name, slice_ in wanted.items():
+        await write_slice(slices, slice_document(slice_), present.get(name), MANAGER)
+        await asyncio.sleep(0)
+    await remove_slices(slices, [item for name, item in present.items() if name not in wanted])
+
+
+async def write_slice(
+    slices: ResourceClient[JsonObject],
+    document: JsonObject,
+    present: Item[Any] | None,
+    manager: str,
+    *,
+    exactly: bool = False,
+) -> bool:
+    """Write a slice unless it says all of it already, or `exactly` it; whether it was written."""
+    if present is None:
+        return await create_if_absent(slices, document, manager)
+    if _says(present.object, document, exactly):
+        return False
+    document["metadata"]["resourceVersion"] = present.metadata.resource_version
+    await slices.update(document, manager=manager)
+    return True
+
+
+async def remove_slices(slices: ResourceClient[JsonObject], items: list[Item[Any]]) -> None:
+    """Delete slices, unless others of their names have taken their places."""
+    for item in items:
+        try:
+            await slices.delete(item.metadata.name, item.metadata.namespace, uid=item.metadata.uid)
+        except NotFound:
+            continue
 
 
 def slice_document(wanted: Slice) -> JsonObject:
@@ -64,12 +116,42 @@ def service_of(item: Item[Any]) -> tuple[str, ...]:
     return (f"{item.metadata.namespace}/{name}",) if name else ()
 
 
-def is_managed(item: Item[Any]) -> bool:
+def is_managed(item: Item[Any], by: str = MANAGED_BY) -> bool:
     """Whether a slice is ours to change."""
-    return (item.metadata.labels or {}).get(LABEL_MANAGED_BY) == MANAGED_BY
+    return (item.metadata.labels or {}).get(LABEL_MANAGED_BY) == by
 
 
-def number_of(name: str, prefix: str) -> int | None:
+def name_of(owner: str, uid: str, group: Group) -> str:
+    """The name of a group's slices, but for their numbers."""
+    return f"{owner}-{sha256(repr((uid, group)).encode()).hexdigest()[:8]}"
+
+
+def _wanted(
+    service: ServiceFacts, groups: Mapping[Group, list[Endpoint]], present: Mapping[str, Item[Any]]
+) -> Iterator[tuple[str, Slice]]:
+    for group, endpoints in groups.items():
+        prefix = name_of(service.metadata.name, service.metadata.uid, group)
+        by_uid = {each.uid: each.document for each in endpoints}
+        numbers = ((_number_of(name, prefix), item) for name, item in present.items())
+        shares = {number: _members(item) for number, item in numbers if number is not None}
+        for number, members in shared_out(shares, by_uid).items():
+            name = f"{prefix}-{number}"
+            yield name, Slice(name, service, group, tuple(by_uid[uid] for uid in members))
+
+
+def _number_of(name: str, prefix: str) -> int | None:
     """Which slice of its group one is; None when it is of another."""
     start, _, number = name.rpartition("-")
     return int(number) if start == prefix and number.isdigit() else None
+
+
+def _members(item: Item[Any]) -> list[str]:
+    return [each["targetRef"]["uid"] for each in item.object.get("endpoints") or ()]
+
+
+def _says(known: JsonObject, wanted: JsonObject, exactly: bool) -> bool:
+    """Whether a slice says what it should; others may have put more labels on it, unless nothing else may be there."""
+    if any((known.get(field) or []) != wanted[field] for field in ("endpoints", "ports")):
+        return False
+    pairs = [(known["metadata"].get(field) or {}, wanted["metadata"][field]) for field in ("labels", "annotations")]
+    return all(said == due if exactly else said.items() >= due.items() for said, due in pairs)

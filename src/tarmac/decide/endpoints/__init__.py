@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
 from tarmac.decide.endpoints.groups import Endpoint, Group, Grouping, Port, grouped
+from tarmac.decide.endpoints.mirrors import EndpointsFacts, Mirrors, mirrors
+from tarmac.decide.endpoints.objects import Listing
 from tarmac.decide.endpoints.shares import shared_out
 
-__all__ = ["Endpoint", "Group", "Grouping", "PodFacts", "Port", "ServiceFacts", "grouped", "shared_out"]
+__all__ = [
+    "Endpoint",
+    "EndpointsFacts",
+    "Group",
+    "Grouping",
+    "Listing",
+    "Mirrors",
+    "PodFacts",
+    "Port",
+    "ServiceFacts",
+    "grouped",
+    "mirrors",
+    "shared_out",
+]

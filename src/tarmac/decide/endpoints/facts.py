@@ -21,6 +21,7 @@ class Metadata(_Struct):
     uid: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
 
@@ -89,6 +90,7 @@ class _Address(_Struct):
 class _Condition(_Struct):
     type: str
     status: str
+    last_transition_time: str | None = None
 
 
 class _PodStatus(_Struct):
@@ -108,6 +110,17 @@ class PodFacts(_Struct):
     def ready(self) -> bool:
         """Whether it says that it can serve."""
         return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions or ())
+
+    @property
+    def ready_since(self) -> str:
+        """When it became ready, or stopped being so; empty when it has not said."""
+        times = (each.last_transition_time for each in self.status.conditions or () if each.type == "Ready")
+        return next(times, None) or ""
+
+    @property
+    def going(self) -> bool:
+        """Whether it is on its way out."""
+        return self.metadata.deletion_timestamp is not None
 
     @property
     def ended(self) -> bool:

@@ -73,7 +73,7 @@ class Grouping:
         """One more pod that it selects."""
         if pod.ended:
             return
-        ports = _ports(self._service, pod)
+        ports = ports_of(self._service, pod)
         for family in self._service.spec.ip_families:
             addresses = pod.addresses(family)
             if addresses:
@@ -88,7 +88,8 @@ class Grouping:
         return self._found | {Group(family, "", ()): [] for family in families if family not in present}
 
 
-def _ports(service: ServiceFacts, pod: PodFacts) -> tuple[Port, ...]:
+def ports_of(service: ServiceFacts, pod: PodFacts) -> tuple[Port, ...]:
+    """Where a pod answers the ports of a Service; those that it does not have are left out."""
     resolved = ((wanted, pod.port(wanted)) for wanted in service.spec.ports or ())
     return tuple(
         Port(wanted.name, number, wanted.protocol, wanted.app_protocol)
@@ -98,8 +99,7 @@ def _ports(service: ServiceFacts, pod: PodFacts) -> tuple[Port, ...]:
 
 
 def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str], zone: str) -> Endpoint:
-    own, spec = pod.metadata, pod.spec
-    terminating = own.deletion_timestamp is not None
+    own, spec, terminating = pod.metadata, pod.spec, pod.going
     document: JsonObject = {
         "addresses": addresses[:1],
         "conditions": {
@@ -107,7 +107,7 @@ def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str], zone: 
             "serving": pod.ready,
             "terminating": terminating,
         },
-        "targetRef": {"kind": "Pod", "namespace": own.namespace, "name": own.name, "uid": own.uid},
+        "targetRef": target_of(pod),
     }
     if spec.node_name:
         document["nodeName"] = spec.node_name
@@ -115,9 +115,20 @@ def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str], zone: 
         document["zone"] = zone
     if document["conditions"]["ready"] and (hints := _hints(service.spec.traffic_distribution, spec.node_name, zone)):
         document["hints"] = hints
-    if spec.hostname and spec.subdomain == service.metadata.name:
-        document["hostname"] = spec.hostname
+    if hostname := hostname_in(service, pod):
+        document["hostname"] = hostname
     return Endpoint(own.uid, document)
+
+
+def target_of(pod: PodFacts) -> JsonObject:
+    """The reference by which endpoints name a pod."""
+    own = pod.metadata
+    return {"kind": "Pod", "namespace": own.namespace, "name": own.name, "uid": own.uid}
+
+
+def hostname_in(service: ServiceFacts, pod: PodFacts) -> str:
+    """The name of a pod below that of a Service; empty when it has none there."""
+    return pod.spec.hostname if pod.spec.subdomain == service.metadata.name else ""
 
 
 def _hints(distribution: str, node: str, zone: str) -> JsonObject:

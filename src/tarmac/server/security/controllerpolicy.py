@@ -78,7 +78,16 @@ DUTIES: dict[str, Duties] = {
         ],
     ),
     "service": Duties(
-        {"core": "pods services", "discovery.k8s.io": "endpointslices"},
+        {"core": "endpoints nodes pods services", "discovery.k8s.io": "endpointslices"},
+        [
+            rule("create delete update", "core", "endpoints"),
+            rule("get", "core", "services"),
+            rule("create delete update", "discovery.k8s.io", "endpointslices"),
+            _EVENTS,
+        ],
+    ),
+    "endpointslicemirroring": Duties(
+        {"core": "endpoints services", "discovery.k8s.io": "endpointslices"},
         [rule("create delete update", "discovery.k8s.io", "endpointslices"), _EVENTS],
     ),
     "workload": Duties(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.core.services.validation import validate_endpoint_address
+from tarmac.api.kubernetes.core.services.validation import address_warnings, validate_endpoint_address
 from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
+
+_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 
 
 class EndpointsStrategy(NativeStrategy):
@@ -36,6 +38,17 @@ class EndpointsStrategy(NativeStrategy):
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         if new.get("subsets") != old.get("subsets"):
             self.validate(new, errors)
+
+    def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) == "endpoint-controller":
+            return []  # it writes no such thing, and long lists
+        return [
+            warning
+            for index, subset in enumerate(obj.get("subsets") or ())
+            for field in ("addresses", "notReadyAddresses")
+            for position, address in enumerate(subset.get(field) or ())
+            for warning in address_warnings(address.get("ip", ""), f"subsets[{index}].{field}[{position}].ip")
+        ]
 
 
 def _validate_address(address: JsonObject, path: str, errors: FieldErrors) -> None:

@@ -5,9 +5,8 @@ All functions are pure; the server's allocator gives the free addresses. Both fa
 
 from __future__ import annotations
 
-import ipaddress
-
 from tarmac.api.schema import JsonObject
+from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
 IPV4, IPV6 = "IPv4", "IPv6"
@@ -45,7 +44,7 @@ def externally_accessible(spec: JsonObject) -> bool:
 def family_of(address: str) -> str:
     """The family of a textual address; anything unparsable counts as IPv4 and fails validation."""
     try:
-        return IPV6 if ipaddress.ip_address(address).version == 6 else IPV4
+        return IPV6 if names.plain_address(address).version == 6 else IPV4
     except ValueError:
         return IPV4
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 
 from tarmac.api.kubernetes import checks
@@ -155,19 +154,32 @@ def _validate_dual(spec: JsonObject, several: list[str], errors: FieldErrors) ->
 
 
 def validate_endpoint_address(address: str, path: str, errors: FieldErrors) -> None:
-    """An address that traffic may be sent to: not special in any way."""
+    """An address that traffic may be sent to: not special in any way, however it is written."""
     if messages := names.ip_address(address):
         checks.report(messages, address, path, errors)
         return
-    parsed = ipaddress.ip_address(address)
+    parsed = names.plain_address(address)
     if parsed.is_unspecified:
         errors.invalid(path, address, f"may not be unspecified ({address})")
     if parsed.is_loopback:
         errors.invalid(path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if parsed.is_link_local:
         errors.invalid(path, address, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
-    if parsed.is_multicast and (address.startswith("224.0.0.") or parsed.exploded.startswith("ff02")):
+    if parsed.is_multicast and (str(parsed).startswith("224.0.0.") or parsed.exploded.startswith("ff02")):
         errors.invalid(path, address, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+
+
+def address_warnings(address: str, path: str) -> list[str]:
+    """What Kubernetes says of an address that is written in an unusual way."""
+    if names.address_family(address) == 4 or names.ip_address(address):
+        return []  # as most are, or refused
+    usual = str(names.plain_address(address))
+    if ":" not in usual:
+        why = "will be considered invalid in a future Kubernetes release"
+        return [f'{path}: non-standard IP address "{address}" {why}: use "{usual}"']
+    if usual != address:
+        return [f'{path}: IPv6 address "{address}" should be in RFC 5952 canonical format ("{usual}")']
+    return []
 
 
 def _validate_load_balancer(spec: JsonObject, kind: str, errors: FieldErrors) -> None:

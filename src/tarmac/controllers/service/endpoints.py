@@ -1,0 +1,75 @@
+"""The v1 Endpoints object of each Service that selects pods, for clients that still ask for it.
+
+It has the name of its Service and goes with it, whoever wrote it: when a Service is deleted, and for Services that were
+deleted while nobody was here to see it. Endpoints that never had a Service are nobody's leftovers until then, since
+they may be written before their Service is. Those of Services without a selector are somebody else's to write.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from tarmac.api.status import NotFound
+from tarmac.client.cache import Item
+from tarmac.client.envelope import split_key
+from tarmac.client.informer import Informer
+from tarmac.client.targets import dynamic
+from tarmac.controllers.context import Context
+from tarmac.controllers.service.slices import MANAGER
+from tarmac.controllers.writing import create_if_absent, exists
+from tarmac.decide.endpoints import Listing
+from tarmac.decide.endpoints.mirrors import LEADER
+
+SERVICES = dynamic("v1", "services", "Service")
+ENDPOINTS = dynamic("v1", "endpoints", "Endpoints")
+
+
+class EndpointsObjects:
+    """Writes and deletes them."""
+
+    def __init__(self, context: Context) -> None:
+        self._endpoints = context.client.resource(ENDPOINTS)
+        self._services = context.client.resource(SERVICES)
+        self.known = context.informers.informer(ENDPOINTS)
+        # Keys of Services that are gone. Lost in a crash, and found again by `leftovers` at the next start.
+        self._gone: set[str] = set()
+
+    def leftovers(self, services: Informer[Any]) -> list[str]:
+        """Keys of those whose Service is not there; who elects leaders by them never had one."""
+        found = [
+            item.key
+            for item in self.known.cache.items()
+            if item.key not in services.cache and LEADER not in (item.metadata.annotations or {})
+        ]
+        self._gone.update(found)
+        return found
+
+    def service_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """A Service came, changed or went."""
+        if new is not None:
+            self._gone.discard(new.key)
+        elif old is not None:
+            self._gone.add(old.key)
+
+    async def write(self, key: str, listing: Listing) -> None:
+        """Say who is behind a Service, unless it is said already."""
+        wanted = listing.object(self.known.get(key))
+        if wanted is None:
+            return
+        if "resourceVersion" in wanted["metadata"]:
+            await self._endpoints.update(wanted, manager=MANAGER)
+            return
+        await create_if_absent(self._endpoints, wanted, MANAGER)
+
+    async def remove(self, key: str) -> None:
+        """The Service is not there; if it was, its Endpoints go."""
+        if key not in self._gone:
+            return
+        namespace, name = split_key(key)
+        # Our copies are not of one moment: Endpoints may be known before the Service that they were written for.
+        if await exists(self._services, name, namespace):
+            return
+        with suppress(NotFound):
+            await self._endpoints.delete(name, namespace)
+        self._gone.discard(key)

@@ -1,0 +1,134 @@
+"""EndpointSlices that say what a hand-written Endpoints object says, as Kubernetes' mirroring controller makes them.
+
+Each subset, in its canonical form, becomes one slice for each family that it has addresses of. Of a subset a thousand
+addresses are mirrored, those that are ready first. Of an object ten thousand are: subsets that share ports can mean far
+more than what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.shared import IPFamily
+from tarmac.base.names import address_family, plain_address
+from tarmac.decide.endpoints.facts import Metadata
+from tarmac.decide.endpoints.groups import Group, Port
+from tarmac.decide.endpoints.subsets import Address, Offer, Subset, repacked
+
+OF_A_SUBSET = 1000
+OF_AN_OBJECT = 10 * OF_A_SUBSET
+LABEL_SKIP = "endpointslice.kubernetes.io/skip-mirror"
+LEADER = "control-plane.alpha.kubernetes.io/leader"
+
+
+class _Struct(msgspec.Struct, rename="camel"):
+    pass
+
+
+class _Address(_Struct):
+    ip: str = ""
+    hostname: str = ""
+    node_name: str | None = None
+    target_ref: JsonObject | None = None
+
+
+class _Port(_Struct):
+    name: str = ""
+    port: int = 0
+    protocol: str = "TCP"
+    app_protocol: str | None = None
+
+
+class _Subset(_Struct):
+    addresses: list[_Address] | None = None
+    not_ready_addresses: list[_Address] | None = None
+    ports: list[_Port] | None = None
+
+
+class EndpointsFacts(_Struct):
+    """An Endpoints object."""
+
+    metadata: Metadata
+    subsets: list[_Subset] | None = None
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether it wants to be: a label says that it does not, and whoever elects leaders means something else."""
+        labels, annotations = self.metadata.labels or {}, self.metadata.annotations or {}
+        return labels.get(LABEL_SKIP) != "true" and LEADER not in annotations
+
+
+class Mirrors(NamedTuple):
+    """The endpoints of each slice, and how many addresses are in none."""
+
+    slices: dict[Group, list[JsonObject]]
+    skipped: int
+
+
+def mirrors(endpoints: EndpointsFacts) -> Mirrors:
+    """What slices should say of an object."""
+    offers, documents = _read(endpoints)
+    found: dict[Group, list[JsonObject]] = {}
+    count = 0
+    for subset in repacked(offers, OF_AN_OBJECT):
+        for address, ready in islice(_in_order(subset), OF_A_SUBSET):
+            group = Group(_family(address[0]), "", subset.ports)
+            found.setdefault(group, []).append({**documents[address], "conditions": {"ready": ready}})
+            count += 1
+    return Mirrors(found, max(0, sum(map(_size, endpoints.subsets or ())) - count))
+
+
+def _read(endpoints: EndpointsFacts) -> tuple[list[Offer], dict[Address, JsonObject]]:
+    offers: list[Offer] = []
+    documents: dict[Address, JsonObject] = {}
+    left = OF_AN_OBJECT
+    for subset in endpoints.subsets or ():
+        readiness: dict[Address, bool] = {}
+        for each, ready in islice(_listed(subset), left):
+            document = _document(each)
+            if document is not None:
+                address = document["addresses"][0], (each.target_ref or {}).get("uid") or ""
+                documents.setdefault(address, document)
+                readiness[address] = ready and readiness.get(address, True)
+        left = max(0, left - _size(subset))
+        ports = [Port(each.name, each.port, each.protocol, each.app_protocol) for each in subset.ports or ()]
+        offers.append(Offer(ports, readiness))
+    return [each for each in offers if each.addresses], documents
+
+
+def _document(address: _Address) -> JsonObject | None:
+    """An endpoint; None for what is no address, which older servers may have let in."""
+    try:
+        # Nearly all are in their usual form, which is cheap to see.
+        plain = address.ip if address_family(address.ip) == 4 else str(plain_address(address.ip))
+    except ValueError:
+        return None
+    said: Mapping[str, object] = {
+        "hostname": address.hostname,
+        "nodeName": address.node_name,
+        "targetRef": address.target_ref,
+    }
+    return {"addresses": [plain], **{name: value for name, value in said.items() if value}}
+
+
+def _in_order(subset: Subset) -> Iterator[tuple[Address, bool]]:
+    yield from ((address, True) for address in subset.ready)
+    yield from ((address, False) for address in subset.not_ready)
+
+
+def _family(address: str) -> IPFamily:
+    return "IPv6" if ":" in address else "IPv4"
+
+
+def _listed(subset: _Subset) -> Iterator[tuple[_Address, bool]]:
+    yield from ((each, True) for each in subset.addresses or ())
+    yield from ((each, False) for each in subset.not_ready_addresses or ())
+
+
+def _size(subset: _Subset) -> int:
+    return len(subset.addresses or ()) + len(subset.not_ready_addresses or ())

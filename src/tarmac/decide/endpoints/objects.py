@@ -1,0 +1,125 @@
+"""The v1 Endpoints object of a Service, from the pods that it selects, as Kubernetes' endpoints controller writes it.
+
+It lists the addresses of the Service's first family. A pod on its way out is not listed, unless the Service publishes
+addresses that are not ready. Beyond a thousand addresses it is cut off and says so. It carries the labels of its
+Service and no others; annotations that others put on it stay.
+
+`endpoints.kubernetes.io/last-change-trigger-time` is when the change began that an update is for: of all pods that are
+listed anew, or are ready or not ready anew, the earliest time at which one became so. It follows from what the object
+said before, so nothing has to be remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tarmac.api.schema import JsonObject
+from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
+from tarmac.decide.endpoints.groups import Port, hostname_in, ports_of, target_of
+from tarmac.decide.endpoints.subsets import CAPACITY, Address, Offer, Subset, repacked, truncated
+
+LABEL_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
+MANAGED_BY = "endpoint-controller"
+LABEL_HEADLESS = "service.kubernetes.io/headless"
+TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
+OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+MOST = 100 * CAPACITY  # ports times addresses that are looked at
+
+
+class Listing:
+    """The addresses behind a Service, from the pods it selects, one after another: there may be very many."""
+
+    def __init__(self, service: ServiceFacts) -> None:
+        self._service = service
+        self._offers: dict[tuple[Port, ...], dict[Address, bool]] = {}
+        self._documents: dict[Address, JsonObject] = {}
+        self._times: dict[Address, str] = {}
+
+    def add(self, pod: PodFacts) -> None:
+        """One more pod that it selects."""
+        spec = self._service.spec
+        if pod.ended or (pod.going and not spec.publish_not_ready_addresses):
+            return
+        addresses = pod.addresses(spec.ip_families[0] if spec.ip_families else "IPv4")
+        ports = ports_of(self._service, pod)
+        if not addresses or (spec.ports and not ports):
+            return
+        address = addresses[0], pod.metadata.uid
+        self._offers.setdefault(ports, {})[address] = spec.publish_not_ready_addresses or pod.ready
+        self._documents[address] = _address_document(self._service, pod, addresses[0])
+        self._times[address] = pod.ready_since
+
+    def object(self, known: JsonObject | None) -> JsonObject | None:
+        """What the object should be; None when the one that is known says so already."""
+        subsets = list(repacked([Offer(*each) for each in self._offers.items()], MOST))
+        over_capacity = sum(len(each.ready) + len(each.not_ready) for each in subsets) > CAPACITY
+        kept = truncated(subsets) if over_capacity else subsets
+        documents = [self._subset_document(each) for each in kept]
+        labels = _labels(self._service)
+        if known is not None and _says(known, documents, labels, over_capacity):
+            return None
+        return self._object(known, documents, labels, over_capacity)
+
+    def _object(
+        self, known: JsonObject | None, subsets: list[JsonObject], labels: Mapping[str, str], over_capacity: bool
+    ) -> JsonObject:
+        own = self._service.metadata
+        before: JsonObject = known or {
+            "apiVersion": "v1",
+            "kind": "Endpoints",
+            "metadata": {"name": own.name, "namespace": own.namespace},
+        }
+        said: dict[str, str | None] = dict(before["metadata"].get("annotations") or {})
+        said[TRIGGER_TIME] = (own.creation_timestamp or "") if known is None else self._trigger(known, subsets)
+        said[OVER_CAPACITY] = "truncated" if over_capacity else ""
+        annotations = {name: text for name, text in said.items() if text}
+        made = {**before, "metadata": {**before["metadata"], "labels": labels, "annotations": annotations}}
+        made.pop("subsets", None)
+        return {**made, "subsets": subsets} if subsets else made
+
+    def _trigger(self, known: JsonObject, subsets: Sequence[JsonObject]) -> str:
+        """The earliest time at which one that is listed otherwise than before became as it is; empty without any."""
+        anew = _listed(subsets) - _listed(known.get("subsets") or ())
+        times = (self._times[address] for address, _ in anew)
+        return min((time for time in times if time), default="")
+
+    def _subset_document(self, subset: Subset) -> JsonObject:
+        said = {
+            "addresses": [self._documents[each] for each in subset.ready],
+            "notReadyAddresses": [self._documents[each] for each in subset.not_ready],
+            "ports": [_port_document(each) for each in subset.ports],
+        }
+        return {name: listed for name, listed in said.items() if listed}
+
+
+def _says(known: JsonObject, subsets: list[JsonObject], labels: Mapping[str, str], over_capacity: bool) -> bool:
+    metadata = known["metadata"]
+    return (
+        (known.get("subsets") or []) == subsets
+        and (metadata.get("labels") or {}) == labels
+        and (OVER_CAPACITY in (metadata.get("annotations") or {})) == over_capacity
+    )
+
+
+def _listed(subsets: Sequence[JsonObject]) -> set[tuple[Address, bool]]:
+    return {
+        ((address["ip"], (address.get("targetRef") or {}).get("uid", "")), field == "addresses")
+        for subset in subsets
+        for field in ("addresses", "notReadyAddresses")
+        for address in subset.get(field) or ()
+    }
+
+
+def _labels(service: ServiceFacts) -> dict[str, str]:
+    own = {name: value for name, value in (service.metadata.labels or {}).items() if name != LABEL_HEADLESS}
+    return {**own, **({LABEL_HEADLESS: ""} if service.headless else {}), LABEL_MANAGED_BY: MANAGED_BY}
+
+
+def _address_document(service: ServiceFacts, pod: PodFacts, ip: str) -> JsonObject:
+    said = {"ip": ip, "hostname": hostname_in(service, pod), "nodeName": pod.spec.node_name}
+    return {**{name: text for name, text in said.items() if text}, "targetRef": target_of(pod)}
+
+
+def _port_document(port: Port) -> JsonObject:
+    said = port.document()
+    return said if port.name else {name: value for name, value in said.items() if name != "name"}

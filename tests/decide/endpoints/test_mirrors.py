@@ -1,0 +1,119 @@
+"""What EndpointSlices say of Endpoints that somebody wrote."""
+
+from __future__ import annotations
+
+from time import thread_time
+from typing import Any
+
+import msgspec
+import pytest
+
+from tarmac.api.schema import JsonObject
+from tarmac.decide.endpoints import EndpointsFacts, Mirrors, mirrors
+from tarmac.decide.endpoints.mirrors import OF_A_SUBSET, OF_AN_OBJECT
+
+HTTP = {"name": "http", "port": 80}
+
+
+def written(*subsets: JsonObject, **metadata: Any) -> EndpointsFacts:
+    return msgspec.convert({"metadata": {"name": "web", **metadata}, "subsets": list(subsets)}, EndpointsFacts)
+
+
+def shown(found: Mirrors) -> dict[tuple[str, tuple[int, ...]], list[tuple[str, bool]]]:
+    return {
+        (group.family, tuple(port.number for port in group.ports)): [
+            (each["addresses"][0], each["conditions"]["ready"]) for each in endpoints
+        ]
+        for group, endpoints in found.slices.items()
+    }
+
+
+def test_a_subset_becomes_a_slice_for_each_family() -> None:
+    subset = {
+        "addresses": [{"ip": "192.0.2.1", "hostname": "a", "nodeName": "n", "targetRef": {"kind": "Pod", "name": "p"}}],
+        "notReadyAddresses": [{"ip": "2001:db8::1"}],
+        "ports": [{"name": "http", "port": 80, "protocol": "TCP", "appProtocol": "http"}],
+    }
+    found = mirrors(written(subset))
+    assert shown(found) == {("IPv4", (80,)): [("192.0.2.1", True)], ("IPv6", (80,)): [("2001:db8::1", False)]}
+    assert found.skipped == 0
+    (first, _) = found.slices
+    assert [port.document() for port in first.ports] == [
+        {"name": "http", "port": 80, "protocol": "TCP", "appProtocol": "http"}
+    ]
+    assert found.slices[first] == [
+        {
+            "addresses": ["192.0.2.1"],
+            "hostname": "a",
+            "nodeName": "n",
+            "targetRef": {"kind": "Pod", "name": "p"},
+            "conditions": {"ready": True},
+        }
+    ]
+
+
+def test_addresses_are_written_in_their_usual_form() -> None:
+    addresses = [{"ip": "192.000.2.01"}, {"ip": "::ffff:192.0.2.2"}, {"ip": "2001:DB8:0::1"}, {"ip": "no address"}]
+    found = mirrors(written({"addresses": addresses, "ports": [HTTP]}))
+    assert shown(found) == {
+        ("IPv4", (80,)): [("192.0.2.1", True), ("192.0.2.2", True)],
+        ("IPv6", (80,)): [("2001:db8::1", True)],
+    }
+    assert found.skipped == 1
+
+
+def test_what_is_not_ready_anywhere_is_not_ready() -> None:
+    one = {"addresses": [{"ip": "192.0.2.1"}], "notReadyAddresses": [{"ip": "192.0.2.1"}], "ports": [HTTP]}
+    assert shown(mirrors(written(one))) == {("IPv4", (80,)): [("192.0.2.1", False)]}
+
+
+def test_without_ports_there_is_a_slice_without_ports() -> None:
+    assert shown(mirrors(written({"addresses": [{"ip": "192.0.2.1"}]}))) == {("IPv4", ()): [("192.0.2.1", True)]}
+    assert mirrors(written()) == Mirrors({}, 0)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "wanted"),
+    [
+        ({}, True),
+        ({"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}, False),
+        ({"labels": {"endpointslice.kubernetes.io/skip-mirror": "false"}}, True),
+        ({"annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}, False),
+    ],
+)
+def test_who_wants_to_be_mirrored(metadata: Any, wanted: bool) -> None:
+    assert written(**metadata).mirrored is wanted
+
+
+def ips(count: int, first: int = 10) -> list[JsonObject]:
+    return [{"ip": f"{first}.{each // 65536}.{each // 256 % 256}.{each % 256}"} for each in range(count)]
+
+
+def test_of_a_subset_a_thousand_are_mirrored_the_ready_ones_first() -> None:
+    found = mirrors(written({"addresses": ips(900), "notReadyAddresses": ips(300, 11), "ports": [HTTP]}))
+    (endpoints,) = found.slices.values()
+    assert [sum(each["conditions"]["ready"] is ready for each in endpoints) for ready in (True, False)] == [900, 100]
+    assert (len(endpoints), found.skipped) == (OF_A_SUBSET, 200)
+
+
+def test_shared_ports_do_not_multiply_without_end() -> None:
+    """Five thousand ports that are all in one large subset and each in one more: 25 million in all."""
+    ports = [{"name": f"p{number}", "port": number + 1} for number in range(5000)]
+    shared = {"addresses": ips(5000), "ports": ports}
+    own = [
+        {"addresses": [{"ip": f"192.0.{index // 250}.{index % 250}"}], "ports": [port]}
+        for index, port in enumerate(ports)
+    ]
+    endpoints = written(shared, *own)
+    began = thread_time()
+    found = mirrors(endpoints)
+    assert thread_time() - began < 0.5
+    assert sum(map(len, found.slices.values())) <= 2 * OF_AN_OBJECT
+
+
+def test_a_long_list_is_read_to_its_bound() -> None:
+    endpoints = written({"addresses": ips(60_000), "ports": [HTTP]})
+    began = thread_time()
+    found = mirrors(endpoints)
+    assert thread_time() - began < 0.25
+    assert found.skipped == 59_000
