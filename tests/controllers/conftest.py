@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ import pytest
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.controllers.manager import Manager
+from tarmac.server.security import secrettokens
+from tarmac.server.security.jwt import SigningKey
 from tests.client import backends
 from tests.controllers.signing import signer
 from tests.support.roles import install_roles, token
 
-HOUSEKEEPING = "garbage,namespace,serviceaccount,clusterrole,certificates,volume"
+HOUSEKEEPING = "garbage,namespace,serviceaccount,serviceaccounttoken,clusterrole,certificates,volume"
 
 
 @pytest.fixture(params=("in-process", pytest.param("real", marks=pytest.mark.peers)))
@@ -29,7 +32,10 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
     async with backends.real(peer) as client, asyncio.TaskGroup() as group:
         await install_roles(client)
         process = Client(HttpTransport(HttpConfig(peer.url, ca=peer.ca, token=await token(client))))
-        task = group.create_task(Manager(process, HOUSEKEEPING, root_ca="-- CA --", sign=signer()).run())
+        key = SigningKey((peer.directory / "accounts.key").read_bytes())
+        sign_token = partial(secrettokens.sign, key, client.randomness)
+        manager = Manager(process, HOUSEKEEPING, root_ca="-- CA --", sign=signer(), sign_token=sign_token)
+        task = group.create_task(manager.run())
         yield client
         task.cancel()
         await process.close()

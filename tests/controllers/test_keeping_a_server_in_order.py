@@ -19,12 +19,14 @@ from tarmac.client.targets import (
     SECRETS,
     SERVICE_ACCOUNTS,
     VOLUME_CLAIMS,
+    dynamic,
 )
 from tarmac.controllers.certificates.requests import KUBELET_CLIENT
 from tarmac.controllers.clusterrole.controller import CLUSTER_ROLES
 from tests.controllers.test_certificates import csr_pem
 
 Json = dict[str, Any]
+TOKEN_REVIEWS = dynamic("authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False)
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 40.0) -> None:
@@ -197,3 +199,92 @@ async def test_an_aggregated_role_shows_the_rules_it_gathers(served: Client) -> 
     await eventually(shown)
     for each in ("2", "inner", "outer"):
         await roles.delete(f"{mark}-{each}")
+
+
+def token_secret(namespace: str, account: str, **content: Any) -> Json:
+    return {
+        "metadata": {
+            "name": "app-token",
+            "namespace": namespace,
+            "annotations": {"kubernetes.io/service-account.name": account},
+        },
+        "type": "kubernetes.io/service-account-token",
+        **content,
+    }
+
+
+async def filled(client: Client, namespace: str) -> Json:
+    async def check() -> bool:
+        return bool((await client.resource(SECRETS).get("app-token", namespace)).get("data", {}).get("token"))
+
+    await eventually(check)
+    return await client.resource(SECRETS).get("app-token", namespace)
+
+
+async def speaks_for(client: Client, secret: Json) -> str:
+    """Whom the token in a Secret speaks for; nobody when it is refused."""
+    spec = {"token": base64.b64decode(secret["data"]["token"]).decode()}
+    review = await client.resource(TOKEN_REVIEWS).create({"metadata": {}, "spec": spec})
+    return (review["status"].get("user") or {}).get("username", "") if review["status"].get("authenticated") else ""
+
+
+async def test_a_secret_gets_the_token_of_its_account_and_both_end_with_it(served: Client) -> None:
+    namespace = await new_namespace(served)
+    accounts, secrets = served.resource(SERVICE_ACCOUNTS), served.resource(SECRETS)
+    made = await accounts.create({"metadata": {"name": "app", "namespace": namespace}})
+    await secrets.create(token_secret(namespace, "app"))
+    first = await filled(served, namespace)
+    assert base64.b64decode(first["data"]["namespace"]).decode() == namespace
+    authority = (await served.resource(CONFIG_MAPS).get("kube-root-ca.crt", namespace))["data"]["ca.crt"]
+    assert base64.b64decode(first["data"]["ca.crt"]).decode() == authority
+    assert first["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == made["metadata"]["uid"]
+    assert await speaks_for(served, first) == f"system:serviceaccount:{namespace}:app"
+    # A token that is taken out of its Secret is ended, and another takes its place.
+    await secrets.patch("app-token", {"data": {"token": None}}, namespace)
+    second = await filled(served, namespace)
+    await eventually(lambda: refuses(served, first))
+    assert await speaks_for(served, second) == f"system:serviceaccount:{namespace}:app"
+    await accounts.delete("app", namespace)
+    await eventually(lambda: refuses(served, second))
+    await gone(secrets, "app-token", namespace)
+
+
+async def refuses(client: Client, secret: Json) -> bool:
+    return await speaks_for(client, secret) == ""
+
+
+async def test_an_account_that_comes_again_is_another(served: Client) -> None:
+    namespace = await new_namespace(served)
+    accounts, secrets = served.resource(SERVICE_ACCOUNTS), served.resource(SECRETS)
+    await accounts.create({"metadata": {"name": "app", "namespace": namespace}})
+    await secrets.create(token_secret(namespace, "app"))
+    first = await filled(served, namespace)
+    await accounts.delete("app", namespace)
+    await accounts.create({"metadata": {"name": "app", "namespace": namespace}})
+    await gone(secrets, "app-token", namespace)
+    await eventually(lambda: refuses(served, first))
+    # The old Secret put back as it was: it is of an account that is no more.
+    kept = {name: first["metadata"][name] for name in ("name", "namespace", "annotations")}
+    await secrets.create({"metadata": kept, "type": first["type"], "data": first["data"]})
+    await gone(secrets, "app-token", namespace)
+    assert await refuses(served, first)
+
+
+async def test_a_secret_of_nobodys_account_goes(served: Client) -> None:
+    namespace = await new_namespace(served)
+    await served.resource(SECRETS).create(token_secret(namespace, "nobody"))
+    await gone(served.resource(SECRETS), "app-token", namespace)
+
+
+async def test_a_token_that_is_there_is_left_alone(served: Client) -> None:
+    namespace = await new_namespace(served)
+    secrets = served.resource(SECRETS)
+    await served.resource(SERVICE_ACCOUNTS).create({"metadata": {"name": "app", "namespace": namespace}})
+    mine = base64.b64encode(b"mine").decode()
+    await secrets.create(token_secret(namespace, "app", data={"token": mine}))
+
+    async def check() -> bool:
+        return "namespace" in (await secrets.get("app-token", namespace))["data"]
+
+    await eventually(check)
+    assert (await secrets.get("app-token", namespace))["data"]["token"] == mine

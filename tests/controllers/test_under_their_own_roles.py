@@ -6,7 +6,7 @@ import asyncio
 import base64
 from typing import Any
 
-from tarmac.api.identities import BOOTSTRAP, NAMESPACE, PROCESS, controller_user
+from tarmac.api.identities import BOOTSTRAP, NAMESPACE, PROCESS, TokenHolder, controller_user
 from tarmac.api.schema import JsonObject
 from tarmac.apps.bootstrap import ensure_initial_objects
 from tarmac.apps.control_plane import CONTROLLING
@@ -14,7 +14,7 @@ from tarmac.apps.tasks import ended
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector
-from tarmac.client.targets import CERTIFICATE_REQUESTS, CONFIG_MAPS, EVENTS, LEASES, dynamic
+from tarmac.client.targets import CERTIFICATE_REQUESTS, CONFIG_MAPS, EVENTS, LEASES, SECRETS, SERVICE_ACCOUNTS, dynamic
 from tarmac.controllers.certificates.requests import CLIENT, KUBELET_CLIENT, KUBELET_SERVING
 from tarmac.controllers.manager import Manager
 from tarmac.server.security.users import User
@@ -162,3 +162,45 @@ def test_a_process_leads_and_makes_what_its_controllers_rely_on() -> None:
             assert (await cities.user.resource(LEASES).get(PROCESS, NAMESPACE))["spec"]["holderIdentity"] == "this-one"
 
     play("location", story)
+
+
+def test_secrets_of_accounts_are_filled_and_go() -> None:
+    async def story(cities: Cities) -> None:
+        accounts, secrets = cities.user.resource(SERVICE_ACCOUNTS), cities.user.resource(SECRETS)
+
+        def sign_token(holder: TokenHolder) -> str:
+            return f"{holder.account} {holder.account_uid} in {holder.secret} {holder.secret_uid}"
+
+        manager = Manager(process(cities), "serviceaccounttoken", root_ca="ours", sign_token=sign_token)
+        async with ended(asyncio.create_task(manager.run())):
+            account = await accounts.create({"metadata": {"name": "app", "namespace": "default"}})
+            for name, of in (("held", "app"), ("nobodys", "nobody")):
+                annotations = {"kubernetes.io/service-account.name": of}
+                metadata = {"name": name, "namespace": "default", "annotations": annotations}
+                await secrets.create({"metadata": metadata, "type": "kubernetes.io/service-account-token"})
+            await cities.wait(5)
+            held = await secrets.get("held", "default")
+            token = f"app {account['metadata']['uid']} in held {held['metadata']['uid']}"
+            assert base64.b64decode(held["data"]["token"]).decode() == token
+            assert base64.b64decode(held["data"]["ca.crt"]).decode() == "ours"
+            assert await cities.gone(secrets, "nobodys", "default")
+            await cities.wait(60)
+            now = await secrets.get("held", "default")
+            assert now["metadata"]["resourceVersion"] == held["metadata"]["resourceVersion"], "filled once"
+            await accounts.delete("app", "default")
+            await cities.wait(5)
+            assert await cities.gone(secrets, "held", "default")
+
+    play("location", story)
+
+
+def test_without_a_key_no_secret_is_touched() -> None:
+    async def story(cities: Cities) -> None:
+        secrets = cities.user.resource(SECRETS)
+        annotations = {"kubernetes.io/service-account.name": "nobody"}
+        metadata = {"name": "theirs", "namespace": "default", "annotations": annotations}
+        await secrets.create({"metadata": metadata, "type": "kubernetes.io/service-account-token"})
+        await cities.wait(5)
+        assert not (await secrets.get("theirs", "default")).get("data")
+
+    play("location,serviceaccounttoken", story)

@@ -24,9 +24,9 @@ from tarmac.server.security.users import User
 from tests.controllers import (
     test_deployments,
     test_disruption_budgets,
+    test_endpoints_objects,
     test_endpoints_of_services,
     test_ephemeral_volumes,
-    test_endpoints_objects,
     test_external_services,
     test_instance_types,
     test_interfaces_of_pods,

@@ -6,9 +6,10 @@ import base64
 import json
 
 from tarmac.api.identities import NAMESPACE, PROCESS
-from tarmac.apps.crds import rbac_documents
+from tarmac.apps.crds import role_documents
 from tarmac.client.client import Client
 from tarmac.client.targets import SERVICE_ACCOUNTS, dynamic
+from tarmac.server.security.controllerpolicy import DUTIES
 from tests.support.peer import Peer
 
 PLURALS = {
@@ -19,8 +20,8 @@ PLURALS = {
 
 
 async def install_roles(client: Client) -> None:
-    """What `tarmac crds --rbac | kubectl apply -f -` does, besides the kinds."""
-    for document in rbac_documents("*"):
+    """What `tarmac crds --rbac | kubectl apply -f -` does, for all, also who needs the server's key."""
+    for document in role_documents(list(DUTIES)):
         kind, namespaced = document["kind"], "namespace" in document["metadata"]
         target = dynamic(document["apiVersion"], PLURALS[kind], kind, namespaced=namespaced)
         await client.resource(target).apply(document, manager="somebody")

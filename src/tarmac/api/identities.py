@@ -6,6 +6,8 @@ caches that they share, holds the lease, and may act as any of them (`impersonat
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 NAMESPACE = "kube-system"
 PROCESS = "tarmac-controllers"
 """The account of the process, and what it is called in events and leases."""
@@ -22,6 +24,16 @@ TOKEN_OF_NODE = "tarmac.dev/token"
 """The id of the bootstrap token that a request comes with (extra of its user), or that a Node was made for."""
 LOCATION_OF_TOKEN = "tarmac.dev/location"
 """The Location whose nodes a bootstrap token is for (extra of its user)."""
+
+
+class TokenHolder(NamedTuple):
+    """Whose token stands in which Secret."""
+
+    namespace: str
+    account: str
+    account_uid: str
+    secret: str
+    secret_uid: str
 
 
 def identities_of(controller: str) -> tuple[str, ...]:

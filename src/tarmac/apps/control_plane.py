@@ -42,6 +42,7 @@ from tarmac.server.nodes.tunnels import PREFIX as TUNNELS_PATH
 from tarmac.server.nodes.tunnels import Tunnels
 from tarmac.server.nodes.ways import NodeTls, Ways
 from tarmac.server.reader import Reader
+from tarmac.server.security import secrettokens
 from tarmac.server.security.audit import AuditLog
 from tarmac.server.security.authenticate import Authenticator
 from tarmac.server.security.authorize import Authorizer
@@ -205,6 +206,7 @@ async def _controllers(
         chosen.names,
         root_ca=pki.ca_file.read_text(),
         sign=sign,
+        sign_token=partial(secrettokens.sign, SigningKey(pki.token_key_file.read_bytes()), Randomness()),
         elector=elector(client) if store.shared else None,
         settings=chosen.settings,
     )

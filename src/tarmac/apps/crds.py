@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import yaml
 
@@ -19,6 +19,9 @@ from tarmac.api.schema import JsonObject
 from tarmac.controllers.manager import choose
 from tarmac.server.security.controllerpolicy import controller_roles
 from tarmac.server.security.rbac import GROUP
+
+# Works with the server's key, which a process elsewhere has not got.
+_BESIDE_THE_SERVER = ("serviceaccounttoken",)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -35,7 +38,12 @@ def main(options: argparse.Namespace) -> int:
 
 def rbac_documents(controllers: str) -> Iterator[JsonObject]:
     """Who runs these controllers, chosen as by `--controllers`, and what they may do. Raises ValueError."""
-    names = [identity for name in choose(controllers) for identity in identities_of(name)]
+    chosen = [name for name in choose(controllers) if name not in _BESIDE_THE_SERVER]
+    yield from role_documents([identity for name in chosen for identity in identities_of(name)])
+
+
+def role_documents(names: Sequence[str]) -> Iterator[JsonObject]:
+    """The account of a process that acts under these names, and their roles."""
     metadata = {"name": PROCESS, "namespace": NAMESPACE}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
     for role, rules, account in controller_roles(names):

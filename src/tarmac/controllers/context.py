@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tarmac.api.identities import PROCESS, controller_user
+from tarmac.api.identities import PROCESS, TokenHolder, controller_user
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, Reconcile
@@ -26,6 +26,9 @@ Sign = Callable[[str, list[str], int | None], str]
 
 Raises ValueError for a request it cannot sign.
 """
+
+SignToken = Callable[[TokenHolder], str]
+"""sign_token(whose token, in which Secret) -> the token."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Context:
     recorders: list[Recorder]  # all of the process: they have to run
     root_ca: str = ""  # PEM of the authority that signs the server's certificate
     sign: Sign | None = None  # None: certificates are approved but not signed here
+    sign_token: SignToken | None = None  # None: nothing is put into Secrets here
     settings: Settings = Settings()
     metrics_source: MetricsSource | None = None  # None: Prometheus and the server's own resource metrics
     running: frozenset[str] = frozenset()  # the controllers of this process, by name

@@ -24,7 +24,7 @@ from tarmac.controllers.autoscaler.controller import AutoscalerController
 from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.clusterrole.controller import ClusterRoleController
-from tarmac.controllers.context import Context, Settings, Sign
+from tarmac.controllers.context import Context, Settings, Sign, SignToken
 from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.disruption.controller import DisruptionController
 from tarmac.controllers.endpointslicemirroring.controller import MirroringController
@@ -40,6 +40,7 @@ from tarmac.controllers.quota.controller import QuotaController
 from tarmac.controllers.scheduler.controller import Schedulers
 from tarmac.controllers.service.controller import ServiceController
 from tarmac.controllers.serviceaccount.controller import ServiceAccountController
+from tarmac.controllers.serviceaccount.tokens import TokenController
 from tarmac.controllers.volume.controller import VolumeControllers
 from tarmac.controllers.workload.controller import WorkloadController
 
@@ -65,6 +66,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "garbage": _garbage,
     "namespace": NamespaceController,
     "serviceaccount": ServiceAccountController,
+    "serviceaccounttoken": TokenController,
     "clusterrole": ClusterRoleController,
     "certificates": CertificateController,
     "volume": VolumeControllers,
@@ -104,6 +106,7 @@ class Manager:
         *,
         root_ca: str = "",
         sign: Sign | None = None,
+        sign_token: SignToken | None = None,
         elector: Elector | None = None,
         settings: Settings | None = None,
         metrics_source: MetricsSource | None = None,
@@ -114,6 +117,7 @@ class Manager:
         self._names = choose(names, controllers)
         self._root_ca = root_ca
         self._sign = sign
+        self._sign_token = sign_token
         self._elector = elector
         self._settings = settings or Settings()
         self._metrics_source = metrics_source
@@ -146,6 +150,7 @@ class Manager:
             recorders=recorders,
             root_ca=self._root_ca,
             sign=self._sign,
+            sign_token=self._sign_token,
             settings=self._settings,
             metrics_source=self._metrics_source,
             running=frozenset(self._names),

@@ -1,1 +1,1 @@
-"""Gives every namespace what pods in it rely on: a `default` ServiceAccount and the server's CA certificate."""
+"""Gives every namespace what pods in it rely on (an account, the server's CA certificate), and Secrets their tokens."""

@@ -49,6 +49,10 @@ DUTIES: dict[str, Duties] = {
         {"core": "configmaps namespaces serviceaccounts"},
         [rule("create", "core", "configmaps serviceaccounts"), rule("update", "core", "configmaps")],
     ),
+    "serviceaccounttoken": Duties(
+        {"core": "secrets serviceaccounts"},
+        [rule("delete patch", "core", "secrets"), rule("get", "core", "serviceaccounts")],
+    ),
     "clusterrole": Duties(
         {_RBAC: "clusterroles"},
         # What it gathers, others have granted: it may write rights that it has not.

@@ -1,4 +1,4 @@
-"""Recognising service-account tokens.
+"""Recognising service-account tokens, those of Secrets among them.
 
 A token names its account, and perhaps a Pod, Secret or Node it is bound to, each with its uid. It is accepted when we
 signed it, when its time has come and has not passed, when it is meant for us (audience), and when every object it names
@@ -8,6 +8,7 @@ still exists with that uid and has not been deleted for more than a minute.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import msgspec
@@ -16,13 +17,14 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, parse_rfc3339
 from tarmac.http.messages import Request, Response
 from tarmac.server.reader import decode
+from tarmac.server.security import secrettokens
 from tarmac.server.security.credentials import Credential, Holds
 from tarmac.server.security.jwt import InvalidToken, SigningKey
 from tarmac.server.security.users import User
 from tarmac.store.interface import Entry, Store
 
 ISSUER = "https://kubernetes.default.svc"
-PREFIX = "system:serviceaccount:"
+PREFIX = secrettokens.SUBJECT
 _LEEWAY = 60.0
 _EXTRA = "authentication.kubernetes.io/"
 
@@ -42,6 +44,8 @@ class ServiceAccountTokens:
     def recognise(self, token: str, audiences: Sequence[str] = ()) -> Credential:
         """Who the token speaks for, to one of `audiences` (default: to us). Raises InvalidToken."""
         claims = self.key.verify(token)
+        if claims.get("iss") == secrettokens.ISSUER:
+            return self._of_secret(token, claims, tuple(audiences))
         if claims.get("iss") != self.issuer:
             raise InvalidToken
         self._check_time(claims)
@@ -49,6 +53,14 @@ class ServiceAccountTokens:
         private = claims.get("kubernetes.io") or {}
         holds = self._existing(private)
         return Credential(_user(claims, private), float(claims["exp"]), holds, matched)
+
+    def _of_secret(self, token: str, claims: dict[str, Any], audiences: tuple[str, ...]) -> Credential:
+        """One that names no audience is meant for us alone, and has no end but its Secret's."""
+        matched = _matched(list(self.audiences), audiences or self.audiences)
+        holder, holds = secrettokens.recognise(self._store, token, claims)
+        groups = (*account_groups(holder.namespace), "system:authenticated")
+        user = User(f"{PREFIX}{holder.namespace}:{holder.account}", holder.account_uid, groups)
+        return Credential(user, inf, holds, matched)
 
     def _check_time(self, claims: dict[str, Any]) -> None:
         now = self._clock.now()

@@ -1,0 +1,123 @@
+"""Fills Secrets of type `kubernetes.io/service-account-token`, and deletes those whose ServiceAccount is not there.
+
+Such a Secret names its account by an annotation; the uid of the account, once known, is written beside it. An account
+of the same name with another uid is another account, so the Secret goes. What is missing is filled in (token,
+certificate of the authority, namespace); a token that is there is left alone, whatever it is: deleting it from the
+Secret makes a new one and ends the old. Where the key of the server is not at hand, nothing is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from contextlib import suppress
+from typing import Any
+
+from tarmac.api.identities import TokenHolder
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import Conflict, Invalid, NotFound
+from tarmac.client.cache import Item
+from tarmac.client.controller import Terminal
+from tarmac.client.targets import SECRETS, SERVICE_ACCOUNTS
+from tarmac.controllers.context import Context
+
+TYPE = "kubernetes.io/service-account-token"
+ACCOUNT_NAME = "kubernetes.io/service-account.name"
+ACCOUNT_UID = "kubernetes.io/service-account.uid"
+_BY_ACCOUNT = "account"
+_MANAGER = "tarmac-serviceaccounttoken"
+
+
+class TokenController:
+    """Reconciles by the Secret's key."""
+
+    def __init__(self, context: Context) -> None:
+        self._sign = context.sign_token
+        self._root_ca = context.root_ca
+        if self._sign is None:
+            return
+        self._secrets = context.client.resource(SECRETS)
+        self._accounts = context.client.resource(SERVICE_ACCOUNTS)
+        self._known = context.informers.informer(SECRETS, fields=f"type={TYPE}")
+        self._known.add_index(_BY_ACCOUNT, _account_of)
+        self._known_accounts = context.informers.informer(SERVICE_ACCOUNTS)
+        self._controller = context.controller("serviceaccounttoken", self.reconcile)
+        self._controller.watches(self._known)
+        self._controller.watches(self._known_accounts, self._secrets_of)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        if self._sign is None:
+            await asyncio.Event().wait()
+        await self._controller.run()
+
+    async def reconcile(self, key: str) -> None:
+        """Fill one Secret, or delete it."""
+        item = self._known.cache.item(key)
+        if item is None or item.metadata.deletion_timestamp is not None or not _account_of(item):
+            return
+        account_uid = await self._account_uid(item)
+        if account_uid:
+            await self._fill(item, account_uid)
+            return
+        # Of this uid only: a Secret that has taken its place may be of another account.
+        with suppress(NotFound, Conflict):
+            await self._secrets.delete(item.metadata.name, item.metadata.namespace, uid=item.metadata.uid)
+
+    async def _account_uid(self, item: Item[Any]) -> str:
+        """The uid of the account that a Secret is of; empty when there is none, or another of that name."""
+        said, (key,) = item.metadata.annotations or {}, _account_of(item)
+        known = self._known_accounts.cache.item(key)
+        if known is not None and said.get(ACCOUNT_UID) in (None, "", known.metadata.uid):
+            return known.metadata.uid
+        # Our copy may be older than the Secret: who makes an account and its Secret at once must not lose the Secret.
+        try:
+            account = await self._accounts.get(said[ACCOUNT_NAME], item.metadata.namespace)
+        except NotFound:
+            return ""
+        uid: str = account["metadata"]["uid"]
+        return uid if said.get(ACCOUNT_UID) in (None, "", uid) else ""
+
+    async def _fill(self, item: Item[Any], account_uid: str) -> None:
+        own = item.metadata
+        missing = self._missing(item.object.get("data") or {}, own.namespace)
+        if not missing:
+            return
+        account = (own.annotations or {})[ACCOUNT_NAME]
+        if "token" in missing:
+            assert self._sign is not None, "nothing is watched without a key"
+            missing["token"] = self._sign(TokenHolder(own.namespace, account, account_uid, own.name, own.uid))
+        patch = {
+            # Whoever changed the Secret meanwhile may have filled it, or made it another account's.
+            "metadata": {"resourceVersion": own.resource_version, "annotations": {ACCOUNT_UID: account_uid}},
+            "data": {name: base64.b64encode(text.encode()).decode() for name, text in missing.items()},
+        }
+        try:
+            await self._secrets.patch(own.name, patch, own.namespace, manager=_MANAGER, uid=own.uid)
+        except Invalid as refusal:
+            raise Terminal(f"cannot be filled: {refusal}") from refusal
+
+    def _missing(self, data: JsonObject, namespace: str) -> dict[str, str]:
+        """What a Secret lacks, by key; the token is yet to be made."""
+        wanted = {"namespace": namespace, "token": ""}
+        found = {name: text for name, text in wanted.items() if not data.get(name)}
+        if self._root_ca and _decoded(data.get("ca.crt")) != self._root_ca.encode():
+            found["ca.crt"] = self._root_ca
+        return found
+
+    def _secrets_of(self, account: Item[Any]) -> list[str]:
+        return [item.key for item in self._known.indexed(_BY_ACCOUNT, account.key)]
+
+
+def _account_of(item: Item[Any]) -> tuple[str, ...]:
+    """The key of the account that a Secret names."""
+    name = (item.metadata.annotations or {}).get(ACCOUNT_NAME)
+    return (f"{item.metadata.namespace}/{name}",) if name else ()
+
+
+def _decoded(text: str | None) -> bytes:
+    try:
+        return base64.b64decode(text or "")
+    except binascii.Error:
+        return b""

@@ -1,0 +1,103 @@
+"""Service-account tokens that stand in Secrets of type `kubernetes.io/service-account-token`.
+
+They are Kubernetes' older tokens, which have no end of their own. One is good while its Secret is there and holds
+exactly this token, and while its account is there; both with the uids that they had when the token was made. Two claims
+are not Kubernetes': the Secret's uid, without which a token would be good again in a new Secret of the same name, and
+an id, without which an RSA key would make the same token again after somebody deleted one to end it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from hmac import compare_digest
+from typing import Any
+
+from tarmac.api.identities import TokenHolder
+from tarmac.api.schema import JsonObject
+from tarmac.base.randomness import Randomness
+from tarmac.server.reader import decode
+from tarmac.server.security.credentials import Holds
+from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tarmac.store.interface import Entry, Store
+
+ISSUER = "kubernetes/serviceaccount"
+SUBJECT = "system:serviceaccount:"
+_CLAIM = "kubernetes.io/serviceaccount/"
+_INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
+_INVALIDATED = "Token has been invalidated"
+
+
+def sign(key: SigningKey, randomness: Randomness, holder: TokenHolder) -> str:
+    """A token for an account, to stand in a Secret. No two are the same."""
+    return key.sign(
+        {
+            "iss": ISSUER,
+            "jti": randomness.uuid(),
+            "sub": f"{SUBJECT}{holder.namespace}:{holder.account}",
+            f"{_CLAIM}namespace": holder.namespace,
+            f"{_CLAIM}secret.name": holder.secret,
+            f"{_CLAIM}secret.uid": holder.secret_uid,
+            f"{_CLAIM}service-account.name": holder.account,
+            f"{_CLAIM}service-account.uid": holder.account_uid,
+        }
+    )
+
+
+def recognise(store: Store, token: str, claims: dict[str, Any]) -> tuple[TokenHolder, Holds]:
+    """Whose token it is, and the versions of Secret and account by which it is good. Raises InvalidToken.
+
+    The signature has been checked.
+    """
+    holder = _holder(claims)
+    secret = _there(store, "core/secrets", holder.namespace, holder.secret, _INVALIDATED)
+    _check_secret(decode(secret[2]), holder, token)
+    missing = f'serviceaccounts "{holder.account}" not found'
+    account = _there(store, "core/serviceaccounts", holder.namespace, holder.account, missing)
+    metadata = decode(account[2])["metadata"]
+    if metadata.get("deletionTimestamp"):
+        raise InvalidToken(f"ServiceAccount {holder.namespace}/{holder.account} has been deleted")
+    if metadata.get("uid") != holder.account_uid:
+        claimed = f"does not match claim ({holder.account_uid})"
+        raise InvalidToken(f"ServiceAccount UID ({metadata.get('uid')}) {claimed}")
+    return holder, (secret, account)
+
+
+def _holder(claims: dict[str, Any]) -> TokenHolder:
+    names = ("namespace", "service-account.name", "service-account.uid", "secret.name", "secret.uid")
+    said = [claims.get(f"{_CLAIM}{name}") for name in names]
+    texts = [each for each in said if isinstance(each, str) and each]
+    if len(texts) != len(names):
+        raise InvalidToken("a claim is missing")
+    holder = TokenHolder(*texts)
+    if claims.get("sub") != f"{SUBJECT}{holder.namespace}:{holder.account}":
+        raise InvalidToken("sub claim is invalid")
+    return holder
+
+
+def _check_secret(secret: JsonObject, holder: TokenHolder, token: str) -> None:
+    metadata = secret["metadata"]
+    if metadata.get("deletionTimestamp") or metadata.get("uid") != holder.secret_uid:
+        raise InvalidToken(_INVALIDATED)
+    if not compare_digest(_token_in(secret), token.encode()):
+        raise InvalidToken("Token does not match server's copy")
+    if (metadata.get("labels") or {}).get(_INVALID_SINCE):
+        place = f"{holder.namespace}/{holder.secret} for service account {holder.namespace}/{holder.account}"
+        use = "Use tokens from the TokenRequest API or manually created secret-based tokens"
+        label = f"remove the '{_INVALID_SINCE}' label from the secret to temporarily allow use of this token"
+        raise InvalidToken(f"the token in secret {place} has been marked invalid. {use}, or {label}")
+
+
+def _token_in(secret: JsonObject) -> bytes:
+    try:
+        return base64.b64decode((secret.get("data") or {}).get("token") or "", validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _there(store: Store, bucket: str, namespace: str, name: str, missing: str) -> tuple[str, str, Entry]:
+    key = f"{namespace}/{name}"
+    entry = store.get(bucket, key)
+    if entry is None:
+        raise InvalidToken(missing)
+    return bucket, key, entry

@@ -1,0 +1,139 @@
+"""Tokens that stand in Secrets: good with exactly their Secret and their account, and with no other."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from tarmac.api.identities import TokenHolder
+from tarmac.api.status import Unauthorized
+from tarmac.server.security import secrettokens
+from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tests.security.conftest import World
+from tests.security.test_authentication import account, authenticate
+
+HOLDER = TokenHolder("team", "app", "account-uid", "app-token", "secret-uid")
+ACCOUNTS, SECRETS = "core/serviceaccounts", "core/secrets"
+
+
+def secret(token: str, uid: str = "secret-uid", **metadata: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "app-token", "namespace": "team", "uid": uid, **metadata},
+        "type": "kubernetes.io/service-account-token",
+        "data": {"token": base64.b64encode(token.encode()).decode()},
+    }
+
+
+@pytest.fixture
+async def token(world: World) -> str:
+    await account(world)
+    made = secrettokens.sign(world.tokens.key, world.randomness, HOLDER)
+    await world.put(SECRETS, secret(made))
+    return made
+
+
+def refused(world: World, token: str) -> str:
+    """What a review says of it; requests are told nothing."""
+    with pytest.raises(Unauthorized):
+        authenticate(world, token)
+    with pytest.raises(InvalidToken) as why:
+        world.authenticator.review(token, ())
+    return str(why.value)
+
+
+async def test_a_token_is_its_account_without_end(world: World, token: str) -> None:
+    app = authenticate(world, token)
+    assert (app.name, app.uid) == ("system:serviceaccount:team:app", "account-uid")
+    assert app.groups == ("system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated")
+    assert app.extra == {}
+    world.clock.advance(20 * 365 * 24 * 3600)
+    assert authenticate(world, token) is app
+
+
+async def test_it_is_meant_for_this_server_alone(world: World, token: str) -> None:
+    assert world.authenticator.review(token, ()).audiences == world.tokens.audiences
+    with pytest.raises(InvalidToken, match="is invalid for the target audiences"):
+        world.authenticator.review(token, ("vault",))
+
+
+async def test_it_ends_with_its_secret_also_when_it_is_on_its_way_out(world: World, token: str) -> None:
+    authenticate(world, token)
+    await world.put(SECRETS, secret(token, deletionTimestamp="2026-11-15T12:00:00Z"))
+    assert refused(world, token) == "Token has been invalidated"
+    await world.delete(SECRETS, "team/app-token")
+    assert refused(world, token) == "Token has been invalidated"
+
+
+async def test_a_new_secret_of_the_same_name_does_not_bring_it_back(world: World, token: str) -> None:
+    """Whoever may write Secrets must not bring back a token that was ended by deleting its Secret."""
+    authenticate(world, token)
+    await world.delete(SECRETS, "team/app-token")
+    await world.put(SECRETS, secret(token, uid="another-uid"))
+    assert refused(world, token) == "Token has been invalidated"
+
+
+async def test_it_ends_when_its_secret_holds_another(world: World, token: str) -> None:
+    authenticate(world, token)
+    for other in (secrettokens.sign(world.tokens.key, world.randomness, HOLDER), "", token[:-1]):
+        await world.put(SECRETS, secret(other))
+        assert refused(world, token) == "Token does not match server's copy"
+    await world.put(SECRETS, {**secret(token), "data": {"token": "not base64!"}})
+    assert refused(world, token) == "Token does not match server's copy"
+
+
+async def test_it_ends_with_its_account_and_does_not_come_back_with_another(world: World, token: str) -> None:
+    authenticate(world, token)
+    metadata = {"name": "app", "namespace": "team", "uid": "account-uid"}
+    await world.put(ACCOUNTS, {"metadata": {**metadata, "deletionTimestamp": "2026-11-15T12:00:00Z"}})
+    assert refused(world, token) == "ServiceAccount team/app has been deleted"
+    await world.delete(ACCOUNTS, "team/app")
+    assert refused(world, token) == 'serviceaccounts "app" not found'
+    await account(world, uid="another-uid")
+    assert refused(world, token) == "ServiceAccount UID (another-uid) does not match claim (account-uid)"
+
+
+async def test_a_key_that_signs_alike_makes_another_token_each_time(world: World) -> None:
+    """Deleting a leaked token from its Secret must end it, also where signatures have no randomness of their own."""
+    pem = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    key = SigningKey(pem)
+    assert len({secrettokens.sign(key, world.randomness, HOLDER) for _ in range(3)}) == 3
+
+
+async def test_one_that_is_marked_invalid_is(world: World, token: str) -> None:
+    await world.put(SECRETS, secret(token, labels={"kubernetes.io/legacy-token-invalid-since": "2026-11-15"}))
+    assert "has been marked invalid" in refused(world, token)
+
+
+@pytest.mark.parametrize(
+    "claim", ["namespace", "secret.name", "secret.uid", "service-account.name", "service-account.uid"]
+)
+@pytest.mark.parametrize("value", [None, "", 7, "other"])
+async def test_one_that_says_less_or_something_else_is_refused(
+    world: World, token: str, claim: str, value: Any
+) -> None:
+    claims = world.tokens.key.verify(token)
+    odd = world.tokens.key.sign({**claims, f"kubernetes.io/serviceaccount/{claim}": value})
+    await world.put(SECRETS, secret(odd))
+    refused(world, odd)
+
+
+async def test_the_subject_must_be_the_account(world: World, token: str) -> None:
+    claims = {**world.tokens.key.verify(token), "sub": "system:serviceaccount:kube-system:admin"}
+    odd = world.tokens.key.sign(claims)
+    await world.put(SECRETS, secret(odd))
+    assert refused(world, odd) == "sub claim is invalid"
+
+
+async def test_a_short_lived_token_in_such_a_secret_still_ends(world: World, token: str) -> None:
+    """A token of the usual kind does not become one without end by being put into a Secret."""
+    usual = world.issuer.issue("team", "app", {"spec": {"expirationSeconds": 600}})["status"]["token"]
+    await world.put(SECRETS, secret(usual))
+    authenticate(world, usual)
+    world.clock.advance(700)
+    refused(world, usual)
