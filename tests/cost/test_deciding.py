@@ -12,6 +12,7 @@ from math import log
 from time import thread_time
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from tarmac.api.compute.workload import Counters, Placement, PlacementSelector, ScaleSettings, Workload
@@ -23,6 +24,7 @@ from tarmac.decide.addresses.interfaces import Pools, assign
 from tarmac.decide.addresses.pool import Pool
 from tarmac.decide.addresses.subnets import carve
 from tarmac.decide.children.goal import goal_of
+from tarmac.decide.endpoints import EndpointsFacts, Listing, mirrors
 from tarmac.decide.endpoints.groups import grouped
 from tarmac.decide.endpoints.shares import shared_out
 from tarmac.decide.explain.deployments import explain_deployment
@@ -153,6 +155,34 @@ def endpoints_of_a_service(count: int) -> Decision:
     return lambda: grouped(asked, pods)
 
 
+def endpoints_as_an_object(count: int) -> Decision:
+    """Pods that answer a named port in many ways: as many subsets as can be."""
+    asked = service()
+    pods = [
+        endpoint_pod(f"p{number}", f"10.{number // 65536}.{number // 256 % 256}.{number % 256}", port=1 + number % 5000)
+        for number in range(count)
+    ]
+
+    def listed() -> object:
+        listing = Listing(asked)
+        for pod in pods:
+            listing.add(pod)
+        known = listing.object(None)
+        return listing.object(known)
+
+    return listed
+
+
+def mirrored_endpoints(count: int) -> Decision:
+    subsets = [
+        {"addresses": [{"ip": f"10.0.{number // 256}.{number % 256}"}], "ports": [{"name": f"p{number}", "port": 1}]}
+        for number in range(count)
+    ]
+    subsets.append({"addresses": [{"ip": "192.0.2.1"}], "ports": [each["ports"][0] for each in subsets]})
+    endpoints = msgspec.convert({"metadata": {"name": "web"}, "subsets": subsets}, EndpointsFacts)
+    return lambda: mirrors(endpoints)
+
+
 def endpoints_in_slices(count: int) -> Decision:
     uids = [f"u{number}" for number in range(count)]
     present = {number: uids[number * 50 : number * 50 + 50] for number in range(count // 50 + 1)}
@@ -236,6 +266,8 @@ DECISIONS: dict[str, tuple[Callable[[int], Decision], Sequence[int]]] = {
     "waves": (waves_of_cities, MANY),
     "quota": (quota_for_instances, MANY),
     "endpoints": (endpoints_of_a_service, MANY),
+    "endpoints as an object": (endpoints_as_an_object, MANY),
+    "mirrored endpoints": (mirrored_endpoints, MANY),
     "slices": (endpoints_in_slices, MANY),
     "addresses": (addresses_of_instances, MANY),
     "subnets": (subnets_of_a_network, MANY),
