@@ -18,6 +18,7 @@ import pytest
 from tarmac.api.compute.workload import Counters, Placement, PlacementSelector, ScaleSettings, Workload
 from tarmac.api.declare import decode
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
+from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Condition
 from tarmac.base.quantity import Quantity
 from tarmac.decide.addresses.interfaces import Pools, assign
@@ -46,6 +47,7 @@ from tests.decide.endpoints.test_who_answers_for_a_service import service
 from tests.decide.explain.world import Scene, workload
 from tests.decide.rollout.test_waves_of_cities import HISTORY, city
 from tests.decide.rollout.world import instance
+from tests.support.working import finished
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(120)]
 
@@ -167,20 +169,20 @@ def endpoints_as_an_object(count: int) -> Decision:
         listing = Listing(asked)
         for pod in pods:
             listing.add(pod)
-        known = listing.object(None)
-        return listing.object(known)
+        known = finished(listing.object(None))
+        return finished(listing.object(known))
 
     return listed
 
 
 def mirrored_endpoints(count: int) -> Decision:
-    subsets = [
+    subsets: list[JsonObject] = [
         {"addresses": [{"ip": f"10.0.{number // 256}.{number % 256}"}], "ports": [{"name": f"p{number}", "port": 1}]}
         for number in range(count)
     ]
     subsets.append({"addresses": [{"ip": "192.0.2.1"}], "ports": [each["ports"][0] for each in subsets]})
     endpoints = msgspec.convert({"metadata": {"name": "web"}, "subsets": subsets}, EndpointsFacts)
-    return lambda: mirrors(endpoints)
+    return lambda: finished(mirrors(endpoints))
 
 
 def endpoints_in_slices(count: int) -> Decision:

@@ -13,6 +13,7 @@ from tarmac.decide.endpoints import Listing, PodFacts, Port, ServiceFacts
 from tarmac.decide.endpoints.objects import OVER_CAPACITY, TRIGGER_TIME
 from tarmac.decide.endpoints.subsets import Offer, Subset, repacked, truncated
 from tests.decide.endpoints.test_who_answers_for_a_service import WEB, pod, service
+from tests.support.working import finished, longest_step
 
 ADMIN = {"name": "admin", "port": 81, "targetPort": 9000}
 
@@ -21,7 +22,7 @@ def made(wanted: ServiceFacts, *pods: PodFacts, known: JsonObject | None = None)
     listing = Listing(wanted)
     for each in pods:
         listing.add(each)
-    return listing.object(known)
+    return finished(listing.object(known))
 
 
 def subsets(wanted: ServiceFacts, *pods: PodFacts) -> list[JsonObject]:
@@ -188,7 +189,7 @@ def meant(offers: list[Offer]) -> dict[tuple[Port | None, Any], bool]:
 
 @given(OFFERS)
 def test_repacking_keeps_who_answers_where(offers: list[Offer]) -> None:
-    found = list(repacked(offers, 1000))
+    found = finished(repacked(offers, 1000))
     again = [
         Offer(each.ports, {**dict.fromkeys(each.ready, True), **dict.fromkeys(each.not_ready, False)}) for each in found
     ]
@@ -196,7 +197,7 @@ def test_repacking_keeps_who_answers_where(offers: list[Offer]) -> None:
     assert {key: ready for key, ready in meant(again).items() if key[0] is not None} == without
     ports = [port for each in found for port in each.ports]
     assert len(ports) == len(set(ports)), "a port is in one subset"
-    assert list(repacked(again, 1000)) == found, "canonical"
+    assert finished(repacked(again, 1000)) == found, "canonical"
 
 
 @given(st.lists(st.tuples(st.integers(0, 700), st.integers(0, 700)), min_size=1, max_size=6))
@@ -221,5 +222,14 @@ def test_ports_times_addresses_are_bounded() -> None:
         for side in (0, 1)
     ]
     offers += [Offer([port], {("more", str(index)): True}) for index, port in enumerate(offers[0].ports)]
-    found = list(repacked(offers, 10_000))
+    found = finished(repacked(offers, 10_000))
     assert sum(len(each.ready) for each in found) <= 12_000
+
+
+def test_others_have_their_turn_between_the_pieces() -> None:
+    """Ten thousand pods that all answer at the same port, and ten thousand that each answer at another."""
+    for pods in (many(10_000), [pod(str(n), f"10.0.{n // 256}.{n % 256}", port=n + 1) for n in range(10_000)]):
+        listing = Listing(service())
+        for each in pods:
+            listing.add(each)
+        assert longest_step(listing.object(None)) < 0.05

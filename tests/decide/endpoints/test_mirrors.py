@@ -11,12 +11,21 @@ import pytest
 from tarmac.api.schema import JsonObject
 from tarmac.decide.endpoints import EndpointsFacts, Mirrors, mirrors
 from tarmac.decide.endpoints.mirrors import OF_A_SUBSET, OF_AN_OBJECT
+from tests.support.working import finished, longest_step
 
 HTTP = {"name": "http", "port": 80}
 
 
 def written(*subsets: JsonObject, **metadata: Any) -> EndpointsFacts:
     return msgspec.convert({"metadata": {"name": "web", **metadata}, "subsets": list(subsets)}, EndpointsFacts)
+
+
+def ips(count: int, first: int = 10) -> list[JsonObject]:
+    return [{"ip": f"{first}.{each // 65536}.{each // 256 % 256}.{each % 256}"} for each in range(count)]
+
+
+def mirrored(endpoints: EndpointsFacts) -> Mirrors:
+    return finished(mirrors(endpoints))
 
 
 def shown(found: Mirrors) -> dict[tuple[str, tuple[int, ...]], list[tuple[str, bool]]]:
@@ -34,7 +43,7 @@ def test_a_subset_becomes_a_slice_for_each_family() -> None:
         "notReadyAddresses": [{"ip": "2001:db8::1"}],
         "ports": [{"name": "http", "port": 80, "protocol": "TCP", "appProtocol": "http"}],
     }
-    found = mirrors(written(subset))
+    found = mirrored(written(subset))
     assert shown(found) == {("IPv4", (80,)): [("192.0.2.1", True)], ("IPv6", (80,)): [("2001:db8::1", False)]}
     assert found.skipped == 0
     (first, _) = found.slices
@@ -54,7 +63,7 @@ def test_a_subset_becomes_a_slice_for_each_family() -> None:
 
 def test_addresses_are_written_in_their_usual_form() -> None:
     addresses = [{"ip": "192.000.2.01"}, {"ip": "::ffff:192.0.2.2"}, {"ip": "2001:DB8:0::1"}, {"ip": "no address"}]
-    found = mirrors(written({"addresses": addresses, "ports": [HTTP]}))
+    found = mirrored(written({"addresses": addresses, "ports": [HTTP]}))
     assert shown(found) == {
         ("IPv4", (80,)): [("192.0.2.1", True), ("192.0.2.2", True)],
         ("IPv6", (80,)): [("2001:db8::1", True)],
@@ -64,12 +73,12 @@ def test_addresses_are_written_in_their_usual_form() -> None:
 
 def test_what_is_not_ready_anywhere_is_not_ready() -> None:
     one = {"addresses": [{"ip": "192.0.2.1"}], "notReadyAddresses": [{"ip": "192.0.2.1"}], "ports": [HTTP]}
-    assert shown(mirrors(written(one))) == {("IPv4", (80,)): [("192.0.2.1", False)]}
+    assert shown(mirrored(written(one))) == {("IPv4", (80,)): [("192.0.2.1", False)]}
 
 
 def test_without_ports_there_is_a_slice_without_ports() -> None:
-    assert shown(mirrors(written({"addresses": [{"ip": "192.0.2.1"}]}))) == {("IPv4", ()): [("192.0.2.1", True)]}
-    assert mirrors(written()) == Mirrors({}, 0)
+    assert shown(mirrored(written({"addresses": [{"ip": "192.0.2.1"}]}))) == {("IPv4", ()): [("192.0.2.1", True)]}
+    assert mirrored(written()) == Mirrors({}, 0)
 
 
 @pytest.mark.parametrize(
@@ -85,12 +94,8 @@ def test_who_wants_to_be_mirrored(metadata: Any, wanted: bool) -> None:
     assert written(**metadata).mirrored is wanted
 
 
-def ips(count: int, first: int = 10) -> list[JsonObject]:
-    return [{"ip": f"{first}.{each // 65536}.{each // 256 % 256}.{each % 256}"} for each in range(count)]
-
-
 def test_of_a_subset_a_thousand_are_mirrored_the_ready_ones_first() -> None:
-    found = mirrors(written({"addresses": ips(900), "notReadyAddresses": ips(300, 11), "ports": [HTTP]}))
+    found = mirrored(written({"addresses": ips(900), "notReadyAddresses": ips(300, 11), "ports": [HTTP]}))
     (endpoints,) = found.slices.values()
     assert [sum(each["conditions"]["ready"] is ready for each in endpoints) for ready in (True, False)] == [900, 100]
     assert (len(endpoints), found.skipped) == (OF_A_SUBSET, 200)
@@ -106,14 +111,27 @@ def test_shared_ports_do_not_multiply_without_end() -> None:
     ]
     endpoints = written(shared, *own)
     began = thread_time()
-    found = mirrors(endpoints)
+    found = mirrored(endpoints)
     assert thread_time() - began < 0.5
     assert sum(map(len, found.slices.values())) <= 2 * OF_AN_OBJECT
+
+
+@pytest.mark.parametrize(
+    "endpoints",
+    [
+        written({"addresses": ips(60_000), "ports": [HTTP]}),
+        written(*({"addresses": [each], "ports": [{"port": 80}]} for each in ips(20_000))),
+        written(*({"addresses": [each], "ports": [{"port": 1 + number}]} for number, each in enumerate(ips(20_000)))),
+    ],
+    ids=["one subset", "one port", "each its own port"],
+)
+def test_others_have_their_turn_between_the_pieces(endpoints: EndpointsFacts) -> None:
+    assert longest_step(mirrors(endpoints)) < 0.05
 
 
 def test_a_long_list_is_read_to_its_bound() -> None:
     endpoints = written({"addresses": ips(60_000), "ports": [HTTP]})
     began = thread_time()
-    found = mirrors(endpoints)
+    found = mirrored(endpoints)
     assert thread_time() - began < 0.25
     assert found.skipped == 59_000

@@ -29,6 +29,7 @@ class EndpointsObjects:
     """Writes and deletes them."""
 
     def __init__(self, context: Context) -> None:
+        self._pieces = context.client.pieces
         self._endpoints = context.client.resource(ENDPOINTS)
         self._services = context.client.resource(SERVICES)
         self.known = context.informers.informer(ENDPOINTS)
@@ -54,7 +55,7 @@ class EndpointsObjects:
 
     async def write(self, key: str, listing: Listing) -> None:
         """Say who is behind a Service, unless it is said already."""
-        wanted = listing.object(self.known.get(key))
+        wanted = await self._pieces.done(listing.object(self.known.get(key)))
         if wanted is None:
             return
         if "resourceVersion" in wanted["metadata"]:

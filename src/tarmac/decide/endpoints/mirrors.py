@@ -16,6 +16,7 @@ import msgspec
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
 from tarmac.base.names import address_family, plain_address
+from tarmac.base.pieces import Work
 from tarmac.decide.endpoints.facts import Metadata
 from tarmac.decide.endpoints.groups import Group, Port
 from tarmac.decide.endpoints.subsets import Address, Offer, Subset, repacked
@@ -70,20 +71,21 @@ class Mirrors(NamedTuple):
     skipped: int
 
 
-def mirrors(endpoints: EndpointsFacts) -> Mirrors:
+def mirrors(endpoints: EndpointsFacts) -> Work[Mirrors]:
     """What slices should say of an object."""
-    offers, documents = _read(endpoints)
+    offers, documents = yield from _read(endpoints)
     found: dict[Group, list[JsonObject]] = {}
     count = 0
-    for subset in repacked(offers, OF_AN_OBJECT):
+    for subset in (yield from repacked(offers, OF_AN_OBJECT)):
         for address, ready in islice(_in_order(subset), OF_A_SUBSET):
             group = Group(_family(address[0]), "", subset.ports)
             found.setdefault(group, []).append({**documents[address], "conditions": {"ready": ready}})
             count += 1
+        yield
     return Mirrors(found, max(0, sum(map(_size, endpoints.subsets or ())) - count))
 
 
-def _read(endpoints: EndpointsFacts) -> tuple[list[Offer], dict[Address, JsonObject]]:
+def _read(endpoints: EndpointsFacts) -> Work[tuple[list[Offer], dict[Address, JsonObject]]]:
     offers: list[Offer] = []
     documents: dict[Address, JsonObject] = {}
     left = OF_AN_OBJECT
@@ -95,10 +97,13 @@ def _read(endpoints: EndpointsFacts) -> tuple[list[Offer], dict[Address, JsonObj
                 address = document["addresses"][0], (each.target_ref or {}).get("uid") or ""
                 documents.setdefault(address, document)
                 readiness[address] = ready and readiness.get(address, True)
+            yield
         left = max(0, left - _size(subset))
         ports = [Port(each.name, each.port, each.protocol, each.app_protocol) for each in subset.ports or ()]
-        offers.append(Offer(ports, readiness))
-    return [each for each in offers if each.addresses], documents
+        if readiness:
+            offers.append(Offer(ports, readiness))
+        yield
+    return offers, documents
 
 
 def _document(address: _Address) -> JsonObject | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tarmac.api.schema import JsonObject
+from tarmac.base.pieces import Work
 from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
 from tarmac.decide.endpoints.groups import Port, hostname_in, ports_of, target_of
 from tarmac.decide.endpoints.subsets import CAPACITY, Address, Offer, Subset, repacked, truncated
@@ -49,12 +50,14 @@ class Listing:
         self._documents[address] = _address_document(self._service, pod, addresses[0])
         self._times[address] = pod.ready_since
 
-    def object(self, known: JsonObject | None) -> JsonObject | None:
+    def object(self, known: JsonObject | None) -> Work[JsonObject | None]:
         """What the object should be; None when the one that is known says so already."""
-        subsets = list(repacked([Offer(*each) for each in self._offers.items()], MOST))
+        subsets = yield from repacked([Offer(*each) for each in self._offers.items()], MOST)
         over_capacity = sum(len(each.ready) + len(each.not_ready) for each in subsets) > CAPACITY
-        kept = truncated(subsets) if over_capacity else subsets
-        documents = [self._subset_document(each) for each in kept]
+        documents: list[JsonObject] = []
+        for each in truncated(subsets) if over_capacity else subsets:
+            documents.append(self._subset_document(each))
+            yield
         labels = _labels(self._service)
         if known is not None and _says(known, documents, labels, over_capacity):
             return None

@@ -5,15 +5,17 @@ somebody wrote. Ports that are offered by the same addresses, each as ready as a
 that is ready in one offer and not in another is not. All is in order: addresses by number and by what they belong to,
 ports by name. Kubernetes sorts ports and subsets by a hash of its own, which nobody relies on.
 
-Ports times addresses can be far more than what was written, so there is a bound on what is looked at.
+Ports times addresses can be far more than what was written, so there is a bound on what is looked at, and it is done in
+pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
+from tarmac.base.pieces import Work
 from tarmac.decide.endpoints.groups import Port
 
 CAPACITY = 1000  # addresses in one Endpoints object
@@ -40,22 +42,24 @@ class Subset(NamedTuple):
     not_ready: tuple[Address, ...]
 
 
-def repacked(offers: Sequence[Offer], most: int) -> Iterator[Subset]:
+def repacked(offers: Sequence[Offer], most: int) -> Work[list[Subset]]:
     """The subsets of what is offered, but for ports beyond `most` addresses in all."""
     found: dict[frozenset[tuple[Address, bool]], list[Port]] = {}
     looked_at = 0
-    for numbers, ports in _by_offers(offers).items():
+    for numbers, ports in (yield from _by_offers(offers)).items():
         addresses = _joined([offers[number].addresses for number in numbers])
         looked_at += len(addresses)
         if looked_at > most and found:
             break
         found.setdefault(frozenset(addresses.items()), []).extend(ports)
-    for members, ports in sorted(found.items(), key=lambda each: _order(each[1])):
-        yield Subset(
-            tuple(sorted(ports, key=_port_order)),
-            tuple(sorted(address for address, ready in members if ready)),
-            tuple(sorted(address for address, ready in members if not ready)),
-        )
+        yield
+    subsets: list[Subset] = []
+    for members, ports in found.items():
+        ready = tuple(sorted(address for address, is_ready in members if is_ready))
+        not_ready = tuple(sorted(address for address, is_ready in members if not is_ready))
+        subsets.append(Subset(tuple(sorted(ports, key=_port_order)), ready, not_ready))
+        yield
+    return sorted(subsets, key=lambda each: list(map(_port_order, each.ports)))
 
 
 def truncated(subsets: Sequence[Subset]) -> list[Subset]:
@@ -78,15 +82,17 @@ def _shares(sizes: Sequence[int], room: int) -> Iterator[int]:
         yield share
 
 
-def _by_offers(offers: Sequence[Offer]) -> dict[tuple[int, ...], list[Port]]:
+def _by_offers(offers: Sequence[Offer]) -> Work[dict[tuple[int, ...], list[Port]]]:
     """Ports by the numbers of the offers they are in. An offer without ports is one of nothing."""
     places: dict[Port | None, list[int]] = {}
     for number, offer in enumerate(offers):
         for port in dict.fromkeys(offer.ports) or (None,):
             places.setdefault(port, []).append(number)
+            yield
     found: dict[tuple[int, ...], list[Port]] = {}
     for port, numbers in places.items():
         found.setdefault(tuple(numbers), []).extend([] if port is None else [port])
+        yield
     return found
 
 
@@ -98,10 +104,6 @@ def _joined(parts: Sequence[Readiness]) -> Readiness:
         for address, ready in part.items():
             joined[address] = ready and joined.get(address, True)
     return joined
-
-
-def _order(ports: Iterable[Port]) -> list[tuple[str, int, str, str]]:
-    return sorted(map(_port_order, ports))
 
 
 def _port_order(port: Port) -> tuple[str, int, str, str]:
