@@ -21,6 +21,7 @@ from tests.client.backends import ADMIN, our_server
 
 SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 ENDPOINTS = dynamic("v1", "endpoints", "Endpoints")
+NOT_MIRRORED = {"endpointslice.kubernetes.io/skip-mirror": "true"}
 ONE, TWO = "192.0.2.1", "192.0.2.2"
 
 
@@ -139,7 +140,10 @@ async def test_what_is_right_is_left_alone_and_what_was_changed_comes_back(store
     metadata = {"name": "by-hand", "namespace": "default", "labels": labels}
     await slices.create({"apiVersion": SLICES.api_version, "kind": SLICES.kind, "metadata": metadata, **own})
     await one.announce()
-    assert await endpoints.get("kubernetes", "default")
+    assert (await endpoints.get("kubernetes", "default"))["metadata"]["labels"] == NOT_MIRRORED
+    await endpoints.patch("kubernetes", {"metadata": {"labels": None}}, "default")
+    await one.announce()
+    assert (await endpoints.get("kubernetes", "default"))["metadata"]["labels"] == NOT_MIRRORED
     assert (await slices.get("by-hand", "default"))["endpoints"], "what is not the servers' own stays"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
+from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tests.node.planet import Json, Planet, eventually
 
 pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
@@ -194,6 +195,23 @@ def test_a_service_reaches_its_instances_in_every_city(instances: Instances) -> 
         eventually(both_answered, 60, f"answers of both instances (heard {heard})")
     finally:
         planet.kubectl("delete", "service", "easy")
+
+
+def test_endpoints_that_somebody_writes_carry_connections_while_they_are_there(instances: Instances) -> None:
+    planet, url = instances.planet, "http://byhand.default.svc.cluster.local/"
+    metadata = {"name": "byhand", "annotations": {ANNOTATION_NETWORK: "default/red"}}
+    address, *_ = instances.addresses("east", "DFW")
+    subset = {"addresses": [{"ip": address}], "ports": [{"name": "http", "port": 8000}]}
+    spec = {"ports": [{"name": "http", "port": 80}]}
+    planet.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "byhand"}, "spec": spec})
+    planet.apply({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]})
+    try:
+        wanted = instances.name("east", "DFW")
+        eventually(lambda: instances.fetch(("both", "LHR"), url) == wanted, 60, "the answer of the written address")
+        planet.kubectl("delete", "endpoints", "byhand")
+        eventually(lambda: instances.fetch(("both", "LHR"), url) == "", 30, "the end of answers")
+    finally:
+        planet.kubectl("delete", "service", "byhand")
 
 
 def test_the_metadata_service_knows_its_caller_and_wants_a_token(instances: Instances) -> None:
