@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +13,15 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tarmac.api.identities import TokenHolder
-from tarmac.api.status import Unauthorized
+from tarmac.api.status import Forbidden, Unauthorized
+from tarmac.apps.control_plane import local_transport
+from tarmac.client.client import Client
+from tarmac.client.http import HttpConfig, HttpTransport
+from tarmac.client.targets import PODS, SERVICE_ACCOUNTS
+from tarmac.client.targets import SECRETS as SECRET_OBJECTS
 from tarmac.server.security import secrettokens
 from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tests.client.backends import ADMIN, our_server
 from tests.security.conftest import World
 from tests.security.test_authentication import account, authenticate
 
@@ -137,3 +146,25 @@ async def test_a_short_lived_token_in_such_a_secret_still_ends(world: World, tok
     authenticate(world, usual)
     world.clock.advance(700)
     refused(world, usual)
+
+
+async def test_over_the_wire_it_is_refused_from_the_moment_its_secret_is_gone(tmp_path: Path) -> None:
+    async with our_server(tmp_path) as running, asyncio.timeout(30):
+        admin = Client(local_transport(running.server, ADMIN))
+        secrets = admin.resource(SECRET_OBJECTS)
+        await admin.resource(SERVICE_ACCOUNTS).create({"metadata": {"name": "app", "namespace": "default"}})
+        annotations = {"kubernetes.io/service-account.name": "app"}
+        metadata = {"name": "app-token", "namespace": "default", "annotations": annotations}
+        made = await secrets.create({"metadata": metadata, "type": "kubernetes.io/service-account-token"})
+        version = made["metadata"]["resourceVersion"]
+        async with secrets.watch("default", resource_version=version, fields="metadata.name=app-token") as changes:
+            changed = json.loads((await anext(aiter(changes))).raw)
+        token = base64.b64decode(changed["data"]["token"]).decode()
+        ca = (tmp_path / "pki" / "ca.crt").read_text()
+        thief = Client(HttpTransport(HttpConfig(running.url, ca=ca, token=token)))
+        with pytest.raises(Forbidden, match='User "system:serviceaccount:default:app" cannot list'):
+            await thief.resource(PODS).list("default")
+        await secrets.delete("app-token", "default")
+        with pytest.raises(Unauthorized):
+            await thief.resource(PODS).list("default")
+        await thief.close()
