@@ -60,7 +60,7 @@ class Registry:
     def push(self, tar: Path, name: str, tag: str) -> str:
         """Put the image of an OCI layout tar there; the manifest's digest."""
         with tarfile.open(tar) as archive:
-            files = {member.name: _content(archive, member) for member in archive.getmembers()}
+            files = {member.name: content(archive, member) for member in archive.getmembers()}
         descriptor = json.loads(files["index.json"])["manifests"][0]
         manifest = files[f"blobs/{descriptor['digest'].replace(':', '/')}"]
         document = json.loads(manifest)
@@ -112,7 +112,8 @@ def mirror(certs: Path, address: str) -> None:
     (certs / "_default" / "hosts.toml").write_text("\n".join(lines))
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+def content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """A file of an archive."""
     file = archive.extractfile(member)
     assert file is not None
     return file.read()

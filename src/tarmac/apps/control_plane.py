@@ -16,6 +16,7 @@ from typing import cast
 
 from tarmac.api.catalog import build_catalog
 from tarmac.api.identities import NAMESPACE, PROCESS, user_name
+from tarmac.api.repositories import TOKENS_PATH
 from tarmac.apps.announcing import announced, reached_at
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, ensure_own_service
 from tarmac.apps.electing import elector
@@ -53,6 +54,7 @@ from tarmac.server.security.jwt import SigningKey
 from tarmac.server.security.pki import Pki, write_kubeconfig
 from tarmac.server.security.policy import SERVER_TO_NODES
 from tarmac.server.security.renewal import keep_renewed
+from tarmac.server.security.repositorytokens import RepositoryTokens
 from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens, account_groups
 from tarmac.server.security.tokenrequests import TokenIssuer
@@ -173,6 +175,7 @@ def _server(
     parts.usage = metering
     _join_nodes(parts, reader, pki, metering, stack)
     parts.documents.update(tokens.documents())
+    parts.documents[TOKENS_PATH] = RepositoryTokens(authorizer, pki.registry_tokens, clock, randomness).answer
     parts.ready.update(store.checks())
     metrics.gauges.append(partial(health_metrics, parts.ready))
     return assemble(parts)

@@ -16,10 +16,12 @@ from pathlib import Path
 
 from tarmac.apps.layout import Layout, layout_of
 from tarmac.apps.lock import holder
+from tarmac.apps.processes import end
+from tarmac.apps.registry.running import registries_of
 from tarmac.base.clock import Clock, SystemClock
 
 _PATIENCE = 30.0
-_MADE = ("kubeconfig", "controllers.kubeconfig", "pki", "secrets.key", "cities", "up.lock", ".lock")
+_MADE = ("kubeconfig", "controllers.kubeconfig", "pki", "secrets.key", "cities", "registry", "up.lock", ".lock")
 _PATTERNS = ("store.db*", "audit.log*")
 
 
@@ -34,6 +36,7 @@ def main(options: argparse.Namespace) -> int:
 async def _down(layout: Layout) -> list[str]:
     """What is left."""
     left = await _stop(layout.lock, SystemClock())
+    await end(registries_of(layout.data_dir))  # one that a killed `up` left behind
     if not left and os.geteuid() == 0:
         left = await _remove_cities(layout.data_dir)
     return left or _remove_files(layout)

@@ -12,6 +12,7 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 from tarmac.apps import server
@@ -20,9 +21,10 @@ from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
 from tarmac.apps.reaching import hints
+from tarmac.apps.registry.running import Registry, find_registry, with_registry
 from tarmac.apps.tasks import ended
 from tarmac.client.client import Client
-from tarmac.runtimes.parts import Parts
+from tarmac.runtimes.parts import PartMissing, Parts
 from tarmac.server.security.policy import SIMULATED_NODES
 from tarmac.server.security.users import User
 from tarmac.sim.metrics import SimulatedMetrics
@@ -45,12 +47,39 @@ def main(options: argparse.Namespace) -> int:
         if code == 0:
             print(_farewell(layout, real=choice.parts is not None), file=sys.stderr)
         return code
-    except (Impossible, OSError) as error:
+    except (Impossible, PartMissing, OSError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
 
 
 def _surround(options: argparse.Namespace, parts: Parts | None, layout: Layout) -> server.Surroundings:
+    if options.registry is None:
+        return _cities(options, parts, layout)
+    program = find_registry()  # before anything is made
+    surroundings = _cities(options, parts, layout)
+    registry = Registry(layout, options.registry, program)
+    if parts is not None:
+        registry = _known_to(options.cities, registry)
+    reached = surroundings.hosts
+
+    def url(running: Running) -> str:
+        return f"https://{reached[0]}:{running.listener.port}" if reached else running.url
+
+    return replace(surroundings, beside=partial(with_registry, registry, url, surroundings.beside))
+
+
+def _known_to(codes: Sequence[str], registry: Registry) -> Registry:
+    """The registry as real cities have it: known to their containerds, and confined as these are."""
+    from tarmac.apps.cities.confining import Confinement
+    from tarmac.apps.cities.places import CERTS, own_cgroup
+    from tarmac.apps.cities.removing import underlay_of
+
+    data_dir = registry.layout.data_dir
+    certs = tuple(data_dir / "cities" / code.lower() / CERTS for code in codes)
+    return replace(registry, certs=certs, wrapper=Confinement().registry(own_cgroup(underlay_of(data_dir))))
+
+
+def _cities(options: argparse.Namespace, parts: Parts | None, layout: Layout) -> server.Surroundings:
     if parts is not None:
         return _real(options.cities, parts, layout)
     places = [Place(city.lower(), city, options.sim_nodes) for city in options.cities]

@@ -17,6 +17,7 @@ from tarmac.cli.verbs.options import add_verbs
 
 DEFAULT_LISTEN = "127.0.0.1:6443"
 DEFAULT_CITIES = ("DFW", "SEA", "LHR")
+REGISTRY_PORT = 5000
 
 
 def default_data_dir() -> Path:
@@ -110,6 +111,10 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--sim-nodes", type=count, default=3, metavar="N", help="simulated nodes in each city (default: 3)"
     )
+    command.add_argument(
+        "--registry", type=port, nargs="?", const=REGISTRY_PORT, metavar="PORT",
+        help=f"have a registry to push your own images to, on this port of 127.0.0.1 (without one: {REGISTRY_PORT})",
+    )  # fmt: skip
 
 
 def _add_sim_flags(command: argparse.ArgumentParser) -> None:
@@ -162,6 +167,13 @@ def count(text: str) -> int:
     """A number that is not negative."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """A port to listen on."""
+    if not text.isdecimal() or not 0 < int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, such as {REGISTRY_PORT}")
     return int(text)
 
 

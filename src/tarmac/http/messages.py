@@ -8,6 +8,7 @@ transport build `Request` objects directly and never touch a socket.
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import parse_qs
@@ -91,6 +92,17 @@ def bearer_token(request: Request) -> str:
         return ""
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def basic_password(request: Request) -> str:
+    """The password that a request comes with; empty when there is none, or none that can be read."""
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        return base64.b64decode(encoded.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 class Response:

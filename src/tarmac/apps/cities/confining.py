@@ -3,6 +3,7 @@
     /tarmac-<id>                          the pods of all cities: fewer processes than the machine can have
     /tarmac-<id>-system/<city>/runtime    containerd and its shims
     /tarmac-<id>-system/<city>/agent      the agent and what it calls
+    /tarmac-<id>-system/registry          the registry, if there is one
 
 Tenants send bytes to all of them. One that is made to take too much memory is ended by the kernel within its group, is
 started again and adopts what runs; neither the machine nor another city notices. Shims share containerd's group, since
@@ -23,6 +24,7 @@ from tarmac.decide.allocatable.reservations import Reservations, processes_for_p
 
 _RUNTIME_MEMORY: Final = 2 << 30
 _AGENT_MEMORY: Final = 1 << 30
+_REGISTRY_MEMORY: Final = 1 << 30
 _ENTER: Final = 'while [ "$1" != -- ]; do echo $$ >"$1" || exit; shift; done; shift; exec "$@"'
 
 
@@ -51,6 +53,13 @@ class Confinement:
     def agent(self, city: City) -> tuple[str, ...]:
         """The same, in the group of the agent."""
         return self._inside(_agent(city))
+
+    def registry(self, above: str) -> tuple[str, ...]:
+        """The same, in a group for the registry below that of all cities' own processes. Raises CgroupError."""
+        path = f"{above}/registry"
+        self._hierarchy.make(path)
+        self._hierarchy.limit(path, Limits(memory=min(_REGISTRY_MEMORY, self._most)))
+        return self._inside(path)
 
     def adopt_runtime(self, city: City, processes: Iterable[int]) -> None:
         """A containerd that runs already, perhaps since before there were groups, and its shims."""

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Collection
 from pathlib import Path
 
-from tarmac.apps.cities.agents import agents_of, end
+from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.places import city_of
 from tarmac.apps.cities.removing import stop_city, underlay_of
+from tarmac.apps.processes import end
 from tarmac.datapath.linux import namespaces
 from tarmac.runtimes.parts import Parts
 

@@ -11,6 +11,7 @@ from tarmac.runtimes.containerd import ContainerdSettings
 from tarmac.runtimes.parts import Parts
 
 CPUS_WANTED = 16
+CERTS = "certs.d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class City:
             run=self.run / "c",
             cni_bin=self.run / "cni",
             cni_conf=self.run / "cni.d",
-            certs=self.data / "certs.d",
+            certs=self.data / CERTS,
             parts=parts,
             network_namespace=self.host.namespace,
         )

@@ -10,8 +10,9 @@ import asyncio
 from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import mounted
-from tarmac.apps.cities.agents import agents_of, end
+from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.places import City, city_of, own_cgroup, pods_cgroup
+from tarmac.apps.processes import end
 from tarmac.datapath import hosts
 from tarmac.datapath.linux.datapath import LinuxDatapath
 from tarmac.runtimes import containerd

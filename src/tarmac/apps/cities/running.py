@@ -23,6 +23,7 @@ from tarmac.apps.cities.places import City, oversubscription
 from tarmac.apps.cities.relays import relays
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
+from tarmac.apps.processes import end, last_words
 from tarmac.apps.tasks import ended, supervise
 from tarmac.base.log import log
 from tarmac.client.client import Client
@@ -58,7 +59,7 @@ async def real(
             await client.resource(_LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
             await client.resource(NODES).apply(_node(city), manager=_FIELD_MANAGER)
             await stack.enter_async_context(relays(city, city.containerd(parts).certs))
-        await agents.end(agents.agents_of(layout.data_dir))
+        await end(agents.agents_of(layout.data_dir))
         begun = {city.name: asyncio.Event() for city in cities}
         for city in cities:
             keep = partial(_keep_containerd, city, parts, confined, begun[city.name])
@@ -129,7 +130,7 @@ async def _trouble(client: Client, city: City) -> str:
     try:
         node = await client.resource(NODES).get(city.node)
     except NotFound:
-        return f"it has not registered (it says: {agents.last_words(city.log)})"
+        return f"it has not registered (it says: {last_words(city.log)})"
     for condition in (node.get("status") or {}).get("conditions") or ():
         if condition["type"] == "Ready":
             return "" if condition["status"] == "True" else f"{condition['reason']}: {condition.get('message', '')}"

@@ -6,15 +6,20 @@ A certificate's one common name is the user and its organisations are the groups
 token is a service account's or a
 bootstrap token; one that is neither is refused, it never becomes the anonymous user. Checked credentials are
 remembered, so the same `User` object stands for the same credential, which the authorizer's tables rely on.
+
+Clients of registries know passwords only. Where tokens for the registry are given out, and nowhere else, a password is
+read as a token, and may be one that is meant for the registry alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 
+from tarmac.api.repositories import REGISTRY, TOKENS_PATH
 from tarmac.api.status import Unauthorized
 from tarmac.base.clock import Clock
-from tarmac.http.messages import Request, bearer_token
+from tarmac.http.messages import Request, basic_password, bearer_token
 from tarmac.http.subjects import certificate_subject
 from tarmac.server.security import bootstraptokens
 from tarmac.server.security.authorize import Authorizer
@@ -36,6 +41,7 @@ class Authenticator:
         self._clock = clock
         self._tokens = tokens
         self._known = Credentials(store, clock)
+        self._known_passwords = Credentials(store, clock)  # apart: some of them are good for the registry only
         self._impersonation = Impersonation(authorizer)
 
     def authenticate(self, request: Request) -> User:
@@ -50,7 +56,7 @@ class Authenticator:
                 return user
         token = bearer_token(request)
         if not token:
-            return ANONYMOUS
+            return self._by_password(request) if request.path == TOKENS_PATH else ANONYMOUS
         return self._known.get(token) or self._known.keep(token, self._check_token(token))
 
     def _check_token(self, token: str) -> Credential:
@@ -58,6 +64,17 @@ class Authenticator:
             return self.review(token, ())
         except InvalidToken as error:
             raise Unauthorized("Unauthorized") from error
+
+    def _by_password(self, request: Request) -> User:
+        password = basic_password(request)
+        if not password:
+            return ANONYMOUS
+        return self._known_passwords.get(password) or self._known_passwords.keep(password, self._check(password))
+
+    def _check(self, password: str) -> Credential:
+        with suppress(InvalidToken):
+            return self.review(password, (REGISTRY,))
+        return self._check_token(password)
 
     def review(self, token: str, audiences: tuple[str, ...]) -> Credential:
         """Who a token speaks for, to any of `audiences` (default: to us). Raises InvalidToken."""

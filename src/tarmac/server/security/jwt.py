@@ -1,10 +1,11 @@
-"""JSON Web Tokens, as far as service accounts need them: signed with ES256 or RS256, compact form."""
+"""JSON Web Tokens, as far as service accounts and the registry need them: signed with ES256 or RS256, compact form."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,10 +26,15 @@ class InvalidToken(Exception):
         super().__init__(why)
 
 
-class SigningKey:
-    """A private key that signs tokens and recognises its own."""
+def thumbprint(public: bytes) -> str:
+    """A key's id as Kubernetes makes it."""
+    return base64url(hashlib.sha256(public).digest())
 
-    def __init__(self, pem: bytes) -> None:
+
+class SigningKey:
+    """A private key that signs tokens and recognises its own. `name` makes the key's id of its public half (DER)."""
+
+    def __init__(self, pem: bytes, name: Callable[[bytes], str] = thumbprint) -> None:
         key = serialization.load_pem_private_key(pem, None)
         if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
             self.algorithm = "ES256"
@@ -40,7 +46,7 @@ class SigningKey:
         public = key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        self.id = base64url(hashlib.sha256(public).digest())
+        self.id = name(public)
 
     def sign(self, claims: dict[str, Any]) -> str:
         """The token for some claims."""

@@ -3,6 +3,7 @@
     ca.crt ca.key          the authority; clients trust it, and it signs client and serving certificates
     server.crt server.key  the servers' own, renewed when it is near its end or lacks a name
     sa.key                 signs service-account tokens
+    registry.*             signs what clients show the registry; made when the first is asked for
 
 Several servers may share the directory (or copies of it): whatever is there is used, what is missing is made under a
 lock. The authority and the token key are never replaced, because everything handed out hangs on them. A server that the
@@ -20,6 +21,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from tarmac.api.identities import NAMESPACE, PROCESS, user_name
+from tarmac.api.repositories import REGISTRY
 from tarmac.base.clock import Clock
 from tarmac.http.subjects import alternative_names, load_request
 from tarmac.server.security.certificates import (
@@ -67,6 +69,19 @@ class Pki:
         """The key that signs service-account tokens."""
         return self._directory / "sa.key"
 
+    def registry_tokens(self) -> KeyPair:
+        """The key that signs tokens for the registry, which trusts this certificate and no other.
+
+        It is nobody's child: with the authority, whoever has a certificate of ours could sign.
+        """
+        with directory_lock(self._directory):
+            self._pair("registry", lambda: Authority.create("tarmac-registry-tokens", self._clock.now()))
+        return KeyPair(*((self._directory / f"registry.{end}").read_bytes() for end in ("crt", "key")))
+
+    def registry_server(self, addresses: Sequence[str]) -> KeyPair:
+        """A new certificate for the registry to serve with."""
+        return self.authority.issue_server(REGISTRY, [REGISTRY, *addresses], self._clock.now())
+
     @contextmanager
     def server_files(self, names: Iterable[str]) -> Generator[tuple[Path, Path]]:
         """Certificate and key to serve with: for `names` and the names every API server has.
@@ -106,7 +121,9 @@ class Pki:
         if "server auth" in usages:
             asked = {each.lower().removesuffix(".") for each in alternative_names(load_request(request_pem)).dns}
             if own := asked & self._own_names():
-                raise ValueError(f"the name {min(own)!r} is an API server's own")
+                raise ValueError(
+                    f"the name {min(own)!r} is {'the registry' if REGISTRY in own else 'an API server'}'s own"
+                )
         return self.authority.sign_request(request_pem, usages, lifetime, self._clock.now())
 
     def _pair(self, name: str, make: Callable[[], KeyPair]) -> None:
@@ -130,7 +147,7 @@ class Pki:
     def _own_names(self) -> set[str]:
         file = self._directory / "server.crt"
         served = subject_names(load_certificate(file.read_bytes())) if file.exists() else set[str]()
-        return {each.lower() for each in (*SERVICE_NAMES, *served)}
+        return {each.lower() for each in (*SERVICE_NAMES, REGISTRY, *served)}
 
     def _is_ours(self, certificate: x509.Certificate) -> bool:
         try:

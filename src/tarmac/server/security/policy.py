@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarmac.api.repositories import GROUP as IMAGES
+from tarmac.api.repositories import PULL, PUSH, REGISTRY, TOKENS_PATH
+from tarmac.api.repositories import RESOURCE as REPOSITORIES
+
 Rule = dict[str, Any]
 
 _READ = "get list watch"
@@ -113,6 +117,7 @@ _EDIT = [
 ]
 
 _ADMIN = [
+    rule(f"{PULL} {PUSH}", IMAGES, REPOSITORIES),
     # So that a namespace's administrator can let nodes ask for identities of its pods for somebody (RBAC gives away
     # only what one has). Whoever may make tokens of an account for anybody, as `edit` may, gains nothing by it.
     rule("request-serviceaccounts-token-audience", "core", "*"),
@@ -218,6 +223,12 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule("list watch", "core", "persistentvolumeclaims persistentvolumes"),
         rule("patch", "core", "persistentvolumeclaims/status persistentvolumes"),
     ],
+    # For bindings in namespaces: nobody has them from the start, not even the nodes. A node asks with the identity of
+    # a pod, which it may have made for the registry.
+    "tarmac:image-puller": [rule(PULL, IMAGES, REPOSITORIES)],
+    "tarmac:image-pusher": [rule(f"{PULL} {PUSH}", IMAGES, REPOSITORIES)],
+    "tarmac:node-registry": [rule("request-serviceaccounts-token-audience", "core", REGISTRY)],
+    "tarmac:registry-client": [urls("get post", TOKENS_PATH)],
     # That each opens only its own tunnel is checked where it arrives.
     "tarmac:node-tunnel": [urls("get", "/tarmac/v1/nodes/*")],
 }
@@ -248,6 +259,11 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
     ),
     NODE_NETWORK: (NODE_NETWORK, ["Group system:nodes"]),
     "tarmac:node-tunnel": ("tarmac:node-tunnel", ["Group system:nodes"]),
+    "tarmac:node-registry": ("tarmac:node-registry", ["Group system:nodes"]),
+    "tarmac:registry-client": (
+        "tarmac:registry-client",
+        ["Group system:authenticated", "Group system:unauthenticated"],
+    ),
     "tarmac:priorityclass-user": ("tarmac:priorityclass-user", ["Group system:serviceaccounts:kube-system"]),
     "tarmac:runtimeclass-user": ("tarmac:runtimeclass-user", ["Group system:serviceaccounts:kube-system"]),
     "tarmac:simulated-nodes": ("tarmac:simulated-nodes", [f"User {SIMULATED_NODES}"]),

@@ -1,0 +1,184 @@
+"""Keeps the registry running while the control plane does, and tells the cities where it is.
+
+It ends with `up`'s good-bye and not with its death. The next `up` ends one that was left behind and starts its own, on
+the same images: an upload that was under way goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.api.repositories import REGISTRY
+from tarmac.apps.control_plane import Running
+from tarmac.apps.layout import Layout
+from tarmac.apps.processes import PAUSE, end, last_words, start, stop, told
+from tarmac.apps.registry.config import ADDRESS, RegistryFiles, config_text, hosts_text
+from tarmac.apps.tasks import ended
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import log
+from tarmac.base.randomness import Randomness
+from tarmac.runtimes.parts import PartMissing, find_program
+from tarmac.server.security.files import write_private
+from tarmac.server.security.pki import Pki
+
+PROGRAM = "docker-registry"
+_CERTIFICATE_USE = 300 * 24 * 3600.0  # of a year: then it is started again, with a new one
+_PATIENCE = 20.0
+_HOSTS = Path("/etc/hosts")
+_log = log("registry")
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """One registry: its files, where it listens, and as what it runs.
+
+    `certs` are the folders in which containerds look for registries. `wrapper` is a command that becomes the one given
+    to it.
+    """
+
+    layout: Layout
+    port: int
+    program: Path
+    certs: tuple[Path, ...] = ()
+    wrapper: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> RegistryFiles:
+        """In the data directory."""
+        return files_of(self.layout.data_dir)
+
+
+def files_of(data_dir: Path) -> RegistryFiles:
+    """The files of the registry of a data directory."""
+    return RegistryFiles(data_dir / "registry")
+
+
+def find_registry() -> Path:
+    """The program. Raises PartMissing, which says how to get it."""
+    try:
+        return find_program(PROGRAM)
+    except PartMissing as missing:
+        raise PartMissing(f"{missing} (`make registry` fetches this one alone, without root)") from missing
+
+
+def registries_of(data_dir: Path) -> list[int]:
+    """Registries that run on a data directory, whoever started them."""
+    wanted = ["serve", str(files_of(data_dir).config)]
+    return told(lambda words: words[-2:] == wanted)
+
+
+@asynccontextmanager
+async def with_registry(
+    registry: Registry,
+    server: Callable[[Running], str],
+    beside: Callable[[Running], AbstractAsyncContextManager[None]],
+    running: Running,
+) -> AsyncGenerator[None]:
+    """The registry and what else is beside a control plane. `server` says where that is, as everybody reaches it.
+
+    Raises OSError when the port is somebody else's.
+    """
+    clock = SystemClock()
+    await end(registries_of(registry.layout.data_dir))
+    _check_port(registry.port)
+    _announce(registry)
+    keeping = asyncio.create_task(_keep(registry, server(running), Pki(registry.layout.pki, clock)))
+    async with ended(keeping):
+        await _reported(registry, clock)
+        async with beside(running):
+            yield
+
+
+def _announce(registry: Registry) -> None:
+    """Tell containerds, which look at each pull, so that they need not be told again.
+
+    With the port, the name is the one that was pushed; without it, the one that is the same on every machine.
+    """
+    text = hosts_text(registry.port, registry.layout.pki / "ca.crt").encode()
+    for folder in registry.certs:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in (REGISTRY, f"{REGISTRY}:{registry.port}"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            write_private(folder / name / "hosts.toml", text)
+
+
+async def _keep(registry: Registry, server: str, pki: Pki) -> None:
+    """Run it, and again when it ends, until cancelled."""
+    files = registry.files
+    command = [*registry.wrapper, str(registry.program), "serve", str(files.config)]
+    # Its own variables would change what the file says, whom it trusts among others.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("REGISTRY_", "OTEL_"))}
+    while True:
+        await asyncio.to_thread(_write, registry, server, pki)
+        process = await start(command, files.log, environment)
+        try:
+            code = await asyncio.wait_for(process.wait(), _CERTIFICATE_USE)
+        except TimeoutError:
+            await stop(process)
+            continue
+        except asyncio.CancelledError:
+            await stop(process)
+            raise
+        _log.warning("the registry ended and is started again", code=code, says=last_words(files.log))
+        await asyncio.sleep(PAUSE)
+
+
+def _write(registry: Registry, server: str, pki: Pki) -> None:
+    """Everything that it is told, each time anew; only its images and its secret are older than its start."""
+    files = registry.files
+    files.folder.mkdir(mode=0o700, exist_ok=True)
+    if not files.secret.exists():
+        write_private(files.secret, Randomness().uuid().encode())
+    serving = pki.registry_server([ADDRESS, "localhost"])
+    write_private(files.certificate, serving.certificate)
+    write_private(files.key, serving.key)
+    write_private(files.trusted, pki.registry_tokens().certificate)
+    text = config_text(files, registry.port, server, files.secret.read_text())
+    write_private(files.config, text.encode())
+
+
+async def _reported(registry: Registry, clock: Clock) -> None:
+    """Wait for it, and say what became of it."""
+    deadline = clock.monotonic() + _PATIENCE
+    while not await asyncio.to_thread(_listens, registry.port):
+        if clock.monotonic() > deadline:
+            log_file = registry.files.log
+            print(f"the registry is not ready: {last_words(log_file)}. Its log is {log_file}", file=sys.stderr)
+            return
+        await clock.sleep(0.05)
+    print(f"the registry is ready at https://{REGISTRY}:{registry.port}", file=sys.stderr)
+    if not is_known(_HOSTS):
+        line = f"{ADDRESS} {REGISTRY}"
+        print(f"to push from this machine, put the line `{line}` into {_HOSTS}", file=sys.stderr)
+
+
+def is_known(hosts: Path) -> bool:
+    """Whether programs of this machine find the registry by its name."""
+    try:
+        lines = hosts.read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(REGISTRY in line.partition("#")[0].split()[1:] for line in lines)
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((ADDRESS, port))
+        except OSError as error:
+            raise OSError(
+                f"the registry cannot listen on {ADDRESS}:{port}: {error.strerror}; name another port"
+            ) from error
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((ADDRESS, port)) == 0

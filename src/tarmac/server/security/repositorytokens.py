@@ -1,0 +1,158 @@
+"""Tokens for the platform's registry, as docker's clients ask for them.
+
+    client → registry: push            401, and where tokens are to be had (here), for which scopes
+    client → here: scopes, password    a token that says which of them are granted, for five minutes
+    client → registry: push, token     the registry checks our signature and compares
+
+Each action of a scope is a verb on `repositories.images.tarmac.dev` in the namespace that the repository's name begins
+with, and the answer is the authorizer's. Clients ask for more than they need (a second repository, to share a layer
+with), so scopes that cannot be granted are left out; if none can be granted as it was asked for, the answer is why.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from tarmac.api.repositories import GROUP, PULL, PUSH, REGISTRY, RESOURCE, Repository, parse_repository
+from tarmac.api.status import NO_METHOD, MethodNotAllowed
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.randomness import Randomness
+from tarmac.http.messages import Request, Response
+from tarmac.server.requestinfo import RequestInfo
+from tarmac.server.security.authorize import Authorizer, refusal
+from tarmac.server.security.certificates import KeyPair
+from tarmac.server.security.jwt import SigningKey
+from tarmac.server.security.users import ANONYMOUS, User
+
+ISSUER: Final = "tarmac"
+LIFETIME: Final = 300  # seconds
+MOST_SCOPES: Final = 16
+_LONGEST_SCOPE: Final = 512
+_CATALOG: Final = "registry:catalog:*"
+_CODES: Final = {400: "NAME_INVALID", 401: "UNAUTHORIZED", 403: "DENIED"}
+_NAMES: Final = "a repository is called NAMESPACE/NAME, in lower-case letters, digits and single . _ or - between them"
+
+
+class _Scope(NamedTuple):
+    """What a client wants: the registry's words for it, and ours, action by action."""
+
+    kind: str
+    name: str
+    actions: dict[str, RequestInfo]
+
+
+class _BadScope(ValueError):
+    """Nothing that could ever be granted."""
+
+
+class RepositoryTokens:
+    """Answers clients of the registry. The pair is fetched when the first of them comes."""
+
+    def __init__(
+        self, authorizer: Authorizer, pair: Callable[[], KeyPair], clock: Clock, randomness: Randomness
+    ) -> None:
+        self._authorizer = authorizer
+        self._pair = pair
+        self._key: SigningKey | None = None
+        self._clock = clock
+        self._randomness = randomness
+
+    def answer(self, request: Request) -> Response:
+        """A token for what may be done of what is asked for, or the reason why nothing may."""
+        if request.method != "GET":  # clients try OAuth's POST first, and GET when there is none
+            raise MethodNotAllowed(NO_METHOD, details={})
+        try:
+            scopes = _scopes(request)
+        except _BadScope as error:
+            return _refused(400, str(error))
+        user: User = request.user
+        if user is ANONYMOUS and not scopes:
+            return _unknown("log in with any name, and a token of a service account as the password")
+        granted = [self._granted(user, scope) for scope in scopes]
+        if scopes and not any(
+            len(each.actions) == len(scope.actions) for each, scope in zip(granted, scopes, strict=True)
+        ):
+            why = self._why(user, scopes)
+            return _unknown(why) if user is ANONYMOUS else _refused(403, why)
+        return self._token(user, [each for each in granted if each.actions])
+
+    def _granted(self, user: User, scope: _Scope) -> _Scope:
+        may = {action: info for action, info in scope.actions.items() if self._authorizer.refuses(user, info) is None}
+        return scope._replace(actions=may)
+
+    def _why(self, user: User, scopes: Sequence[_Scope]) -> str:
+        infos = [info for scope in scopes for info in scope.actions.values()]
+        refused = [(info, why) for info in infos if (why := self._authorizer.refuses(user, info)) is not None]
+        return "; ".join(dict.fromkeys(str(refusal(user, info, why)) for info, why in refused))
+
+    def _token(self, user: User, granted: Sequence[_Scope]) -> Response:
+        now = int(self._clock.now())
+        access = [{"type": each.kind, "name": each.name, "actions": list(each.actions)} for each in granted]
+        claims: dict[str, Any] = {
+            "iss": ISSUER,
+            "sub": user.name,
+            "aud": REGISTRY,
+            "exp": now + LIFETIME,
+            "nbf": now,
+            "iat": now,
+            "jti": self._randomness.uuid(),
+            "access": access,
+        }
+        if self._key is None:
+            self._key = SigningKey(self._pair().key, _key_id)
+        token = self._key.sign(claims)
+        body = {"token": token, "access_token": token, "expires_in": LIFETIME, "issued_at": rfc3339(now)}
+        return Response(200, msgspec.json.encode(body), headers=[("Cache-Control", "no-store")])
+
+
+def _scopes(request: Request) -> list[_Scope]:
+    """What is asked for. Raises _BadScope."""
+    if request.param("service") != REGISTRY:
+        raise _BadScope(f"service must be {REGISTRY}: tokens for others are not to be had here")
+    texts = [text for value in request.params().get("scope", ()) for text in value.split()]
+    if len(texts) > MOST_SCOPES:
+        raise _BadScope(f"{len(texts)} scopes are asked for at once, and {MOST_SCOPES} is the most")
+    return [_scope(text) for text in texts]
+
+
+def _scope(text: str) -> _Scope:
+    """`repository:NAMESPACE/NAME:pull,push`, or the catalogue of all repositories. Raises _BadScope."""
+    if len(text) > _LONGEST_SCOPE:
+        raise _BadScope(f"a scope is longer than {_LONGEST_SCOPE} characters")
+    if text == _CATALOG:
+        return _Scope("registry", "catalog", {"*": RequestInfo("list", "", True, GROUP, "", RESOURCE)})
+    kind, _, rest = text.partition(":")
+    name, _, actions = rest.rpartition(":")
+    repository = parse_repository(name)
+    if kind != "repository" or repository is None:
+        raise _BadScope(f"scope {text!r}: {_NAMES}")
+    return _Scope(kind, name, {action: _asked(action, repository) for action in actions.split(",") if action})
+
+
+def _asked(action: str, repository: Repository) -> RequestInfo:
+    # An action that we do not know, such as `*`, would be a verb that a wildcard in a role grants.
+    if action not in (PULL, PUSH):
+        raise _BadScope(f"{action!r} cannot be had for a repository: {PULL} and {PUSH} can")
+    return RequestInfo(action, "", True, GROUP, "", RESOURCE, "", repository.namespace, repository.name)
+
+
+def _refused(status: int, message: str, headers: list[tuple[str, str]] | None = None) -> Response:
+    """In the words of registries, which their clients print."""
+    return Response(
+        status, msgspec.json.encode({"errors": [{"code": _CODES[status], "message": message}]}), headers=headers
+    )
+
+
+def _unknown(message: str) -> Response:
+    return _refused(401, message, [("WWW-Authenticate", f'Basic realm="{REGISTRY}"')])
+
+
+def _key_id(public: bytes) -> str:
+    """A key's id as the registry makes it of the certificates that it trusts."""
+    text = base64.b32encode(hashlib.sha256(public).digest()[:30]).decode()
+    return ":".join(text[start : start + 4] for start in range(0, len(text), 4))

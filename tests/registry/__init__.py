@@ -1,0 +1,1 @@
+"""The registry beside `tarmac up`: who may push and pull, and what becomes of it."""
