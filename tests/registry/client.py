@@ -100,6 +100,12 @@ class Client:
             headers["Authorization"] = "Basic " + base64.b64encode(f"anybody:{self.password}".encode()).decode()
         return _answered(connection, "GET", f"{url.path}?{query}", b"", headers)
 
+    def as_bearer(self, server: str, path: str) -> Answer:
+        """The password where an API token belongs."""
+        url = urlsplit(server)
+        connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=self._tls, timeout=20)
+        return _answered(connection, "GET", path, b"", {"Authorization": f"Bearer {self.password}"})
+
     def push(self, image: Image, name: str, tag: str) -> Answer:
         """The blobs, then the manifest; the first refusal."""
         for digest, blob in image.blobs.items():

@@ -52,9 +52,10 @@ class SigningKey:
         """The token for some claims."""
         header = base64url(_encode({"alg": self.algorithm, "kid": self.id}))
         signed = f"{header}.{base64url(_encode(claims))}"
-        return f"{signed}.{base64url(self._signature(signed.encode()))}"
+        return f"{signed}.{base64url(self.signature(signed.encode()))}"
 
-    def _signature(self, data: bytes) -> bytes:
+    def signature(self, data: bytes) -> bytes:
+        """In the form that tokens carry."""
         if isinstance(self._key, rsa.RSAPrivateKey):
             return self._key.sign(data, padding.PKCS1v15(), hashes.SHA256())
         r, s = decode_dss_signature(self._key.sign(data, ec.ECDSA(hashes.SHA256())))

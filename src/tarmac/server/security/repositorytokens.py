@@ -104,7 +104,7 @@ class RepositoryTokens:
             "access": access,
         }
         if self._key is None:
-            self._key = SigningKey(self._pair().key, _key_id)
+            self._key = SigningKey(self._pair().key, key_id)
         token = self._key.sign(claims)
         body = {"token": token, "access_token": token, "expires_in": LIFETIME, "issued_at": rfc3339(now)}
         return Response(200, msgspec.json.encode(body), headers=[("Cache-Control", "no-store")])
@@ -152,7 +152,7 @@ def _unknown(message: str) -> Response:
     return _refused(401, message, [("WWW-Authenticate", f'Basic realm="{REGISTRY}"')])
 
 
-def _key_id(public: bytes) -> str:
+def key_id(public: bytes) -> str:
     """A key's id as the registry makes it of the certificates that it trusts."""
     text = base64.b32encode(hashlib.sha256(public).digest()[:30]).decode()
     return ":".join(text[start : start + 4] for start in range(0, len(text), 4))
