@@ -13,7 +13,9 @@ PEER_PATHS = $(if $(filter 1,$(PEERS)),PEERS=1 TARMAC_PEER_APISERVER=$(call BUIL
 # Real containers need root; without it everything else works, and `run` simulates.
 AS_ROOT := $(filter 0,$(shell id -u))
 
-.PHONY: setup node-parts run test test-tools check bench soak lock format
+AS_ASKED = $(if $(findstring --registry,$(ARGS)),registry)
+
+.PHONY: setup node-parts registry run test test-tools check bench soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
@@ -23,7 +25,10 @@ ifneq ($(AS_ROOT),)
 	@$(PY) -m tools.node_parts >/dev/null
 endif
 
-run: setup node-parts ## everything in the foreground; flags go into ARGS
+registry: setup ## what `up --registry` runs, for those who are not root
+	@$(PY) -m tools.fetch_registry >/dev/null
+
+run: setup node-parts $(AS_ASKED) ## everything in the foreground; flags go into ARGS
 	@.venv/bin/tarmac up $(ARGS)
 
 check: setup ## formatting, lint, strict types, import direction, house rules
@@ -36,6 +41,7 @@ check: setup ## formatting, lint, strict types, import direction, house rules
 test-tools: setup node-parts
 	@$(PY) -m tools.fetch_etcd >/dev/null
 	@$(PY) -m tools.fetch_prometheus >/dev/null
+	@$(PY) -m tools.fetch_registry >/dev/null
 	@$(PY) -m tools.gobuild kubectl >/dev/null # also where there is one: a newcomer without is offered it
 ifeq ($(PEERS),1)
 	@$(PY) -m tools.gobuild kube-apiserver etcd >/dev/null

@@ -48,6 +48,13 @@ def ensure() -> Path:
     return folder
 
 
+def ensure_registry() -> Path:
+    """The registry alone, where `tarmac` looks for it. Raises RuntimeError when it cannot be had."""
+    place = cache_root() / "node" / "bin" / "docker-registry"
+    _link(place, fetch(*RUNC).parent.parent / "bin" / "docker-registry")
+    return place
+
+
 def _gvisor(folder: Path) -> dict[str, Path]:
     remark = folder / NO_GVISOR
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.parts import PartMissing, find_program
+from tests.node.planet import down
 from tests.registry.client import Client, Image, image_of
 from tests.support.etcd import free_ports
 from tests.support.kubectl import Kubectl
@@ -66,9 +67,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     registry_or_loud()
     [port] = free_ports(1)
     directory = tmp_path_factory.mktemp("registry") / "data"
-    with TarmacProcess(directory, *SIMULATED, "--registry", str(port), command="up") as process:
-        yield Place(process, port)
-        process.stop()
+    try:
+        with TarmacProcess(directory, *SIMULATED, "--registry", str(port), command="up") as process:
+            yield Place(process, port)
+    finally:
+        done = down(directory)
+        assert done.returncode == 0, f"tarmac down left something: {done.stderr}"
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,10 +40,16 @@ def tarmac(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_it_is_started_again_when_killed_kept_over_restarts_and_gone_with_down(tmp_path: Path, image: Image) -> None:
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    """A data directory; one that a failing test leaves is taken away."""
+    yield tmp_path / "data"
+    tarmac("down", "--data-dir", str(tmp_path / "data"))
+
+
+def test_it_is_started_again_when_killed_kept_over_restarts_and_gone_with_down(data: Path, image: Image) -> None:
     registry_or_loud()
     [port] = free_ports(1)
-    data = tmp_path / "data"
     with TarmacProcess(data, *SIMULATED, "--registry", str(port), command="up") as process:
         place = Place(process, port)
         builder = place.person("default", "builder", "tarmac:image-pusher")
@@ -94,12 +100,12 @@ def test_only_a_port_is_a_port(tmp_path: Path) -> None:
         assert tarmac("up", f"--registry={wrong}", "--data-dir", str(tmp_path)).returncode == 2
 
 
-def test_variables_of_the_registry_do_not_open_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_the_registry_do_not_open_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     registry_or_loud()
     [port] = free_ports(1)
     monkeypatch.setenv("REGISTRY_AUTH", "{none: {}}")
     monkeypatch.setenv("REGISTRY_HTTP_ADDR", "0.0.0.0:1")
-    with TarmacProcess(tmp_path / "data", *SIMULATED, "--registry", str(port), command="up") as process:
+    with TarmacProcess(data, *SIMULATED, "--registry", str(port), command="up") as process:
         assert Place(process, port).client().send("GET", "/v2/").status == 401
         process.stop()
 

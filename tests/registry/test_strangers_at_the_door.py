@@ -12,10 +12,11 @@ import pytest
 
 from tarmac.base.clock import SystemClock
 from tarmac.server.security.jwt import SigningKey, base64url
-from tarmac.server.security.pki import Pki
+from tarmac.server.security.pki import Pki, write_kubeconfig
 from tarmac.server.security.repositorytokens import ISSUER, key_id
 from tests.registry.client import HOST, Client, Image
 from tests.registry.conftest import Place
+from tests.support.kubectl import Kubectl
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +176,40 @@ def test_an_administrator_of_a_namespace_lets_others_in(place: Place, image: Ima
     }
     answer = json.loads(place.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(review)))
     assert answer["status"]["allowed"] is True
+
+
+def test_a_node_has_no_right_of_its_own_and_only_the_identities_of_its_pods(place: Place, tmp_path: Path) -> None:
+    place.namespace("running")
+    for pod, node in (("here", "taken-over"), ("elsewhere", "another")):
+        container = {"name": "main", "image": "registry.tarmac.local/running/app:1"}
+        metadata = {"name": pod, "namespace": "running"}
+        place.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
+        spec = {"nodeName": node, "containers": [container]}
+        place.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    pki = Pki(place.process.data_dir / "pki", SystemClock())
+    config = tmp_path / "kubeconfig"
+    write_kubeconfig(config, place.process.url, pki.ca_file.read_bytes(), pki.node("taken-over"))
+    node = Kubectl(config, tmp_path)
+    token = node.run("get", "--raw", f"/registry/token?service={HOST}&scope=repository:running/app:pull")
+    assert token.code != 0
+    assert "Forbidden" in token.err
+
+    def identity(pod: str, audience: str) -> tuple[int, str]:
+        uid = place.kubectl("get", "pod", pod, "-n", "running", "-o", "jsonpath={.metadata.uid}")
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": uid}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        spec = {"audiences": [audience], "boundObjectRef": bound}
+        path = "/api/v1/namespaces/running/serviceaccounts/default/token"
+        done = node.run("create", "--raw", path, "-f", "-", stdin=json.dumps({**request, "spec": spec}))
+        return done.code, done.out + done.err
+
+    code, said = identity("here", HOST)
+    assert code == 0, said
+    person = place.client(json.loads(said)["status"]["token"])
+    refused = person.tokens(place.realm, HOST, "repository:running/app:pull")
+    assert (refused.status, "system:serviceaccount:running:default" in refused.message) == (403, True)
+    assert identity("elsewhere", HOST)[0] != 0
+    assert identity("here", "somebody-else")[0] != 0
 
 
 def claims(token: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tarmac.runtimes.interface import ContainerConfig, Device, LinuxSecurity, Mo
 from tarmac.volumes.fake import FakeSources
 from tarmac.volumes.interface import MountedVolume
 from tests.runtimes.machine import RealMachine, Running
+from tests.support.access import no_registry
 from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.volumes.bench import UID, Bench, claim, content, pod, put
 
@@ -34,11 +35,11 @@ class Viewing(FakeSources):
         super().__init__()
         settings = machine.node.settings
         socket = settings.endpoint.removeprefix("unix://")
-        self._view = image_root(machine.runtime, socket, str(settings.parts.ctr), folder)
+        self._view = image_root(machine.runtime, no_registry(), socket, str(settings.parts.ctr), folder)
 
     @asynccontextmanager
-    async def image_root(self, image: str) -> AsyncGenerator[str]:
-        async with self._view(image) as root:
+    async def image_root(self, image: str, pod: JsonObject) -> AsyncGenerator[str]:
+        async with self._view(image, pod) as root:
             yield root
 
 

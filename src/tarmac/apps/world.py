@@ -29,6 +29,8 @@ from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.defaults import ensure_defaults
 from tarmac.server.security.fairness import Fairness
 from tarmac.server.security.impersonation import Impersonation
+from tarmac.server.security.jwt import InvalidToken
+from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.users import User
 from tarmac.sim.faults.link import Link
 from tarmac.sim.faults.luck import Luck
@@ -41,7 +43,7 @@ USER = User("somebody", groups=("system:masters", "system:authenticated"))
 
 
 class _Strangers:
-    """Nobody comes from outside: there are no tokens to check, issue or review, and no audit file."""
+    """Nobody comes from outside: there are no tokens to check or issue, and there is no audit file."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._impersonation = Impersonation(authorizer)
@@ -55,9 +57,9 @@ class _Strangers:
     def record(self, request: Request, answer: Answer) -> None:
         """The history is the audit."""
 
-    def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject:
-        """Controllers that ask who may do what are told that everybody may."""
-        return {**review, "status": {"allowed": True}}
+    def review(self, token: str, audiences: tuple[str, ...]) -> NoReturn:
+        """No token is anybody's."""
+        raise InvalidToken
 
     def issue(self, namespace: str, name: str, request: JsonObject) -> NoReturn:
         """There is nobody to use a token."""
@@ -123,8 +125,9 @@ async def world(loop: VirtualLoop, seed: int, luck: Luck) -> AsyncGenerator[Worl
 
 def _server(store: HistoryStore, authorizer: Authorizer, clock: VirtualClock, randomness: Randomness) -> ApiServer:
     strangers = _Strangers(authorizer)
+    reviews = Reviews(strangers, authorizer, clock)
     gates = Gates(strangers, authorizer, Fairness(), strangers)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
     chain = default_chain(reader, catalog, clock, randomness, authorizer)
-    return assemble(Parts(store, catalog, gates, chain, clock, randomness, reviews=strangers, issuer=strangers))
+    return assemble(Parts(store, catalog, gates, chain, clock, randomness, reviews=reviews, issuer=strangers))

@@ -275,16 +275,19 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a registry wants to see. Never logged."""
+    """What a registry wants to see. Never logged.
+
+    They do not say for which registry they are: whoever hands them over has looked. containerd compares such a word
+    with the host that it talks to, which behind a mirror is another, and then shows nothing.
+    """
 
     username: str = ""
     password: str = ""
-    server: str = ""
     identity_token: str = ""
 
     def __repr__(self) -> str:
         """Without the secret."""
-        return f"Credentials({self.username!r}, server={self.server!r})"
+        return f"Credentials({self.username!r})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class FakeSources:
         self.sizes_told[claim["metadata"]["name"]] = capacity
 
     @asynccontextmanager
-    async def image_root(self, image: str) -> AsyncGenerator[str]:
+    async def image_root(self, image: str, pod: JsonObject) -> AsyncGenerator[str]:
         """A folder from `images`."""
         if image not in self.images:
             raise SourceUnavailable(f'image "{image}" cannot be had')

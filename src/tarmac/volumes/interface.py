@@ -90,8 +90,11 @@ class Sources(Protocol):
         """The claim's disk now has this size: its status shall say so."""
         ...
 
-    def image_root(self, image: str, /) -> AbstractAsyncContextManager[str]:
-        """A folder with an image's files, read-only, while the context lasts. The image is pulled when need be."""
+    def image_root(self, image: str, pod: JsonObject, /) -> AbstractAsyncContextManager[str]:
+        """A folder with an image's files, read-only, while the context lasts. The image is pulled when need be.
+
+        It is for this pod, which must be one that may have the image.
+        """
         ...
 
 

@@ -146,7 +146,7 @@ class PodMounts:
     async def _image(self, name: str, source: JsonObject) -> MountedVolume:
         path = self._shop.layout.volume(self._uid, "image", name)
         if not await in_thread(self._shop.medium.is_mounted, path):
-            async with self._shop.sources.image_root(source["reference"]) as root:
+            async with self._shop.sources.image_root(source["reference"], self._pod) as root:
                 await in_thread(self._bind, root, path, read_only=True)
         return MountedVolume(name, path, read_only=True)
 
@@ -192,7 +192,7 @@ class PodMounts:
         if not claimed.image:
             await in_thread(medium.make_disk, disk, None)
             return
-        async with self._shop.sources.image_root(claimed.image) as root:
+        async with self._shop.sources.image_root(claimed.image, self._pod) as root:
             await in_thread(medium.make_disk, disk, root)
 
     async def _attach_device(self, claimed: Claimed, disk: Disk, link: str) -> str:

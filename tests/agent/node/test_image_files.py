@@ -9,8 +9,10 @@ import pytest
 from tarmac.agent.node.imageroot import image_root
 from tarmac.runtimes.cri.driver import CriRuntime
 from tarmac.volumes.interface import SourceUnavailable
+from tests.support.access import no_registry
 from tests.support.containerd import BUSYBOX, ContainerdNode
 
+POD = {"metadata": {"name": "viewer", "namespace": "default", "uid": "u"}, "spec": {}}
 pytestmark = [pytest.mark.root, pytest.mark.serial]
 
 
@@ -21,10 +23,10 @@ def mounted(folder: Path) -> list[str]:
 async def test_the_files_of_an_image(containerd_node: ContainerdNode, tmp_path: Path) -> None:
     runtime = CriRuntime(containerd_node.endpoint)
     socket, ctr = containerd_node.endpoint.removeprefix("unix://"), str(containerd_node.settings.parts.ctr)
-    views = image_root(runtime, socket, ctr, tmp_path / "views")
+    views = image_root(runtime, no_registry(), socket, ctr, tmp_path / "views")
     try:
         for _ in range(2):
-            async with views(BUSYBOX) as root:
+            async with views(BUSYBOX, POD) as root:
                 assert (Path(root) / "bin/busybox").is_file()
                 assert len(mounted(tmp_path)) == 1
             assert mounted(tmp_path) == []
@@ -38,9 +40,9 @@ async def test_a_view_that_a_killed_agent_left_is_taken_away_first(
     runtime = CriRuntime(containerd_node.endpoint)
     socket, ctr = containerd_node.endpoint.removeprefix("unix://"), str(containerd_node.settings.parts.ctr)
     try:
-        left = image_root(runtime, socket, ctr, tmp_path / "views")(BUSYBOX)
+        left = image_root(runtime, no_registry(), socket, ctr, tmp_path / "views")(BUSYBOX, POD)
         await left.__aenter__()
-        async with image_root(runtime, socket, ctr, tmp_path / "views")(BUSYBOX) as root:
+        async with image_root(runtime, no_registry(), socket, ctr, tmp_path / "views")(BUSYBOX, POD) as root:
             assert (Path(root) / "bin/busybox").is_file()
         assert mounted(tmp_path) == []
         await left.__aexit__(None, None, None)
@@ -50,10 +52,10 @@ async def test_a_view_that_a_killed_agent_left_is_taken_away_first(
 
 async def test_an_image_that_cannot_be_had(containerd_node: ContainerdNode, tmp_path: Path) -> None:
     runtime = CriRuntime(containerd_node.endpoint)
-    views = image_root(runtime, containerd_node.endpoint.removeprefix("unix://"), "ctr", tmp_path)
+    views = image_root(runtime, no_registry(), containerd_node.endpoint.removeprefix("unix://"), "ctr", tmp_path)
     try:
         with pytest.raises(SourceUnavailable, match="nowhere"):
-            async with views("nowhere.invalid/image:1"):
+            async with views("nowhere.invalid/image:1", POD):
                 pass
     finally:
         await runtime.close()

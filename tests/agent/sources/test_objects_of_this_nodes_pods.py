@@ -94,7 +94,7 @@ class World:
                 await asyncio.sleep(0.005)
 
 
-def _no_images(image: str) -> Any:
+def _no_images(image: str, pod: JsonObject) -> Any:
     raise SourceUnavailable(image)
 
 

@@ -58,7 +58,7 @@ async def credentials_for(image: str, pod: Pod, sources: Sources) -> list[Creden
         secret = await sources.secret(pod.namespace, reference["name"])
         for server, entry in islice(_entries(secret or {}), MOST):
             if _fits(server, wanted):
-                found.append((len(server), _credentials(server, entry)))
+                found.append((len(server), _credentials(entry)))
     return [each for _, each in sorted(found, key=lambda item: -item[0])]
 
 
@@ -117,11 +117,11 @@ def _matches(text: str, pattern: str) -> bool:
     return True
 
 
-def _credentials(server: str, entry: _Entry) -> Credentials:
+def _credentials(entry: _Entry) -> Credentials:
     username, password = entry.username, entry.password
     if not username and entry.auth:
         username, password = _pair(entry.auth)
-    return Credentials(username, password, server, entry.identitytoken)
+    return Credentials(username, password, entry.identitytoken)
 
 
 def _pair(auth: str) -> tuple[str, str]:

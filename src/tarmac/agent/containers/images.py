@@ -3,6 +3,9 @@
 `ensure` never waits for a registry: it says that the image is here, that it is being pulled (the pod is woken when
 that is over), or why it cannot be had and when to ask again. So a slow registry never keeps a pod from being looked
 after. At most so many pulls run at once on the node.
+
+That an image of the platform's own registry is here says nothing about this pod: it was pulled for another. A pod that
+may not pull it is not given it, unless a pull secret of its own opens the registry.
 """
 
 from __future__ import annotations
@@ -12,15 +15,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tarmac.agent.containers.credentials import credentials_for, with_tag
+from tarmac.agent.containers.credentials import with_tag
+from tarmac.agent.containers.repositories import RepositoryAccess, pull_with_each
 from tarmac.agent.pods.backoff import BackOffs
 from tarmac.agent.pods.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration
 from tarmac.client.events import Recorder
-from tarmac.runtimes.interface import Image, ImageRefused, Progress, Runtime, RuntimeFault
-from tarmac.volumes.interface import Sources, SourceUnavailable
+from tarmac.runtimes.interface import Image, Progress, Runtime, RuntimeFault
+from tarmac.volumes.interface import SourceUnavailable
 
 ERROR_SHOWN = 5.0
 """How long a failed pull is told as what it is, before it is told as a back-off."""
@@ -49,9 +53,11 @@ _PULLING = Pulling()
 class Images:
     """The images that this node's pods need."""
 
-    def __init__(self, runtime: Runtime, sources: Sources, recorder: Recorder, clock: Clock, parallel: int) -> None:
+    def __init__(
+        self, runtime: Runtime, access: RepositoryAccess, recorder: Recorder, clock: Clock, parallel: int
+    ) -> None:
         self._runtime = runtime
-        self._sources = sources
+        self._access = access
         self._recorder = recorder
         self._clock = clock
         self._slots = asyncio.Semaphore(max(1, parallel))
@@ -60,6 +66,7 @@ class Images:
         self._errors: dict[str, tuple[float, str]] = {}  # when a pull failed, and why
         self._back_offs = BackOffs()
         self._expected: dict[str, asyncio.Task[Image | None]] = {}
+        self._entitled: set[str] = set()  # asked once: a container starts again also while the server is away
 
     def expect(self, pod: Pod) -> None:
         """Look for the images a pod starts with while its sandbox is being made."""
@@ -86,21 +93,37 @@ class Images:
             expected = self._expected.pop(key, None)
             image = (await expected if expected else None) or await self._runtime.image(with_tag(name))
             if image is not None:
-                self._tell(
-                    pod,
-                    container,
-                    "Pulled",
-                    f'Container image "{name}" already present on machine and can be accessed by the pod',
-                )
-                return image
+                try:
+                    refusal = await self._refusal(pod, name, image, key)
+                except SourceUnavailable as error:
+                    return self._waiting(pod, container, key) or self._failed(pod, container, key, str(error))
+                if not refusal:
+                    self._tell_present(pod, container)
+                    return image
+                if policy == "Never":
+                    present = "is present with pull policy of Never but does not have the proper credentials"
+                    return self._never(pod, container, f"{present} to access the image: {refusal}")
         if policy == "Never":
-            message = f'Container image "{name}" is not present with pull policy of Never'
-            self._warn(pod, container, "ErrImageNeverPull", message)
-            return Unavailable("ErrImageNeverPull", message, self._clock.monotonic() + 10)
+            return self._never(pod, container, "is not present with pull policy of Never")
         return self._waiting(pod, container, key) or self._start(pod, container, key, wake)
+
+    async def _refusal(self, pod: Pod, name: str, image: Image, key: str) -> str:
+        """Why a pod may not have an image that is here; empty when it may."""
+        if key in self._entitled:
+            return ""
+        refusal = await self._access.refusal(name, image, pod)
+        if not refusal:
+            self._entitled.add(key)
+        return refusal
+
+    def _never(self, pod: Pod, container: JsonObject, what: str) -> Unavailable:
+        message = f'Container image "{container["image"]}" {what}'
+        self._warn(pod, container, "ErrImageNeverPull", message)
+        return Unavailable("ErrImageNeverPull", message, self._clock.monotonic() + 10)
 
     def forget(self, uid: str) -> None:
         """The pod is gone: stop pulling for it."""
+        self._entitled = {each for each in self._entitled if not each.startswith(uid)}
         for tasks in (self._pulls, self._expected):
             for key in [each for each in tasks if each.startswith(uid)]:
                 tasks.pop(key).cancel()
@@ -144,9 +167,11 @@ class Images:
         try:
             async with self._slots:
                 began = self._clock.monotonic()
-                image = await self._fetch(pod, with_tag(name), self._progress(pod, container))
+                credentials = await self._access.credentials(with_tag(name), pod)
+                progress = self._progress(pod, container)
+                image = await pull_with_each(self._runtime, with_tag(name), credentials, progress)
         except (RuntimeFault, SourceUnavailable, TimeoutError) as error:
-            self._failed(pod, container, key, str(error))
+            self._results[key] = self._failed(pod, container, key, str(error))
             return
         ended = self._clock.monotonic()
         took, waited = (format_duration(round(ended - since, 3)) for since in (began, asked))
@@ -159,6 +184,7 @@ class Images:
         )
         self._errors.pop(key, None)
         self._back_offs.forget(key)
+        self._entitled.add(key)
         self._results[key] = image
 
     def _progress(self, pod: Pod, container: JsonObject) -> Progress:
@@ -174,28 +200,16 @@ class Images:
 
         return progress
 
-    async def _fetch(self, pod: Pod, name: str, progress: Progress) -> Image:
-        """Each credential in turn, and none if there are none."""
-        refused: ImageRefused | None = None
-        for credentials in await credentials_for(name, pod, self._sources) or [None]:
-            try:
-                pulled = await self._runtime.pull(name, credentials, progress=progress)
-            except ImageRefused as error:
-                refused = error
-                continue
-            image = await self._runtime.image(name) or await self._runtime.image(pulled)
-            if image is not None:
-                return image
-            refused = ImageRefused(f"image {name} vanished as soon as it was pulled")
-        assert refused is not None, "it was tried"
-        raise refused
-
-    def _failed(self, pod: Pod, container: JsonObject, key: str, error: str) -> None:
+    def _failed(self, pod: Pod, container: JsonObject, key: str, error: str) -> Unavailable:
         name, now = container["image"], self._clock.monotonic()
         self._warn(pod, container, "Failed", f'Failed to pull image "{name}": {error}')
         self._back_offs.next(key, now, now)
         self._errors[key] = (now, f"ErrImagePull: {error}")
-        self._results[key] = Unavailable("ErrImagePull", error, now + ERROR_SHOWN)
+        return Unavailable("ErrImagePull", error, now + ERROR_SHOWN)
+
+    def _tell_present(self, pod: Pod, container: JsonObject) -> None:
+        present = "already present on machine and can be accessed by the pod"
+        self._tell(pod, container, "Pulled", f'Container image "{container["image"]}" {present}')
 
     def _tell(self, pod: Pod, container: JsonObject, reason: str, message: str) -> None:
         self._recorder.event(pod.container_reference(container["name"]), "Normal", reason, message)

@@ -2,6 +2,7 @@
 
 CRI has no call for this, so containerd is asked through its own tool, `ctr`. The mount is a read-only view of the
 image's layers and is taken away with the context; one that a killed agent left is found by its name and goes first.
+A pod gets what it could run: its pull secrets count, and of the platform's own registry it sees what it may pull.
 """
 
 from __future__ import annotations
@@ -12,22 +13,25 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+from tarmac.agent.containers.repositories import RepositoryAccess, pull_with_each
 from tarmac.agent.node.programs import run_program
+from tarmac.agent.pods.pod import Pod
+from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Runtime, RuntimeFault
 from tarmac.volumes.interface import SourceUnavailable
 
 _NAMESPACE = "k8s.io"
 
-ImageRoot = Callable[[str], AbstractAsyncContextManager[str]]
+ImageRoot = Callable[[str, JsonObject], AbstractAsyncContextManager[str]]
 
 
-def image_root(runtime: Runtime, socket: str, ctr: str, folder: Path) -> ImageRoot:
-    """How to see an image's files; views are mounted below `folder`."""
+def image_root(runtime: Runtime, access: RepositoryAccess, socket: str, ctr: str, folder: Path) -> ImageRoot:
+    """How a pod sees an image's files; views are mounted below `folder`."""
     locks: dict[str, asyncio.Lock] = {}
 
     @asynccontextmanager
-    async def root(image: str) -> AsyncGenerator[str]:
-        name = await _name(runtime, image)
+    async def root(image: str, pod: JsonObject) -> AsyncGenerator[str]:
+        name = await _name(runtime, access, image, Pod(pod))
         target = folder / hashlib.sha256(name.encode()).hexdigest()[:16]
         async with locks.setdefault(name, asyncio.Lock()):
             tool = (ctr, "--address", socket, "--namespace", _NAMESPACE, "images")
@@ -43,16 +47,14 @@ def image_root(runtime: Runtime, socket: str, ctr: str, folder: Path) -> ImageRo
     return root
 
 
-async def _name(runtime: Runtime, image: str) -> str:
+async def _name(runtime: Runtime, access: RepositoryAccess, image: str, pod: Pod) -> str:
     """The image's full name, after pulling it if need be."""
     try:
-        if await runtime.image(image) is None:
-            await runtime.pull(image, None)
         found = await runtime.image(image)
+        if found is None or await access.refusal(image, found, pod):
+            found = await pull_with_each(runtime, image, await access.credentials(image, pod))
     except RuntimeFault as error:
         raise SourceUnavailable(f"image {image} cannot be had: {error}") from error
-    if found is None:
-        raise SourceUnavailable(f"image {image} was pulled and is gone")
     return next(iter((*found.tags, *found.digests)), image)
 
 

@@ -17,6 +17,7 @@ from tarmac.agent.containers.configs import ContainerConfigs
 from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
+from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.pods.admission import Refusal
 from tarmac.agent.pods.burying import Undertaker
 from tarmac.agent.pods.gate import Gate
@@ -91,7 +92,7 @@ class PodManager:
             runtime=runtime,
             volumes=volumes,
             cgroups=cgroups,
-            images=Images(runtime, sources, recorder, clock, settings.parallel_pulls),
+            images=Images(runtime, RepositoryAccess(client, sources), recorder, clock, settings.parallel_pulls),
             configs=ContainerConfigs(settings, paths, volumes, sources),
             hooks=Hooks(runtime, connect, clock),
             checks=Checks(runtime, connect),

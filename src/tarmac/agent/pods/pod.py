@@ -46,6 +46,11 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def service_account(self) -> str:
+        """The account that its processes act as."""
+        return self.spec.get("serviceAccountName") or "default"
+
+    @property
     def labels(self) -> dict[str, str]:
         """Its labels."""
         return self.metadata.get("labels") or {}

@@ -27,8 +27,8 @@ FIRST_ANSWER = 1.0
 LAST_ANSWERS = 500
 _RESIZE_PENDING = ("FileSystemResizePending", "Resizing")
 
-ImageRoot = Callable[[str], AbstractAsyncContextManager[str]]
-"""A folder with an image's files while the context lasts; raises SourceUnavailable."""
+ImageRoot = Callable[[str, JsonObject], AbstractAsyncContextManager[str]]
+"""A folder with an image's files, for a pod, while the context lasts; raises SourceUnavailable."""
 
 _decode = msgspec.json.Decoder(dict).decode
 

@@ -1,7 +1,8 @@
 """What the machine serves on its loopback, made reachable from a city at the same address and port.
 
 A resolver at 127.0.0.53 and a registry at 127.0.0.1 exist only in the machine's own namespace. For each of them a
-socket listens inside the city, and whoever calls there is connected with the real one outside.
+socket listens inside the city, and whoever calls there is connected with the real one outside. Registries come and go
+with the hosts.toml files that name them, which containerd reads at every pull; they are looked at every so often.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tarmac.apps.cities.places import City
+from tarmac.apps.tasks import ended
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
 from tarmac.datapath.linux import namespaces
 
 _RESOLVERS = Path("/etc/resolv.conf")
@@ -25,6 +29,8 @@ _DNS = 53
 _ANSWER_SECONDS = 10.0
 _MOST_QUESTIONS = 512
 _PIECE = 1 << 16
+_LOOK_EVERY = 2.0
+_log = log("cities")
 
 
 class Service(NamedTuple):
@@ -49,21 +55,58 @@ def local_registries(texts: Iterable[str]) -> list[Service]:
 
 
 @asynccontextmanager
-async def relays(city: City, certs: Path) -> AsyncGenerator[None]:
+async def relays(city: City, certs: Path, clock: Clock) -> AsyncGenerator[None]:
     """Relay for as long as the block lasts."""
     resolvers = local_resolvers(_RESOLVERS.read_text()) if _RESOLVERS.exists() else []
-    registries = local_registries(file.read_text() for file in sorted(certs.glob("*/hosts.toml")))
     async with AsyncExitStack() as stack:
-        for service in [*resolvers, *registries]:
-            listening = await asyncio.to_thread(_inside, city.host.namespace, service, socket.SOCK_STREAM)
-            server = await asyncio.start_server(_Joined(service), sock=listening)
-            stack.push_async_callback(_closed, server)
         for service in resolvers:
+            stack.push_async_callback(_closed, await _relay(city, service))
             asked = await asyncio.to_thread(_inside, city.host.namespace, service, socket.SOCK_DGRAM)
             loop = asyncio.get_running_loop()
             transport, _ = await loop.create_datagram_endpoint(lambda to=service: _Questions(to), sock=asked)
             stack.callback(transport.close)
+        registries = _Registries(city, certs)
+        stack.push_async_callback(registries.close)
+        await registries.follow()
+        await stack.enter_async_context(ended(asyncio.create_task(registries.run(clock))))
         yield
+
+
+class _Registries:
+    """The relays to registries, as the files name them now."""
+
+    def __init__(self, city: City, certs: Path) -> None:
+        self._city = city
+        self._certs = certs
+        self._relays: dict[Service, asyncio.Server] = {}
+
+    async def run(self, clock: Clock) -> None:
+        """Follow the files until cancelled."""
+        while True:
+            await clock.sleep(_LOOK_EVERY)
+            try:
+                await self.follow()
+            except OSError as error:  # a file is being written, or somebody in the city has the port
+                _log.warning("a registry of this machine is not relayed", city=self._city.name, error=str(error))
+
+    async def follow(self) -> None:
+        """Begin and end relays. Raises OSError."""
+        wanted = local_registries(file.read_text() for file in sorted(self._certs.glob("*/hosts.toml")))
+        for service in self._relays.keys() - wanted:
+            await _closed(self._relays.pop(service))
+        for service in wanted:
+            if service not in self._relays:
+                self._relays[service] = await _relay(self._city, service)
+
+    async def close(self) -> None:
+        """End all of them."""
+        for server in self._relays.values():
+            await _closed(server)
+
+
+async def _relay(city: City, service: Service) -> asyncio.Server:
+    listening = await asyncio.to_thread(_inside, city.host.namespace, service, socket.SOCK_STREAM)
+    return await asyncio.start_server(_Joined(service), sock=listening)
 
 
 class _Joined:

@@ -58,7 +58,7 @@ async def real(
             write_kubeconfig(city.kubeconfig, url, pki.ca_file.read_bytes(), pki.node(city.node), city.node)
             await client.resource(_LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
             await client.resource(NODES).apply(_node(city), manager=_FIELD_MANAGER)
-            await stack.enter_async_context(relays(city, city.containerd(parts).certs))
+            await stack.enter_async_context(relays(city, city.containerd(parts).certs, client.clock))
         await end(agents.agents_of(layout.data_dir))
         begun = {city.name: asyncio.Event() for city in cities}
         for city in cities:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 
 from tarmac.agent.config.settings import AgentConfig, of_own_node
+from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.disks.controller import DiskRemoval
 from tarmac.agent.network.dialing import from_the_node
 from tarmac.agent.node.addresses import node_addresses
@@ -133,8 +134,10 @@ class Node:
 
     def _make_pods(self) -> None:
         config = self._config
-        views = image_root(self._parts.runtime, config.runtime_socket, containerd_tool(), config.root_dir / "images")
-        self._sources = ApiSources(self._client, views)
+        # Each needs the other: views are made below.
+        self._sources = ApiSources(self._client, lambda image, pod: views(image, pod))  # noqa: PLW0108
+        access, place = RepositoryAccess(self._client, self._sources), config.root_dir / "images"
+        views = image_root(self._parts.runtime, access, config.runtime_socket, containerd_tool(), place)
         layout = Layout(str(config.root_dir))
         self._volumes = PodVolumes(layout, LinuxMedium(layout), self._sources, self._facts, self._clock)
         self._house = Housekeeping(

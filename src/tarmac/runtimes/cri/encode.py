@@ -86,7 +86,6 @@ def auth_message(credentials: Credentials) -> pb.AuthConfig:
     return pb.AuthConfig(
         username=credentials.username,
         password=credentials.password,
-        server_address=credentials.server,
         identity_token=credentials.identity_token,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from tarmac.api.schema import JsonObject
@@ -19,8 +19,8 @@ from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.selectors import FieldSelector
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.security.authenticate import Authenticator
 from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.credentials import Credential
 from tarmac.server.security.jwt import InvalidToken
 from tarmac.server.security.nodeauthorizer import node_name
 from tarmac.server.security.users import User
@@ -30,10 +30,18 @@ _OPERATORS = {"In": "=", "NotIn": "!="}
 _FIELD = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 
 
+class TokenReviewer(Protocol):
+    """Knows whose tokens are whose."""
+
+    def review(self, token: str, audiences: tuple[str, ...]) -> Credential:
+        """Who a token speaks for. Raises InvalidToken."""
+        ...
+
+
 class Reviews:
     """Answers by resource name."""
 
-    def __init__(self, authenticator: Authenticator, authorizer: Authorizer, clock: Clock) -> None:
+    def __init__(self, authenticator: TokenReviewer, authorizer: Authorizer, clock: Clock) -> None:
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._clock = clock

@@ -1,0 +1,45 @@
+"""Access to repositories for tests without a server: nobody can say who may pull from the platform's own registry."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from tarmac.agent.containers.repositories import RepositoryAccess
+from tarmac.client.client import Client
+from tarmac.client.errors import Disconnected
+from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
+from tarmac.volumes.fake import FakeSources
+
+
+class _Nowhere:
+    """A transport that leads nowhere."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> Reply:
+        raise Disconnected("there is no server")
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
+    ) -> AsyncGenerator[StreamReply]:
+        raise Disconnected("there is no server")
+        yield
+
+    def shared(self, group: str, plural: str, key: str, raw: bytes) -> bytes:
+        return raw
+
+    async def close(self) -> None:
+        return None
+
+
+def no_registry() -> RepositoryAccess:
+    """For images of other registries."""
+    return RepositoryAccess(Client(_Nowhere()), FakeSources())
