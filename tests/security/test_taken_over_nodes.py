@@ -154,6 +154,9 @@ async def test_the_authority_signs_no_name_of_its_own_servers_for_others(tmp_pat
         pem = csr_of(subject((NameOID.COMMON_NAME, "system:node:n1")), x509.DNSName("Kubernetes.default"))
         with pytest.raises(ValueError, match="an API server's own"):
             wire.pki.sign_request(pem, ["digital signature", "server auth"], 3600)
+        pem = csr_of(subject((NameOID.COMMON_NAME, "system:node:n1")), x509.DNSName("Registry.tarmac.local"))
+        with pytest.raises(ValueError, match="the registry's own"):
+            wire.pki.sign_request(pem, ["digital signature", "server auth"], 3600)
 
 
 async def pod(wire: Wire, name: str, node: str, **spec: Any) -> Json:

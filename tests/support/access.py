@@ -12,7 +12,7 @@ from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
 from tarmac.volumes.fake import FakeSources
 
 
-class _Nowhere:
+class Nowhere:
     """A transport that leads nowhere."""
 
     async def request(
@@ -42,4 +42,4 @@ class _Nowhere:
 
 def no_registry() -> RepositoryAccess:
     """For images of other registries."""
-    return RepositoryAccess(Client(_Nowhere()), FakeSources())
+    return RepositoryAccess(Client(Nowhere()), FakeSources())

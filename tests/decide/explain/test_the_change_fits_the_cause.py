@@ -109,6 +109,11 @@ def test_out_of_memory_tells_how_much_there_was(state: JsonObject, last: JsonObj
         ('dial tcp: lookup registry.invalid on 10.0.0.2:53: no such host', "registry's name"),
         ("dial tcp 10.0.0.9:5000: connect: connection refused", "reachable from the node"),
         ("tls: failed to verify certificate: x509: certificate signed by unknown authority", "trust the registry"),
+        (
+            'the service account "b/default" may not pull from a/app: '
+            'it needs the verb pull on repositories.images.tarmac.dev in the namespace "a"',
+            "Bind the ClusterRole tarmac:image-puller to that service account in the namespace a.",
+        ),
         ("pull access denied, repository does not exist or may require authorization", "imagePullSecrets"),
         ("unexpected status from HEAD request: 401 Unauthorized", "imagePullSecrets"),
         ('failed to resolve reference "docker.io/acme/web:9": docker.io/acme/web:9: not found', "tag that exist"),

@@ -36,6 +36,10 @@ _USUAL: Final = {
 _FITTING: Final = {
     reasons.IMAGE_UNAVAILABLE: [
         (
+            r'may not pull from [^"]*in the namespace "([^"]*)"',
+            r"Bind the ClusterRole tarmac:image-puller to that service account in the namespace \1.",
+        ),
+        (
             r"no such host|name resolution|server misbehaving|lookup .* on ",
             "Correct the registry's name in the image, or have the node's resolver know it.",
         ),
