@@ -19,3 +19,26 @@ def test_what_is_pushed_can_be_pulled_by_whoever_may(place: Place, image: Image)
         'repositories.images.tarmac.dev "web/app" is forbidden: User "system:serviceaccount:team-a:reader" cannot push '
         'resource "repositories" in API group "images.tarmac.dev" in the namespace "team-a"',
     )
+
+
+def test_what_is_given_to_everybody_needs_no_password(place: Place, image: Image) -> None:
+    place.namespace("public")
+    assert place.person("public", "builder", "tarmac:image-pusher").push(image, "public/app", "1").status == 201
+    everybody = "--group=system:unauthenticated"
+    place.kubectl("create", "rolebinding", "all", "--clusterrole=tarmac:image-puller", everybody, "-n", "public")
+    assert place.client().pull("public/app", "1").status == 200
+    assert place.client().push(image, "public/app", "1").status == 401
+
+
+def test_a_role_can_name_single_repositories(place: Place, image: Image) -> None:
+    place.namespace("single")
+    rules = [
+        {"apiGroups": ["images.tarmac.dev"], "resources": ["repositories"], "verbs": ["pull", "push"]}
+        | {"resourceNames": ["one"]}
+    ]
+    metadata = {"name": "one", "namespace": "single"}
+    place.apply({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules})
+    person = place.person("single", "builder")
+    place.kubectl("create", "rolebinding", "one", "--role=one", "--serviceaccount=single:builder", "-n", "single")
+    assert person.push(image, "single/one", "1").status == 201
+    assert person.push(image, "single/two", "1").status == 403

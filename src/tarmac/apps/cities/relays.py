@@ -79,24 +79,39 @@ class _Registries:
         self._city = city
         self._certs = certs
         self._relays: dict[Service, asyncio.Server] = {}
+        self._trouble = ""
 
     async def run(self, clock: Clock) -> None:
         """Follow the files until cancelled."""
         while True:
             await clock.sleep(_LOOK_EVERY)
-            try:
-                await self.follow()
-            except OSError as error:  # a file is being written, or somebody in the city has the port
-                _log.warning("a registry of this machine is not relayed", city=self._city.name, error=str(error))
+            await self.follow()
 
     async def follow(self) -> None:
-        """Begin and end relays. Raises OSError."""
-        wanted = local_registries(file.read_text() for file in sorted(self._certs.glob("*/hosts.toml")))
+        """Begin and end relays. One that cannot be had, because something in the city has the port, is tried again."""
+        wanted = self._named()
         for service in self._relays.keys() - wanted:
             await _closed(self._relays.pop(service))
-        for service in wanted:
-            if service not in self._relays:
-                self._relays[service] = await _relay(self._city, service)
+        troubles = [await self._begin(service) for service in wanted if service not in self._relays]
+        trouble = "; ".join(filter(None, troubles))
+        if trouble and trouble != self._trouble:
+            _log.warning("a registry of this machine is not relayed", city=self._city.name, error=trouble)
+        self._trouble = trouble
+
+    async def _begin(self, service: Service) -> str:
+        """What went wrong; empty when nothing did."""
+        try:
+            self._relays[service] = await _relay(self._city, service)
+        except OSError as error:
+            return f"{service.address}:{service.port}: {error.strerror}"
+        return ""
+
+    def _named(self) -> list[Service]:
+        texts: list[str] = []
+        for file in sorted(self._certs.glob("*/hosts.toml")):
+            with contextlib.suppress(OSError):  # it has gone since it was listed
+                texts.append(file.read_text(errors="replace"))
+        return local_registries(texts)
 
     async def close(self) -> None:
         """End all of them."""

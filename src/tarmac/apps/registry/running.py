@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tarmac.api.repositories import REGISTRY
@@ -20,7 +21,7 @@ from tarmac.apps.control_plane import Running
 from tarmac.apps.layout import Layout
 from tarmac.apps.processes import PAUSE, end, last_words, start, stop, told
 from tarmac.apps.registry.config import ADDRESS, RegistryFiles, config_text, hosts_text
-from tarmac.apps.tasks import ended
+from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
@@ -89,8 +90,8 @@ async def with_registry(
     await end(registries_of(registry.layout.data_dir))
     _check_port(registry.port)
     _announce(registry)
-    keeping = asyncio.create_task(_keep(registry, server(running), Pki(registry.layout.pki, clock)))
-    async with ended(keeping):
+    keep = partial(_keep, registry, server(running), Pki(registry.layout.pki, clock))
+    async with ended(asyncio.create_task(supervise("registry", keep, clock))):
         await _reported(registry, clock)
         async with beside(running):
             yield
@@ -99,12 +100,14 @@ async def with_registry(
 def _announce(registry: Registry) -> None:
     """Tell containerds, which look at each pull, so that they need not be told again.
 
-    With the port, the name is the one that was pushed; without it, the one that is the same on every machine.
+    With the port, the name is the one that was pushed; without it, the one that is the same on every machine. Names
+    with a port that it once had stand in manifests, and mean the same.
     """
     text = hosts_text(registry.port, registry.layout.pki / "ca.crt").encode()
     for folder in registry.certs:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in (REGISTRY, f"{REGISTRY}:{registry.port}"):
+        earlier = [each.name for each in folder.glob(f"{REGISTRY}:*")]
+        for name in (REGISTRY, f"{REGISTRY}:{registry.port}", *earlier):
             (folder / name).mkdir(parents=True, exist_ok=True)
             write_private(folder / name / "hosts.toml", text)
 
