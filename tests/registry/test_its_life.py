@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.apps.registry.running import is_known, registries_of
+from tarmac.apps.registry.files import registries_of
+from tarmac.apps.registry.running import is_known
 from tests.registry.client import Client, Image
 from tests.registry.conftest import SIMULATED, Place, registry_or_loud
 from tests.support.etcd import free_ports

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.repositories import TOKEN_ISSUER
 from tarmac.base.clock import SystemClock
 from tarmac.server.security.jwt import SigningKey, base64url
 from tarmac.server.security.pki import Pki, write_kubeconfig
-from tarmac.server.security.repositorytokens import ISSUER, key_id
+from tarmac.server.security.repositorytokens import key_id
 from tests.registry.client import HOST, Client, Image
 from tests.registry.conftest import Place
 from tests.support.kubectl import Kubectl
@@ -221,7 +222,7 @@ def forged(place: Place, change: Callable[[dict[str, Any], dict[str, Any]], None
     """A token for everything of ours, as the server signs them, but for a change of header or claims."""
     signing = SigningKey(key, key_id)
     now = int(SystemClock().now())
-    body: dict[str, Any] = {"iss": ISSUER, "sub": "x", "aud": HOST, "exp": now + 300, "nbf": now, "iat": now}
+    body: dict[str, Any] = {"iss": TOKEN_ISSUER, "sub": "x", "aud": HOST, "exp": now + 300, "nbf": now, "iat": now}
     body["access"] = [{"type": "repository", "name": "ours/app", "actions": ["pull"]}]
     header: dict[str, Any] = {"alg": signing.algorithm, "kid": signing.id, "typ": "JWT"}
     change(header, body)

@@ -16,6 +16,7 @@ PUSH: Final = "push"
 REGISTRY: Final = "registry.tarmac.local"
 """The registry's host in names of images, and the audience of tokens that are meant for it alone."""
 
+TOKEN_ISSUER: Final = "tarmac"
 TOKENS_PATH: Final = "/registry/token"
 """Where the server gives out what the registry asks its clients for."""
 

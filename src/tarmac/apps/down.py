@@ -17,7 +17,7 @@ from pathlib import Path
 from tarmac.apps.layout import Layout, layout_of
 from tarmac.apps.lock import holder
 from tarmac.apps.processes import end
-from tarmac.apps.registry.running import registries_of
+from tarmac.apps.registry.files import registries_of
 from tarmac.base.clock import Clock, SystemClock
 
 _PATIENCE = 30.0

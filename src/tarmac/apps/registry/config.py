@@ -7,56 +7,13 @@ address is right everywhere. Whoever comes is sent to the API server for a token
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tarmac.api.repositories import REGISTRY, TOKENS_PATH
-from tarmac.server.security.repositorytokens import ISSUER
+from tarmac.api.repositories import REGISTRY, TOKEN_ISSUER, TOKENS_PATH
+from tarmac.apps.registry.files import RegistryFiles
 
 ADDRESS: Final = "127.0.0.1"
-
-
-@dataclass(frozen=True, slots=True)
-class RegistryFiles:
-    """The files of one registry, all in a folder of its own."""
-
-    folder: Path
-
-    @property
-    def config(self) -> Path:
-        """What it is told."""
-        return self.folder / "config.yml"
-
-    @property
-    def images(self) -> Path:
-        """What was pushed: the one thing here that cannot be made anew."""
-        return self.folder / "images"
-
-    @property
-    def certificate(self) -> Path:
-        """Serves."""
-        return self.folder / "server.crt"
-
-    @property
-    def key(self) -> Path:
-        """Belongs to the certificate."""
-        return self.folder / "server.key"
-
-    @property
-    def trusted(self) -> Path:
-        """Signs tokens."""
-        return self.folder / "tokens.crt"
-
-    @property
-    def secret(self) -> Path:
-        """Signs the state of uploads, which go on after a restart."""
-        return self.folder / "secret"
-
-    @property
-    def log(self) -> Path:
-        """What it says."""
-        return self.folder / "registry.log"
 
 
 def config_text(files: RegistryFiles, port: int, server: str, secret: str) -> str:
@@ -80,7 +37,7 @@ def config_text(files: RegistryFiles, port: int, server: str, secret: str) -> st
             "token": {
                 "realm": f"{server}{TOKENS_PATH}",
                 "service": REGISTRY,
-                "issuer": ISSUER,
+                "issuer": TOKEN_ISSUER,
                 "rootcertbundle": str(files.trusted),
             }
         },

@@ -19,8 +19,9 @@ from pathlib import Path
 from tarmac.api.repositories import REGISTRY
 from tarmac.apps.control_plane import Running
 from tarmac.apps.layout import Layout
-from tarmac.apps.processes import PAUSE, end, last_words, start, stop, told
-from tarmac.apps.registry.config import ADDRESS, RegistryFiles, config_text, hosts_text
+from tarmac.apps.processes import PAUSE, end, last_words, start, stop
+from tarmac.apps.registry.config import ADDRESS, config_text, hosts_text
+from tarmac.apps.registry.files import RegistryFiles, files_of, registries_of
 from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
@@ -56,23 +57,12 @@ class Registry:
         return files_of(self.layout.data_dir)
 
 
-def files_of(data_dir: Path) -> RegistryFiles:
-    """The files of the registry of a data directory."""
-    return RegistryFiles(data_dir / "registry")
-
-
 def find_registry() -> Path:
     """The program. Raises PartMissing, which says how to get it."""
     try:
         return find_program(PROGRAM)
     except PartMissing as missing:
         raise PartMissing(f"{missing} (`make registry` fetches this one alone, without root)") from missing
-
-
-def registries_of(data_dir: Path) -> list[int]:
-    """Registries that run on a data directory, whoever started them."""
-    wanted = ["serve", str(files_of(data_dir).config)]
-    return told(lambda words: words[-2:] == wanted)
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from tarmac.api.repositories import GROUP, PULL, PUSH, REGISTRY, RESOURCE, Repository, parse_repository
+from tarmac.api.repositories import GROUP, PULL, PUSH, REGISTRY, RESOURCE, TOKEN_ISSUER, Repository, parse_repository
 from tarmac.api.status import NO_METHOD, MethodNotAllowed
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.randomness import Randomness
@@ -29,7 +29,6 @@ from tarmac.server.security.certificates import KeyPair
 from tarmac.server.security.jwt import SigningKey
 from tarmac.server.security.users import ANONYMOUS, User
 
-ISSUER: Final = "tarmac"
 LIFETIME: Final = 300  # seconds
 MOST_SCOPES: Final = 16
 _LONGEST_SCOPE: Final = 512
@@ -94,7 +93,7 @@ class RepositoryTokens:
         now = int(self._clock.now())
         access = [{"type": each.kind, "name": each.name, "actions": list(each.actions)} for each in granted]
         claims: dict[str, Any] = {
-            "iss": ISSUER,
+            "iss": TOKEN_ISSUER,
             "sub": user.name,
             "aud": REGISTRY,
             "exp": now + LIFETIME,
