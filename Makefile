@@ -8,7 +8,7 @@ WORKERS ?= 2
 PYTEST := $(PY) -m pytest
 # with PEERS=1: where the real servers are, built if need be
 BUILT = `$(PY) -m tools.gobuild $(1)`
-PEER_PATHS = $(if $(filter 1,$(PEERS)),PEERS=1 TARMAC_PEER_APISERVER=$(call BUILT,kube-apiserver) TARMAC_PEER_ETCD=$(call BUILT,etcd) TARMAC_PEER_KUBECTL=$(call BUILT,kubectl),)
+PEER_PATHS = $(if $(filter 1,$(PEERS)),PEERS=1 TARMAC_PEER_APISERVER=$(call BUILT,kube-apiserver) TARMAC_PEER_ETCD=$(call BUILT,etcd) TARMAC_PEER_KUBECTL=$(call BUILT,kubectl) TARMAC_PEER_SCHEDULER=$(call BUILT,kube-scheduler),)
 
 # Real containers need root; without it everything else works, and `run` simulates.
 AS_ROOT := $(filter 0,$(shell id -u))
@@ -44,10 +44,10 @@ test-tools: setup node-parts
 	@$(PY) -m tools.fetch_registry >/dev/null
 	@$(PY) -m tools.gobuild kubectl >/dev/null # also where there is one: a newcomer without is offered it
 ifeq ($(PEERS),1)
-	@$(PY) -m tools.gobuild kube-apiserver etcd >/dev/null
+	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler >/dev/null
 endif
 
-test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver and etcd 3.6
+test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver, kube-scheduler and etcd 3.6
 	$(PEER_PATHS) $(PYTEST) -n $(WORKERS) --dist loadfile -m "not serial" $(ARGS)
 	$(PEER_PATHS) $(PYTEST) -m serial $(ARGS)
 

@@ -48,6 +48,9 @@ PROGRAMS = {
     "kube-apiserver": Program(
         "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", "1.35.8", "about 6 minutes", _KUBERNETES_FLAGS
     ),
+    "kube-scheduler": Program(
+        "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "1.35.8", "about 3 minutes", _KUBERNETES_FLAGS
+    ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", "3.6.8", "about 1 minute"),
 }
 

@@ -1,9 +1,9 @@
-"""A real etcd and kube-apiserver on loopback, for suites that compare against the real thing.
+"""A real etcd and kube-apiserver on loopback, for suites that compare against the real thing, and a kube-scheduler.
 
-Binaries come from TARMAC_PEER_ETCD and TARMAC_PEER_APISERVER (set by `PEERS=1`). Both run in a temporary directory on
-free ports, with TLS, RBAC and a service-account key; three identities are ready: an administrator (`system:masters`)
-by token and by client certificate, and a nobody without rights. Processes are ended by their ids. Logs stay in the
-directory, and their last lines are part of every error.
+Binaries come from TARMAC_PEER_ETCD, TARMAC_PEER_APISERVER and TARMAC_PEER_SCHEDULER (set by `PEERS=1`). They run in a
+temporary directory on free ports, with TLS, RBAC and a service-account key; three identities are ready: an
+administrator (`system:masters`) by token and by client certificate, and a nobody without rights. Processes are ended by
+their ids. Logs stay in the directory, and their last lines are part of every error.
 """
 
 from __future__ import annotations
@@ -58,11 +58,14 @@ class Peer:
 
 def peer_binaries() -> tuple[str, str]:
     """(etcd, kube-apiserver), or a loud skip."""
-    paths = (os.environ.get("TARMAC_PEER_ETCD", ""), os.environ.get("TARMAC_PEER_APISERVER", ""))
-    for name, path in zip(("TARMAC_PEER_ETCD", "TARMAC_PEER_APISERVER"), paths, strict=True):
-        if not path or not os.access(path, os.X_OK):
-            pytest.skip(f"NOT RUN: {name} names no executable ({path!r}); run with PEERS=1 to build the real servers")
-    return paths
+    return _binary("TARMAC_PEER_ETCD"), _binary("TARMAC_PEER_APISERVER")
+
+
+def _binary(name: str) -> str:
+    path = os.environ.get(name, "")
+    if not path or not os.access(path, os.X_OK):
+        pytest.skip(f"NOT RUN: {name} names no executable ({path!r}); run with PEERS=1 to build the real servers")
+    return path
 
 
 @contextmanager
@@ -85,6 +88,18 @@ def running_peer(durable: bool = False) -> Generator[Peer]:
             print(f"logs of the real servers are kept in {directory}")
         else:
             _remove(directory)
+
+
+@contextmanager
+def running_scheduler(peer: Peer) -> Generator[None]:
+    """The stock kube-scheduler on a running server, as the administrator and with its default configuration."""
+    command = [_binary("TARMAC_PEER_SCHEDULER"), f"--kubeconfig={peer.kubeconfig}", "--leader-elect=false"]
+    process = _spawn(peer.directory, "scheduler", [*command, "--bind-address=127.0.0.1", "--secure-port=0"])
+    try:
+        yield
+        assert process.poll() is None, (peer.directory / "scheduler.log").read_text(errors="replace")[-3000:]
+    finally:
+        _end(process)
 
 
 def _start(directory: Path, etcd: str, apiserver: str, processes: list[subprocess.Popen[bytes]], durable: bool) -> Peer:

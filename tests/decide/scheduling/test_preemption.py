@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tarmac.base.selectors import LabelSelector
 from tarmac.decide.scheduling import Candidate, Cluster, Demands, Guard, Pod, Scheduler, node_of, reservation
+from tarmac.decide.scheduling.preemption import ENOUGH, MOST_MOVED
 
 from .world import HOSTNAME, node, pod, required
 
@@ -88,6 +89,40 @@ def test_a_budget_is_broken_rather_than_a_pod_left_waiting() -> None:
     found = scene.choose(scene.read("wanted", "2", 9), guard(0))
     assert found is not None
     assert found.violations == 1
+
+
+def test_a_node_that_breaks_no_budget_is_found_behind_many_that_do() -> None:
+    scene = Scene(**{f"n{number:02}": "1" for number in range(ENOUGH + 8)})
+    for number in range(ENOUGH + 7):
+        scene.put(f"n{number:02}", f"p{number}", "1", 1, labels=WEB)
+    scene.put(f"n{ENOUGH + 7}", "free", "1", 5)
+    assert scene.victims("1", 9, guard(0)) == (f"n{ENOUGH + 7}", ["free"])
+
+
+def test_the_search_ends_after_a_number_of_pods_though_every_node_breaks_a_budget() -> None:
+    scene = Scene(**{f"n{number}": "8" for number in range(400)})
+    for number in range(3200):
+        scene.put(f"n{number // 8}", f"p{number}", "1", 1, labels=WEB)
+    asked = list[Pod]()
+
+    def started(pod: Pod) -> str:
+        asked.append(pod)
+        return "2026-01-01"
+
+    found = [scene.scheduler.preempt(scene.read("w", "2", 9), [guard(0)], started, turn) for turn in range(2)]
+    assert len(asked) == 2 * MOST_MOVED
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0].node != found[1].node, "the next turn looks elsewhere"
+
+
+def test_no_budget_protects_a_pod_without_labels() -> None:
+    scene = Scene(a="1", b="1")
+    scene.put("a", "bare", "1", 1)
+    scene.put("b", "labelled", "1", 0, labels=WEB)
+    selector = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
+    over_both = Guard("default", LabelSelector.from_object(selector), 0)
+    assert scene.victims("1", 9, over_both) == ("a", ["bare"])
 
 
 def test_those_whose_budget_would_be_broken_come_back_first() -> None:

@@ -7,7 +7,7 @@ Of all nodes the one is chosen that breaks the fewest budgets; then the one whos
 whose victims matter least in sum, that has the fewest victims, and whose most important victim has run the shortest.
 
 The trial takes pods off the cluster and puts them back, so every filter sees what would be. As many nodes are tried as
-a moment allows, from a place that moves on with every turn.
+a moment allows, from a place that moves on with every turn; while every candidate breaks a budget, more are sought.
 
 A pod that waits for its victims holds its node by a reservation: itself under another uid. For pods of its own
 priority and below the place is taken; for one of higher priority it is free.
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Final
 
 from tarmac.api.schema import JsonObject
@@ -27,8 +26,10 @@ from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters import POD_FILTERS, Check, Filter
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
-ENOUGH: Final = 32  # candidates: with so many, the rest of the nodes is not tried
-MOST_TRIED: Final = 1000  # nodes
+ENOUGH: Final = 32  # candidates: with so many, of which one breaks no budget, the rest of the nodes is not tried
+MOST_LOOKED_AT: Final = 1000  # nodes
+MOST_MOVED: Final = 2000  # pods that are taken off nodes and put back, some 20 µs each
+_STRIDE: Final = 7919  # the next turn begins somewhere else; a prime, so that every node is the first some day
 _RESERVED: Final = "nominated/"
 _NEVER: Final = "9999"  # after every time that has come
 _OFFSET: Final = 1 << 31  # makes every priority count in a sum, also zero and below
@@ -47,9 +48,10 @@ class Guard:
     noted: frozenset[str] = frozenset()
 
     def protects(self, pod: Pod) -> bool:
-        """Whether the loss of the pod counts. As in Kubernetes, a budget over everything does not matter here."""
-        chosen = not self.selector.everything and pod.namespace == self.namespace
-        return chosen and self.selector.matches(pod.labels) and pod.name not in self.noted
+        """Whether the loss of the pod counts. As in kube-scheduler, neither a budget over everything matters here nor
+        any budget to a pod without labels."""
+        chosen = pod.labels and not self.selector.everything and pod.namespace == self.namespace
+        return bool(chosen) and self.selector.matches(pod.labels) and pod.name not in self.noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,18 @@ def candidates(
     checks = [check for rule in filters if (check := rule.prepare(pod, cluster)) is not None]
     location = pod.demand.location
     nodes = [info for info in cluster.nodes.values() if not location or info.node.location == location]
-    start = turn % len(nodes) if nodes else 0
-    tried = (nodes[start:] + nodes[:start])[:MOST_TRIED]
-    found = (_Trial(pod, info, cluster, checks).candidate(guards, started) for info in tried)
-    return islice((each for each in found if each is not None), ENOUGH)
+    start = turn * _STRIDE % len(nodes) if nodes else 0
+    count, moved, harmless = 0, 0, False
+    for info in (nodes[start:] + nodes[:start])[:MOST_LOOKED_AT]:
+        trial = _Trial(pod, info, cluster, checks)
+        candidate = trial.candidate(guards, started)
+        moved += trial.moved
+        if candidate is not None:
+            count, harmless = count + 1, harmless or not candidate.violations
+            yield candidate
+        # With enough candidates a node that breaks no budget may still come, but nobody waits for ever.
+        if moved >= MOST_MOVED or (harmless and count >= ENOUGH):
+            return
 
 
 def best(found: Iterable[Candidate]) -> Candidate | None:
@@ -114,19 +124,21 @@ def best(found: Iterable[Candidate]) -> Candidate | None:
 
 
 class _Trial:
-    """One node without its less important pods."""
+    """One node without its less important pods. `moved` is how many of them were taken away to see."""
 
     def __init__(self, pod: Pod, info: NodeInfo, cluster: Cluster, checks: Sequence[Check]) -> None:
         self._pod = pod
         self._info = info
         self._cluster = cluster
         self._checks = checks
+        self.moved = 0
 
     def candidate(self, guards: Sequence[Guard], started: Started) -> Candidate | None:
         """Who would have to go; None when that would not help."""
         lower = [each for each in self._info.pods.values() if each.priority < self._pod.priority]
         if not lower or not self._could_have_room(lower):
             return None
+        self.moved = len(lower)
         cluster, name, gains = self._cluster, self._info.node.name, self._cluster.gains
         try:
             for each in lower:
