@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets import EVENTS
 from tarmac.controllers.scheduler.preemptions import AT_ONCE
@@ -127,27 +128,62 @@ def test_the_more_important_of_two_takes_the_place_that_was_meant_for_the_other(
     play(NAMES, story, places=ONE, shape=SMALL)
 
 
+CITY = (Place("dfw", "DFW", 12),)
+BURST = 24  # as many as the city holds
+
+
+async def burst(cities: Cities) -> None:
+    """A city full of pods, and as many that are more important; half of them say which city they mean."""
+    await classes(cities)
+    await run(cities, *(f"a{number:02}" for number in range(BURST)))
+    for number in range(BURST):
+        await cities.pods.create(pod(f"b{number:02}", "1", "dfw" if number % 2 else "", priorityClassName="high"))
+
+
+async def most_at_once(cities: Cities, looks: int) -> int:
+    """The most pods that were seen on their way out together, until all important ones have a node."""
+    worst = 0
+    for _ in range(looks):
+        pods = (await cities.pods.list("default")).items
+        worst = max(worst, sum("deletionTimestamp" in each["metadata"] for each in pods))
+        if sum(each["metadata"]["name"][0] == "b" and "nodeName" in each["spec"] for each in pods) == BURST:
+            break
+        await cities.wait(0.25)
+    return worst
+
+
 def test_a_burst_of_important_pods_takes_a_few_at_a_time() -> None:
     async def story(cities: Cities) -> None:
-        await classes(cities)
-        await run(cities, *(f"a{number:02}" for number in range(24)))
-        worst = 0
-        for number in range(24):
-            await cities.pods.create(pod(f"b{number:02}", priorityClassName="high"))
-        for _ in range(2400):
-            pods = (await cities.pods.list("default")).items
-            going = [each for each in pods if "deletionTimestamp" in each["metadata"]]
-            worst = max(worst, len(going))
-            if (
-                len([each for each in pods if each["metadata"]["name"][0] == "b" and each["spec"].get("nodeName")])
-                == 24
-            ):
-                break
-            await cities.wait(0.25)
-        assert 0 < worst <= AT_ONCE
-        assert await running(cities) == [f"b{number:02}" for number in range(24)]
+        await burst(cities)
+        assert 0 < await most_at_once(cities, 2400) <= AT_ONCE
+        assert await running(cities) == [f"b{number:02}" for number in range(BURST)]
 
-    play(NAMES, story, places=(Place("dfw", "DFW", 12),), shape=SMALL)
+    play(NAMES, story, places=CITY, shape=SMALL)
+
+
+def test_controllers_that_start_anew_in_the_middle_of_a_burst_take_no_more() -> None:
+    async def story(cities: Cities) -> None:
+        for number in range(BURST // 2):  # nodes that nobody plays: who is told to end stays there
+            status = {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}
+            metadata = {"name": f"still-{number}", "labels": {LABEL_LOCATION: "dfw"}}
+            await cities.nodes.create({"metadata": metadata, "status": status})
+            await cities.nodes.patch(f"still-{number}", {"spec": {"taints": None}})
+        await burst(cities)
+        await cities.wait(30)
+        assert await going(cities) == AT_ONCE
+        await cities.stop()
+        for number in range(AT_ONCE):  # these are looked at before those that wait already
+            await cities.pods.create(pod(f"c{number:02}", priorityClassName="top"))
+        cities.start("scheduler")
+        await cities.wait(60)
+        assert await going(cities) == AT_ONCE
+
+    play("scheduler", story, places=())
+
+
+async def going(cities: Cities) -> int:
+    """Pods that are on their way out."""
+    return sum("deletionTimestamp" in each["metadata"] for each in (await cities.pods.list("default")).items)
 
 
 def test_controllers_that_start_anew_wait_for_the_victims_that_are_on_their_way() -> None:

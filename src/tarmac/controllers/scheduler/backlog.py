@@ -58,6 +58,11 @@ class Backlog:
         return len(self._queued)
 
     @property
+    def waiters(self) -> list[Waiter]:
+        """All that wait at this moment, but for one that is being looked at."""
+        return list(self._waiters.values())
+
+    @property
     def aside(self) -> int:
         """Pods that nothing fitted."""
         return len(self._aside)

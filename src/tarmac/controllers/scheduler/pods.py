@@ -53,6 +53,7 @@ class PodScheduler:
         """Work until cancelled."""
         for informer in (*self._state.informers, *self._interfaces.informers, *self._preemptions.informers):
             await informer.synced()
+        await self._preemptions.adopt()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._writes.run())
             group.create_task(self._preemptions.run())

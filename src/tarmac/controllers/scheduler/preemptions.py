@@ -2,7 +2,7 @@
 
 The pod is nominated to the node (`status.nominatedNodeName`), its place there is reserved, and its victims are told why
 (`DisruptionTarget`) and deleted with their own grace. Until they are gone nobody else goes for this pod. What is
-remembered here is only the reservation: after a restart the nomination and the victims' conditions say the same, and
+remembered here is only the reservation: after a restart it is read from the nomination and the victims' conditions, and
 whatever was left undone between two writes is decided anew.
 
 At one Location, few pods at a time may have victims on their way out: what the others would take away is seen only
@@ -48,6 +48,8 @@ BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 AT_ONCE = 4  # pods of one Location that have victims on their way out
 FEW = 5  # victims that are named
 BY_SCHEDULER = "PreemptionByScheduler"
+_READ_AT_ONCE = 1000  # pods that are read between chances for everybody else
+_OTHERS_FIRST = "Others have to make room at its Location first."
 _MESSAGE = "tarmac: preempting to accommodate a higher priority pod"
 
 _log = log("scheduler")
@@ -116,6 +118,17 @@ class Preemptions:
             job = await self._jobs.get()
             await job()
 
+    async def adopt(self) -> None:
+        """Take over what an earlier process began, before anything is decided: it counts among the few at a time."""
+        for number, waiter in enumerate(self._state.backlog.waiters, 1):
+            if number % _READ_AT_ONCE == 0:
+                await asyncio.sleep(0)  # pods may come and go meanwhile; a new one has no nomination
+            facts = self._state.facts(waiter)
+            node = facts.status.nominated_node_name if facts is not None else ""
+            pod = self._state.read(waiter).value if node else None
+            if pod is not None:
+                self._hold(_Nomination(pod, node, self._going(pod, node)))
+
     def take_back(self, waiter: Waiter) -> str:
         """The pod is looked at again: its place counts as free for it. The node that is reserved for it, if one is."""
         held = self._nominated.get(waiter.uid)
@@ -147,12 +160,14 @@ class Preemptions:
             return _sentence(nominated, going)
         self.forget(waiter.uid)
         if self._under_way(pod.demand.location) >= AT_ONCE:
-            return "Others have to make room at its Location first."
+            return _OTHERS_FIRST
         budgets = (self._budgets.get(key) for key in self._budgets.cache.keys())  # noqa: SIM118 - not a dict
         guards = [guard_of(budget) for budget in budgets if budget is not None]
         candidate = self._scheduler.preempt(pod, guards, self._started, turn)
         if candidate is None:
             return ""
+        if self._under_way(self._location_of(candidate.node)) >= AT_ONCE:  # a pod that asks for no Location has one now
+            return _OTHERS_FIRST
         displaced = self._displaced(pod, candidate.node)
         self._hold(_Nomination(pod, candidate.node, candidate.victims))
         self._jobs.put_nowait(partial(self._carry_out, waiter.key, candidate, pod, displaced))
@@ -170,9 +185,14 @@ class Preemptions:
         self._state.cluster.add_pod(reservation(nomination.pod), nomination.node)
 
     def _under_way(self, location: str) -> int:
-        """Nominations at a Location whose victims are still there."""
-        held = (each for each in self._nominated.values() if each.pod.demand.location == location)
+        """Nominations at a Location, or of pods that ask for this one or for none, whose victims are still there."""
+        nominated = self._nominated.values()
+        held = (each for each in nominated if location in (each.pod.demand.location, self._location_of(each.node)))
         return sum(bool(self._going(each.pod, each.node)) for each in held)
+
+    def _location_of(self, node: str) -> str:
+        info = self._state.cluster.nodes.get(node)
+        return info.node.location if info is not None else ""
 
     def _going(self, pod: Pod, node: str) -> tuple[Pod, ...]:
         """Who is still on the node and goes for the pod: as was decided here, or as they say themselves."""
