@@ -6,10 +6,13 @@ from typing import Any
 
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import EVENTS
+from tarmac.client.client import decode_json
+from tarmac.client.targets import EVENTS, encode
 from tarmac.controllers.scheduler.preemptions import AT_ONCE
 from tarmac.sim.nodes.settings import Place, Shape
 from tests.controllers.cities import Cities, condition, play, pod
+from tests.controllers.planet import WORKLOADS, workload
+from tests.controllers.test_disruption_budgets import WITH_WORKLOADS
 from tests.controllers.test_under_their_own_roles import PRIORITIES
 
 NAMES = "scheduler,node"
@@ -73,12 +76,10 @@ def test_why_says_who_would_end_and_who_does() -> None:
         await cities.stop()
         await cities.pods.create(pod("vital", cpu="2", priorityClassName="high"))
         await cities.pods.create(pod("polite", cpu="2", priorityClassName="polite"))
-        assert await why(cities, "vital") == [
-            "Less important pods would end on lhr-0 to make room: default/a, default/b."
-        ]
+        assert await why(cities, "vital") == ["Less important pods would end on lhr-0 to make room: a and b."]
         assert await why(cities, "polite") == []
         await cities.pods.patch("vital", {"status": {"nominatedNodeName": "lhr-0"}}, "default", subresource="status")
-        assert await why(cities, "vital") == ["Less important pods end on lhr-0; it gets their room."]
+        assert await why(cities, "vital") == ["It is to have the place of a less important pod on lhr-0."]
 
     play(NAMES, story, places=ONE, shape=SMALL)
 
@@ -87,6 +88,25 @@ async def why(cities: Cities, name: str) -> list[str]:
     """What `tarmac why` says of making room."""
     found = await cities.user.get_json(f"/api/v1/namespaces/default/pods/{name}/why")
     return [each["message"] for each in found["verdicts"] if each.get("rule") == "preemption"]
+
+
+def test_an_important_workload_gets_its_room_in_a_full_city_and_the_plan_says_whose() -> None:
+    async def story(cities: Cities) -> None:
+        await run(cities, "a", "b", cpu="2")
+        important = workload(cities=("LHR",), replicas=2, template={"priorityClassName": "system-cluster-critical"})
+        path = f"{WORKLOADS.path('default', 'web')}/plan"
+        plan = decode_json((await cities.user.call("POST", path, {}, encode(important))).body)
+        (city,) = plan["cities"]
+        assert sorted(name for each in city["endings"] for name in each["pods"]) == ["a", "b"]
+        assert not city.get("refused")
+        await cities.user.resource(WORKLOADS).create(important)
+
+        async def there() -> bool:
+            return [name.partition("-")[0] for name in await running(cities)] == ["web", "web"]
+
+        await cities.until(there)
+
+    play(WITH_WORKLOADS, story, places=ONE, shape=Shape(cpu=4, memory="32Gi", pods=10))
 
 
 def test_nobody_goes_for_an_equal_or_for_one_that_does_not_want_it() -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from tarmac.api.compute.instancetype import built_in
 from tarmac.api.compute.names import LOCAL_DISKS, STORAGE_CLASS
+from tarmac.api.kubernetes.priorityclasses import SYSTEM
 from tarmac.api.kubernetes.runtimeclasses import CLASSES
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
@@ -24,7 +25,6 @@ _STORAGE_CLASS: JsonObject = {
     "volumeBindingMode": "WaitForFirstConsumer",
     "allowVolumeExpansion": True,
 }
-_SYSTEM_PRIORITY = 2_000_000_000
 SERVICE_ADDRESS = "10.96.0.1"
 _FIELD_MANAGER = "tarmac-bootstrap"
 
@@ -36,11 +36,8 @@ def _named(api_version: str, kind: str, name: str, **content: object) -> JsonObj
 def _initial() -> Iterable[tuple[str, JsonObject]]:
     for name in _NAMESPACES:
         yield "namespaces", _named("v1", "Namespace", name)
-    for name, value in (
-        ("system-cluster-critical", _SYSTEM_PRIORITY),
-        ("system-node-critical", _SYSTEM_PRIORITY + 1000),
-    ):
-        yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
+    for name, content in SYSTEM.items():
+        yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=content["value"])
     for name in CLASSES:
         yield "runtimeclasses", _named("node.k8s.io/v1", "RuntimeClass", name, handler=name)
     for body in built_in():

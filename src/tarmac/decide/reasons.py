@@ -157,6 +157,10 @@ INSUFFICIENT_CAPACITY = platform(30, "InsufficientCapacity", "No node has room."
 
 PREEMPTING = transient(12, "Preempting", "Less important pods end to make room.", _HAND_OFF)
 
+# Why a pod cannot leave a node that is being drained.
+EVICTION_WAITS = transient(9, "EvictionWaits", "A disruption budget lets the pod go when more of its kind are healthy.")
+EVICTION_REFUSED = user(14, "EvictionRefused", "A disruption budget never lets the pod go.")
+
 # Why a node was passed over.
 UNSCHEDULABLE = platform(31, "Unschedulable", "No node can take the pod.")
 NO_NODES = platform(32, "NoNodes", "No node exists where the pod may run.")

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarmac.api.compute.answers import CityPlan
+from tarmac.api.compute.answers import CityPlan, Ending, Plan
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
-from tarmac.decide.explain.world import NETWORKS, WORKLOADS
+from tarmac.cli.rendering.plan import plan_text
+from tarmac.decide.explain.world import BUDGETS, NETWORKS, PODS, PRIORITY_CLASSES, WORKLOADS
 from tarmac.decide.plans import plan_workload
 from tests.decide.explain.world import Scene, workload
 
@@ -226,3 +227,50 @@ def test_every_wanted_instance_is_accounted_for(data: st.DataObject) -> None:
         assert each.create + each.replace + each.keep == (after if city in chosen else 0)
         assert each.replace + each.delete + each.keep == (before if city in cities[:2] else 0)
         assert sum(refused.instances for refused in each.refused) <= each.create + each.replace
+
+
+def important(scene: Scene, *cities: str, **more: Any) -> JsonObject:
+    """A Workload of a class that outranks pods without one."""
+    policy = more.pop("preemptionPolicy", "PreemptLowerPriority")
+    scene.put(PRIORITY_CLASSES.resource, {"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": policy})
+    obj = workload(*cities, **more)
+    obj["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    return obj
+
+
+def test_a_plan_names_who_would_end_for_more_important_instances() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=2, cpu="2")
+    for number in range(4):
+        scene.pod(f"p{number}", node=f"lhr-{number // 2}")
+    found = plan(scene, important(scene, "LHR", replicas=3))["LHR"]
+    assert (numbers(found), found.refused) == ((3, 0, 0, 0), [])
+    assert all((len(each.pods), each.others) == (1, 0) for each in found.endings)
+    assert len({name for each in found.endings for name in each.pods}) == 3
+    assert "end 3 less important pods" in plan_text("default/web", Plan(accepted=True, cities=[found]))
+
+
+def test_a_plan_counts_those_of_other_namespaces_and_the_budgets_that_would_be_broken() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=1, cpu="2")
+    for name, namespace in (("mine", "default"), ("theirs", "other")):
+        container = {"name": "main", "image": "example.com/app:1", "resources": {"requests": {"cpu": "1"}}}
+        metadata = {"name": name, "namespace": namespace, "uid": name, "labels": {"app": "db"}}
+        scene.put(PODS.resource, {"metadata": metadata, "spec": {"containers": [container], "nodeName": "lhr-0"}})
+    spec = {"selector": {"matchLabels": {"app": "db"}}}
+    status = {"disruptionsAllowed": 0}
+    scene.put(BUDGETS.resource, {"metadata": {"name": "b", "namespace": "other"}, "spec": spec, "status": status})
+    (ending,) = plan(scene, important(scene, "LHR", replicas=1, cpu="2"))["LHR"].endings
+    assert ending == Ending("lhr-0", ["mine"], others=1, violations=1)
+    shown = plan_text("default/web", Plan(accepted=True, cities=[CityPlan("LHR", 1, endings=[ending])]))
+    assert "mine, 1 of other namespaces (against 1 times a disruption budget)" in shown
+
+
+def test_nobody_would_end_for_a_class_that_waits_or_for_equals() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=1, cpu="2")
+    scene.pod("other", cpu="2", node="lhr-0")
+    polite = plan(scene, important(scene, "LHR", replicas=1, preemptionPolicy="Never"))["LHR"]
+    assert (polite.endings, [each.reason for each in polite.refused]) == ([], ["InsufficientCapacity"])
+    equal = plan(scene, workload("LHR", replicas=1))["LHR"]
+    assert (equal.endings, [each.reason for each in equal.refused]) == ([], ["InsufficientCapacity"])

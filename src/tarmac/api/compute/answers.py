@@ -27,7 +27,7 @@ class Subject(_Answered, frozen=True):
     name: Annotated[str, Field("Its name.")]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
 class Line(_Answered, frozen=True):
@@ -68,6 +68,15 @@ class Refused(_Answered, frozen=True):
     instances: Annotated[int, Field("How many instances it keeps from running.")] = 0
 
 
+class Ending(_Answered, frozen=True):
+    """Less important pods that would end on a node to make room."""
+
+    node: Annotated[str, Field("The node.")]
+    pods: Annotated[list[str], Field("Names of those in the Workload's namespace.")] = []
+    others: Annotated[int, Field("How many of other namespaces would end, too.")] = 0
+    violations: Annotated[int, Field("How many of them a disruption budget would keep.")] = 0
+
+
 class CityPlan(_Answered, frozen=True):
     """What would happen in one city, in numbers of instances."""
 
@@ -79,6 +88,7 @@ class CityPlan(_Answered, frozen=True):
     moved: Annotated[int, Field("Instances that would run here for a lost city; part of create and keep.")] = 0
     refused: Annotated[list[Refused], Field("What could not run here, and why.")] = []
     wave: Annotated[int, Field("The wave in which a new template reaches the city; 0 when none does.")] = 0
+    endings: Annotated[list[Ending], Field("Who would end to make room here, in the order of instances.")] = []
 
 
 class Plan(_Answered, frozen=True):

@@ -223,6 +223,9 @@ class InstanceTemplateSpec(Struct):
         list[Toleration],
         Field("Taints that are tolerated. Loss of a node is tolerated for 300 s unless said here.", max_items=250),
     ] = []
+    priority_class_name: Annotated[
+        str, Field("PriorityClass of the instances: less important pods end for them where there is no room.")
+    ] = ""
 
 
 class TemplateMeta(Struct):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tarmac.api.compute.answers import CityPlan, Plan
+from tarmac.api.compute.answers import CityPlan, Ending, Plan
 from tarmac.cli.rendering.text import paragraph, table
 
 _HEADERS = ("CITY", "CREATE", "REPLACE", "DELETE", "KEEP", "MOVED", "REFUSED")
+_ENDS = ("CITY", "NODE", "ENDS TO MAKE ROOM")
 _REFUSED = ("CITY", "REASON", "MESSAGE")
 
 
@@ -19,6 +20,9 @@ def plan_text(name: str, plan: Plan) -> str:
     cities = [city for city in plan.cities if city.city]
     if cities:
         parts.append(_table(cities))
+    endings = [(city.city, each.node, _ending(each)) for city in plan.cities for each in city.endings]
+    if endings:
+        parts.append(table(_ENDS, endings))
     refused = [(city.city, each.reason, each.message) for city in plan.cities for each in city.refused]
     if refused:
         parts.append(table(_REFUSED, refused))
@@ -26,6 +30,13 @@ def plan_text(name: str, plan: Plan) -> str:
     if changes:
         parts.append("\n".join(paragraph(f"Smallest change: {change}") for change in changes))
     return "\n\n".join(parts) + "\n"
+
+
+def _ending(ending: Ending) -> str:
+    """Who would go, and at what price."""
+    others = [f"{ending.others} of other namespaces"] if ending.others else []
+    broken = f" (against {ending.violations} times a disruption budget)" if ending.violations else ""
+    return ", ".join([*ending.pods, *others]) + broken
 
 
 def _sentence(name: str, plan: Plan) -> str:
@@ -43,6 +54,9 @@ def _counts(plan: Plan) -> Iterator[str]:
         count = sum(getattr(city, field) for city in plan.cities)
         if count:
             yield f"{verb} {count}"
+    ended = sum(len(ending.pods) + ending.others for city in plan.cities for ending in city.endings)
+    if ended:
+        yield f"end {ended} less important {_plural(ended, 'pod')}"
 
 
 def _table(cities: list[CityPlan]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import PODS, Target
+from tarmac.client.targets import NODES, PODS, Target
 from tarmac.controllers.targets import DEPLOYMENTS, INSTANCES, WORKLOADS
 
 Json = Target[JsonObject]
@@ -15,6 +15,7 @@ _KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
     (DEPLOYMENTS.typed(dict), ("workloaddeployment", "workloaddeployments", "wd")),
     (INSTANCES.typed(dict), ("instance", "instances", "inst")),
     (PODS, ("pod", "pods", "po")),
+    (NODES, ("node", "nodes", "no")),
 )
 EXPLAINED = tuple(target for target, _ in _KINDS)
 """What can be explained, in the order in which a bare name is looked for."""

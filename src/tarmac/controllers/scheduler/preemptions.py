@@ -35,19 +35,19 @@ from tarmac.controllers.scheduler.podfacts import read_facts
 from tarmac.controllers.scheduler.state import State
 from tarmac.decide import reasons
 from tarmac.decide.scheduling import (
+    BY_SCHEDULER,
     Candidate,
     Pod,
     Scheduler,
     guard_of,
     is_reservation,
     may_preempt,
+    named,
     reservation,
 )
 
 BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 AT_ONCE = 4  # pods of one Location that have victims on their way out
-FEW = 5  # victims that are named
-BY_SCHEDULER = "PreemptionByScheduler"
 _READ_AT_ONCE = 1000  # pods that are read between chances for everybody else
 _OTHERS_FIRST = "Others have to make room at its Location first."
 _MESSAGE = "tarmac: preempting to accommodate a higher priority pod"
@@ -157,7 +157,7 @@ class Preemptions:
         going = self._going(pod, nominated)
         if going:
             self._hold(_Nomination(pod, nominated, going))
-            return _sentence(nominated, going)
+            return _sentence(pod, nominated, going)
         self.forget(waiter.uid)
         if self._under_way(pod.demand.location) >= AT_ONCE:
             return _OTHERS_FIRST
@@ -171,7 +171,7 @@ class Preemptions:
         displaced = self._displaced(pod, candidate.node)
         self._hold(_Nomination(pod, candidate.node, candidate.victims))
         self._jobs.put_nowait(partial(self._carry_out, waiter.key, candidate, pod, displaced))
-        return _sentence(candidate.node, candidate.victims)
+        return _sentence(pod, candidate.node, candidate.victims)
 
     def _pod_changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
         if old is None or old.metadata.uid not in self._nominated:
@@ -264,9 +264,7 @@ class Preemptions:
         return _read(item.raw) if item is not None and item.metadata.uid == pod.uid else None
 
 
-def _sentence(node: str, victims: Sequence[Pod]) -> str:
+def _sentence(pod: Pod, node: str, victims: Sequence[Pod]) -> str:
     if not victims:
         return f"It is to have the place of a less important pod on {node}."
-    more = len(victims) - FEW
-    names = ", ".join(each.name for each in victims[:FEW]) + (f" and {more} more" if more > 0 else "")
-    return f"Less important pods end on {node} to make room: {names}."
+    return f"Less important pods end on {node} to make room: {named(victims, pod.namespace)}."

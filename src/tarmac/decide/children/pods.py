@@ -35,6 +35,7 @@ def pod_of(instance: Instance, whole: Amounts) -> JsonObject:
         "metadata": _metadata(instance),
         "spec": {
             **content,
+            **_stated({"priorityClassName": instance.spec.priority_class_name}),
             "volumes": pod_volumes(instance),
             "schedulerName": SCHEDULER,
             "nodeSelector": {LABEL_LOCATION: instance.spec.location.name} if instance.spec.location else {},

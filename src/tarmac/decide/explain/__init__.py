@@ -12,15 +12,17 @@ from collections.abc import Callable, Mapping
 from tarmac.api.compute.answers import Explanation
 from tarmac.decide.explain.deployments import explain_deployment
 from tarmac.decide.explain.instances import explain_instance
+from tarmac.decide.explain.nodes import explain_node
 from tarmac.decide.explain.pods import explain_pod
 from tarmac.decide.explain.workloads import explain_workload
-from tarmac.decide.explain.world import DEPLOYMENTS, EVERYTHING, INSTANCES, PODS, WORKLOADS, Objects, World
+from tarmac.decide.explain.world import DEPLOYMENTS, EVERYTHING, INSTANCES, NODES, PODS, WORKLOADS, Objects, World
 
 EXPLAINERS: Mapping[str, Callable[[World, str], Explanation | None]] = {
     WORKLOADS.resource: explain_workload,
     DEPLOYMENTS.resource: explain_deployment,
     INSTANCES.resource: explain_instance,
     PODS.resource: explain_pod,
+    NODES.resource: explain_node,
 }
 """By resource, for an object's key."""
 

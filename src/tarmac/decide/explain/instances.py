@@ -11,6 +11,7 @@ from tarmac.api.compute.names import API_VERSION, GATE_QUOTA, LABEL_CITY_CODE
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told, yes
+from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.pods import pod_lines
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.world import INSTANCES, PODS, World
@@ -40,13 +41,14 @@ def instance_lines(sight: Sight, instance: Instance) -> list[Line]:
     ready = _condition(instance, "Ready")
     if own.deletion_timestamp is not None:
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
+    pod = PODS.get(sight.world, f"{own.namespace}/{own.name}")
     if ready is not None and ready.status == "True":
         node = instance.status.node_name if instance.status else ""
-        return [yes(ready.reason, ready.message, "ready", city, node)]
+        drained = drain_lines(sight.world, pod, city) if pod is not None else []
+        return [yes(ready.reason, ready.message, "ready", city, node), *drained]
     gates = [gate.name for gate in instance.spec.controller.scheduling_gates] if instance.spec.controller else []
     if gates:
         return list(_gated(sight, instance, gates, city))
-    pod = PODS.get(sight.world, f"{own.namespace}/{own.name}")
     if pod is None:
         return [_said(ready, city)]
     lines = pod_lines(sight, pod)

@@ -8,15 +8,17 @@ from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.names import LABEL_CITY_CODE
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
+from tarmac.base.duration import format_duration
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, found, told, yes
+from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.leaving import outlook
 from tarmac.decide.explain.places import city_of
 from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import NODES, PODS, World
 from tarmac.decide.rollup.pods import PodFacts, PodView
-from tarmac.decide.scheduling import Pod
+from tarmac.decide.scheduling import Pod, named
 from tarmac.decide.verdict import Refusal
 
 
@@ -53,7 +55,7 @@ def _on_node(sight: Sight, pod: JsonObject, city: str, node: str) -> list[Line]:
     if lines[-1].reason == reasons.NODE_LOST:
         message = outlook(node, NODES.get(sight.world, node), pod, sight.world.now)
         lines[-1] = msgspec.structs.replace(lines[-1], message=message)
-    return lines
+    return [*lines, *drain_lines(sight.world, pod, city)]
 
 
 def _without_node(pod: JsonObject, city: str, stage: Stage) -> list[Line]:
@@ -75,15 +77,25 @@ def _preempting(obj: JsonObject, pod: Pod, city: str, stage: Stage) -> list[Line
         return []
     nominated = (obj.get("status") or {}).get("nominatedNodeName")
     if nominated:
-        message = f"Less important pods end on {nominated}; it gets their room."
+        message = _waiting(pod, nominated, stage)
         return [told(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, nominated)]
     found = stage.preempted_for(pod)
     if found is None or not found.victims:
         return []
     broken = f", and break {found.violations} times what disruption budgets allow" if found.violations else ""
-    names = ", ".join(f"{each.namespace}/{each.name}" for each in found.victims)
+    names = named(found.victims, pod.namespace)
     message = f"Less important pods would end on {found.node} to make room: {names}{broken}."
     return [told(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, found.node)]
+
+
+def _waiting(pod: Pod, node: str, stage: Stage) -> str:
+    """For whom the pod waits that has a place in view."""
+    going = stage.going(pod, node)
+    if not going.pods:
+        return f"It is to have the place of a less important pod on {node}."
+    left = format_duration(max(0, round(going.until - stage.now)))
+    names = named(going.pods, pod.namespace)
+    return f"Less important pods end on {node} and it gets their room: {names}; their time is over in {left}."
 
 
 def _state(pod: JsonObject) -> str:

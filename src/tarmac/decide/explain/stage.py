@@ -6,13 +6,28 @@ Only pods that are on these nodes are read whole; of all others just the node's 
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
 from tarmac.api.declare import Struct
 from tarmac.api.schema import JsonObject
+from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.explain.world import BUDGETS, CLAIMS, NODES, PODS, RUNTIME_CLASSES, VOLUMES, World
-from tarmac.decide.scheduling import Candidate, Cluster, Demands, Pod, Scheduler, guard_of, may_preempt, node_of
+from tarmac.decide.scheduling import (
+    Candidate,
+    Cluster,
+    Demands,
+    Guard,
+    Pod,
+    Scheduler,
+    guard_of,
+    is_preempted,
+    may_preempt,
+    node_of,
+    spent,
+)
 from tarmac.decide.scheduling.claims import disks_of
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -34,6 +49,13 @@ class _Whereabouts(Struct):
 
 
 _whereabouts = msgspec.json.Decoder(_Whereabouts).decode
+
+
+class Going(NamedTuple):
+    """Pods that end for another, and when the last of them has to be gone."""
+
+    pods: list[Pod]
+    until: float
 
 
 class Stage:
@@ -61,11 +83,35 @@ class Stage:
             return Verdict(None, disks.refusals)
         return Verdict(self._demands.pod(obj, self._handler(obj), disks.value))
 
+    @property
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._world.now
+
+    @cached_property
+    def _guards(self) -> list[Guard]:
+        return [guard_of(each) for each in BUDGETS.all(self._world)]
+
     def preempted_for(self, pod: Pod) -> Candidate | None:
         """Who would end to make room for a pod that no node takes."""
-        if not may_preempt(pod, self.cluster):
-            return None
-        return self.scheduler.preempt(pod, [guard_of(each) for each in BUDGETS.all(self._world)], self._started)
+        return self.scheduler.preempt(pod, self._guards, self._started) if may_preempt(pod, self.cluster) else None
+
+    def end(self, candidate: Candidate) -> None:
+        """Let the victims be gone, and paid for by their budgets."""
+        for victim in candidate.victims:
+            self.cluster.remove_pod(victim.uid)
+        self._guards = spent(self._guards, candidate.victims)
+
+    def going(self, pod: Pod, node: str) -> Going:
+        """Who ends on a node to make room for the pod."""
+        info, until = self.cluster.nodes.get(node), self.now
+        pods = list[Pod]()
+        for other in info.pods.values() if info is not None else ():
+            found = PODS.get(self._world, f"{other.namespace}/{other.name}")
+            if other.priority < pod.priority and found is not None and is_preempted(found):
+                pods.append(other)
+                until = max(until, parse_rfc3339(found["metadata"]["deletionTimestamp"]))
+        return Going(pods, until)
 
     def refusals(self, pod: Pod) -> list[Refusal]:
         """Why no node takes the pod: all of it in one, then node by node, or kind by kind where nodes are many."""

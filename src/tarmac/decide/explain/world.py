@@ -91,6 +91,7 @@ QUOTAS = Source("core/resourcequotas", _plain)
 CLAIMS = Source("core/persistentvolumeclaims", _plain)
 VOLUMES = Source("core/persistentvolumes", _plain)
 BUDGETS = Source("policy/poddisruptionbudgets", _plain)
+PRIORITY_CLASSES = Source("scheduling.k8s.io/priorityclasses", _plain)
 RUNTIME_CLASSES = Source("node.k8s.io/runtimeclasses", _plain)
 
 EVERYTHING = (
@@ -106,6 +107,7 @@ EVERYTHING = (
     CLAIMS,
     VOLUMES,
     BUDGETS,
+    PRIORITY_CLASSES,
     RUNTIME_CLASSES,
 )
 """What must be fetched where no server explains."""

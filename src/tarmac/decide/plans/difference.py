@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tarmac.api.compute.answers import CityPlan, Refused
+from tarmac.api.compute.answers import CityPlan, Ending, Refused
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollout import Goal
+from tarmac.decide.scheduling import Candidate
 from tarmac.decide.verdict import Refusal
 
 
@@ -27,6 +28,7 @@ class Difference:
     moved: bool = False
     wave: int = 0
     refused: list[Refused] = field(default_factory=list[Refused])
+    endings: list[Ending] = field(default_factory=list[Ending])
 
     @property
     def city(self) -> str:
@@ -59,6 +61,12 @@ class Difference:
         number = len(self.wanted) if count is None else count
         self.refused.append(Refused(refusal.reason, start + refusal.message, refusal.change, number))
 
+    def end(self, candidate: Candidate) -> None:
+        """Others would go for one of its instances."""
+        own = [each.name for each in candidate.victims if each.namespace == self.deployment.metadata.namespace]
+        others = len(candidate.victims) - len(own)
+        self.endings.append(Ending(candidate.node, own, others, candidate.violations))
+
     def as_plan(self) -> CityPlan:
         """Its numbers."""
         return CityPlan(
@@ -70,6 +78,7 @@ class Difference:
             self.goal.desired if self.moved else 0,
             self.refused,
             self.wave if self.replace else 0,
+            self.endings,
         )
 
 

@@ -14,6 +14,7 @@ from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import Amounts, instance_amounts
 from tarmac.decide.explain.changes import usual_change
 from tarmac.decide.explain.fitting import either, room_to_make, size_that_fits
+from tarmac.decide.explain.priorities import Rank, rank_of
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import CLAIMS, INSTANCE_TYPES, PODS, World
 from tarmac.decide.instances import InstanceView
@@ -55,11 +56,12 @@ def remove(world: World, stage: Stage, found: Difference, views: Iterable[Instan
 
 
 def take_room(world: World, stage: Stage, found: Difference, amounts: Amounts, ordinals: Iterable[int]) -> list[Placed]:
-    """Put what would be made onto nodes, and say where; what fits nowhere is refused."""
+    """Put what would be made onto nodes, and say where; what fits nowhere, whoever ends for it, is refused."""
     refusals: list[Refusal] = []
     placed: list[Placed] = []
-    for turn, read in enumerate(_pods(world, stage, found, amounts, ordinals)):
-        choice = stage.scheduler.choose(read.value, turn) if read.value is not None else None
+    rank = rank_of(world, found.deployment.spec.template.spec.priority_class_name)
+    for turn, read in enumerate(_pods(world, stage, found, amounts, rank, ordinals)):
+        choice = _node_for(stage, found, read.value, turn, rank) if read.value is not None else None
         if read.value is not None and choice is not None and choice.value is not None:
             stage.cluster.add_pod(read.value, choice.value)
             placed.append((read.value, choice.value))
@@ -69,6 +71,17 @@ def take_room(world: World, stage: Stage, found: Difference, amounts: Amounts, o
         change = _change(stage, found, amounts, placed, refusals)
         found.refuse(replace(refusals[0], change=change), len(refusals))
     return placed
+
+
+def _node_for(stage: Stage, found: Difference, pod: Pod, turn: int, rank: Rank) -> Verdict[str]:
+    """A node that takes the pod, if need be after others have ended there."""
+    choice = stage.scheduler.choose(pod, turn)
+    candidate = stage.preempted_for(pod) if choice.value is None and rank.preempts else None
+    if candidate is None:
+        return choice
+    found.end(candidate)
+    stage.end(candidate)
+    return Verdict(candidate.node)
 
 
 def _change(
@@ -89,7 +102,7 @@ def _change(
 
 
 def _pods(
-    world: World, stage: Stage, found: Difference, amounts: Amounts, ordinals: Iterable[int]
+    world: World, stage: Stage, found: Difference, amounts: Amounts, rank: Rank, ordinals: Iterable[int]
 ) -> Iterator[Verdict[Pod]]:
     """The Pods at these ordinals. Without disks they differ in nothing that matters, and one is read for all."""
     alike = all(volume.disk is None for volume in found.deployment.spec.template.spec.volumes)
@@ -98,15 +111,16 @@ def _pods(
     for ordinal in ordinals:
         if read.value is None or not alike:
             instance = instance_document(found.deployment, location, ordinal, found.goal.template_hash, (), {})
-            read = stage.read(_pod(world, instance, amounts))
+            read = stage.read(_pod(world, instance, amounts, rank))
         uid = f"{found.deployment.metadata.namespace}/{found.deployment.metadata.name}/{ordinal}"
         yield Verdict(replace(read.value, uid=uid)) if read.value is not None else read
 
 
-def _pod(world: World, instance: Instance, amounts: Amounts) -> JsonObject:
+def _pod(world: World, instance: Instance, amounts: Amounts, rank: Rank) -> JsonObject:
     """The Instance's Pod, without the disks that are yet to be made wherever it goes."""
     pod = pod_of(instance, amounts)
     pod["metadata"]["uid"] = ""
+    pod["spec"]["priority"] = rank.value
     pod["spec"]["volumes"] = [volume for volume in pod["spec"]["volumes"] if not _is_new(world, instance, volume)]
     return pod
 

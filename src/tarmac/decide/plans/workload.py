@@ -193,5 +193,6 @@ def _merged(found: Sequence[Difference]) -> list[CityPlan]:
             known.moved + more.moved,
             [*known.refused, *more.refused],
             max(known.wave, more.wave),
+            [*known.endings, *more.endings],
         )
     return list(by_city.values())

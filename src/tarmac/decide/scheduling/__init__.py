@@ -21,8 +21,10 @@ from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo, Taint, node_of
 from tarmac.decide.scheduling.nodeterms import any_of
 from tarmac.decide.scheduling.preemption import Candidate, Guard, guard_of, is_reservation, may_preempt, reservation
 from tarmac.decide.scheduling.scheduler import Scheduler
+from tarmac.decide.scheduling.victims import BY_SCHEDULER, is_preempted, named, spent
 
 __all__ = [
+    "BY_SCHEDULER",
     "Candidate",
     "Cluster",
     "Demand",
@@ -37,11 +39,14 @@ __all__ = [
     "any_of",
     "free_at",
     "guard_of",
+    "is_preempted",
     "is_reservation",
     "may_preempt",
+    "named",
     "node_of",
     "open_nodes",
     "requests_of",
     "reservation",
     "room_at",
+    "spent",
 ]

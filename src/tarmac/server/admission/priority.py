@@ -2,11 +2,14 @@
 
 Pods of higher priority end others to have their place, whoever's they are. So the two classes that every cluster has,
 which outrank everybody, take the right `use` on them. Other classes are made by administrators for those who should
-have them.
+have them. A Workload's author is asked when its template names the class: its Pods are made by a controller.
 """
 
 from __future__ import annotations
 
+from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.kubernetes.priorityclasses import BUCKET as CLASSES
+from tarmac.api.kubernetes.priorityclasses import NO_CLASS, SYSTEM, default_class
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
@@ -17,12 +20,11 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.users import User
 
-_CLASSES = "scheduling.k8s.io/priorityclasses"
-_NO_CLASS: JsonObject = {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
-# The two classes that are always there, whether or not anybody has stored them.
-_SYSTEM: dict[str, JsonObject] = {
-    "system-cluster-critical": {"value": 2_000_000_000, "preemptionPolicy": "PreemptLowerPriority"},
-    "system-node-critical": {"value": 2_000_001_000, "preemptionPolicy": "PreemptLowerPriority"},
+# Where kinds of ours name a class.
+_TEMPLATES = {
+    "compute.datumapis.com/workloads": ("spec", "template", "spec"),
+    "compute.datumapis.com/workloaddeployments": ("spec", "template", "spec"),
+    "compute.datumapis.com/instances": ("spec",),
 }
 
 
@@ -36,7 +38,8 @@ class Priority(Plugin):
         self._authorizer = authorizer
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
-        return resource.bucket in (BUCKET, _CLASSES) and subresource == "" and operation in ("CREATE", "UPDATE")
+        looked_at = resource.bucket in (BUCKET, CLASSES, *_TEMPLATES)
+        return looked_at and subresource == "" and operation in ("CREATE", "UPDATE")
 
     def admit(self, attributes: Attributes) -> None:
         if attributes.resource.bucket != BUCKET:
@@ -52,12 +55,7 @@ class Priority(Plugin):
 
     def _resolve(self, attributes: Attributes, spec: JsonObject) -> None:
         name = spec.get("priorityClassName")
-        found = self._class(name) if name else self._default()
-        if found is None:
-            raise refuse(attributes, f"no PriorityClass with name {name} was found")
-        if name in _SYSTEM and not self._may_use(attributes.user, name):
-            right = f'the right "use" on priorityclasses.scheduling.k8s.io "{name}", in the whole cluster'
-            raise refuse(attributes, f"{name} ends Pods of others to have their place: it takes {right}")
+        found = self._class(attributes, name) if name else self._default_class() or NO_CLASS
         if not name and "metadata" in found:
             spec["priorityClassName"] = found["metadata"]["name"]
         value, policy = found.get("value", 0), found.get("preemptionPolicy")
@@ -71,6 +69,16 @@ class Priority(Plugin):
         spec["priority"] = value
         if policy is not None:
             self._set_policy(attributes, spec, policy)
+
+    def _class(self, attributes: Attributes, name: str) -> JsonObject:
+        """The class of this name, for somebody who may have it."""
+        found = self._reader.get(CLASSES, name) or SYSTEM.get(name)
+        if found is None:
+            raise refuse(attributes, f"no PriorityClass with name {name} was found")
+        if name in SYSTEM and not self._may_use(attributes.user, name):
+            right = f'the right "use" on priorityclasses.scheduling.k8s.io "{name}", in the whole cluster'
+            raise refuse(attributes, f"{name} ends Pods of others to have their place: it takes {right}")
+        return found
 
     def _may_use(self, user: User, name: str) -> bool:
         info = RequestInfo("use", "", True, "scheduling.k8s.io", "v1", "priorityclasses", "", "", name)
@@ -86,19 +94,16 @@ class Priority(Plugin):
             )
         spec["preemptionPolicy"] = policy
 
-    def _class(self, name: str) -> JsonObject | None:
-        return self._reader.get(_CLASSES, name) or _SYSTEM.get(name)
-
-    def _default(self) -> JsonObject:
-        return self._default_class() or _NO_CLASS
-
     def _default_class(self) -> JsonObject | None:
-        defaults = [found for found in self._reader.list(_CLASSES) if found.get("globalDefault")]
-        return min(defaults, key=lambda found: found.get("value", 0), default=None)
+        return default_class(self._reader.list(CLASSES))
 
     def validate(self, attributes: Attributes) -> None:
-        obj = attributes.obj
-        if attributes.resource.bucket != _CLASSES or obj is None or not obj.get("globalDefault"):
+        obj, where = attributes.obj, _TEMPLATES.get(attributes.resource.bucket)
+        if where is not None:
+            name, before = (mapping(each or {}, *where).get("priorityClassName") for each in (obj, attributes.old))
+            if name and name != before:  # taking a right away does not lock owners out of what runs
+                self._class(attributes, name)
+        if attributes.resource.bucket != CLASSES or obj is None or not obj.get("globalDefault"):
             return
         current = self._default_class()
         if current is not None and (attributes.operation == "CREATE" or current["metadata"]["name"] != attributes.name):

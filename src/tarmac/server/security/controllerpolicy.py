@@ -24,6 +24,8 @@ _LEASES = "coordination.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _FOLLOW = "list watch"
 _EVENTS = rule("create patch", "core", "events")
+# What their authors were allowed to name. Admission asks whoever writes a template, and the makers of Pods once more.
+_PRIORITIES = rule("use", "scheduling.k8s.io", "priorityclasses")
 _KUBELET_SIGNERS = "kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving"
 
 
@@ -99,6 +101,7 @@ DUTIES: dict[str, Duties] = {
         [
             rule("patch", COMPUTE, "workloads workloads/status"),
             rule("create delete get list patch", COMPUTE, "workloaddeployments"),
+            _PRIORITIES,
             _EVENTS,
         ],
     ),
@@ -113,6 +116,7 @@ DUTIES: dict[str, Duties] = {
             rule("create delete get patch", COMPUTE, "instances"),
             rule("create delete", NETWORKING, "networkbindings"),
             rule("delete", "core", "persistentvolumeclaims"),
+            _PRIORITIES,
         ],
     ),
     "instance": Duties(
@@ -125,6 +129,7 @@ DUTIES: dict[str, Duties] = {
             rule("patch", COMPUTE, "instances instances/status"),
             rule("create delete get", "core", "pods"),
             rule("create", "core", "persistentvolumeclaims"),
+            _PRIORITIES,
             _EVENTS,
         ],
     ),

@@ -15,7 +15,7 @@ from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, TooManyRequests, forbidden
 from tarmac.api.status import Conflict as ChangedMeanwhile
-from tarmac.base.selectors import LabelSelector
+from tarmac.decide.eviction import budgets_of, ignores, is_counted, needs_no_budget
 from tarmac.http.messages import Request, Response
 from tarmac.server.patch import managed
 from tarmac.server.printing.answers import document
@@ -79,15 +79,15 @@ async def _spend_budget(call: Call, budgets: Served, deletion: DeleteOptions) ->
         raise served.not_found(call.info.name)
     pod = served.load(entry)
     check_preconditions(served, pod, deletion)  # nor must one that means another pod
-    if _needs_no_budget(pod):
+    if needs_no_budget(pod):
         return True
-    found = _budgets_of(pod, budgets)
+    found = list(budgets_of(pod, budgets.services.reader.list(budgets.bucket, f"{pod['metadata']['namespace']}/")))
     if len(found) > 1:
         raise ApiError(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             reason="",
         )
-    if found and _ignores(found[0], pod):
+    if found and ignores(found[0], pod):
         return False
     if found:
         await _take_one(budgets, found[0], pod, call.options.dry_run)
@@ -109,33 +109,6 @@ async def _announce(call: Call) -> Entry | None:
     with suppress(Conflict, Missing):  # the deletion itself will find out what happened
         return await served.store.update(served.bucket, entry.name, served.encode(pod), entry.revision)
     return None
-
-
-def _needs_no_budget(pod: JsonObject) -> bool:
-    phase = (pod.get("status") or {}).get("phase")
-    return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
-
-
-def _budgets_of(pod: JsonObject, budgets: Served) -> list[JsonObject]:
-    namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
-    found: list[JsonObject] = []
-    for budget in budgets.services.reader.list(budgets.bucket, f"{namespace}/"):
-        selector = (budget.get("spec") or {}).get("selector")
-        if LabelSelector.from_object(selector).matches(labels):
-            found.append(budget)
-    return found
-
-
-def _ignores(budget: JsonObject, pod: JsonObject) -> bool:
-    """A pod that is not ready is not what the budget protects, unless the budget is already short."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    if any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
-        return False
-    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return True
-    status = budget.get("status") or {}
-    desired = status.get("desiredHealthy", 0)
-    return status.get("currentHealthy", 0) >= desired > 0
 
 
 async def _take_one(budgets: Served, budget: JsonObject, pod: JsonObject, dry_run: bool) -> None:
@@ -175,7 +148,7 @@ def _exhaust(budget: JsonObject, now: str) -> None:
 def _check(budget: JsonObject) -> None:
     metadata, status = budget["metadata"], budget.setdefault("status", {})
     name = metadata["name"]
-    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+    if not is_counted(budget):
         raise _refused(f"The disruption budget {name} is still being processed by the server.", 10)
     allowed = status.setdefault("disruptionsAllowed", 0)
     if allowed < 0:

@@ -9,6 +9,7 @@ from tarmac.api.compute.validation.placements import check_placements
 from tarmac.api.compute.validation.rollout import check_rollout
 from tarmac.api.compute.validation.runtime import check_runtime
 from tarmac.api.compute.validation.volumes import check_volumes
+from tarmac.api.kubernetes.checks import dns_subdomain
 from tarmac.api.schema import JsonObject
 
 
@@ -30,7 +31,9 @@ def check_template(spec: JsonObject, context: Context) -> None:
 
 
 def check_instance(spec: JsonObject, path: str, context: Context) -> None:
-    """What an instance is: volumes, runtime, interfaces."""
+    """What an instance is: volumes, runtime, interfaces, priority."""
     check_volumes(spec, path, context.errors)
     check_runtime(spec, path, context)
     check_interfaces(spec, path, context.errors)
+    if spec.get("priorityClassName"):
+        dns_subdomain(spec["priorityClassName"], f"{path}.priorityClassName", context.errors)

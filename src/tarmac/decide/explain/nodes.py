@@ -1,0 +1,55 @@
+"""What is still on a node that is being drained, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import msgspec
+
+from tarmac.api.compute.answers import Explanation, Line, Subject
+from tarmac.api.declare import Struct
+from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.api.schema import JsonObject
+from tarmac.decide import reasons
+from tarmac.decide.explain.answer import explanation, told
+from tarmac.decide.explain.budgets import held_by
+from tarmac.decide.explain.places import city_of
+from tarmac.decide.explain.world import NODES, PODS, World
+from tarmac.decide.verdict import Refusal
+
+
+class _Spec(Struct):
+    node_name: str = ""
+
+
+class _Whereabouts(Struct):
+    spec: _Spec
+
+
+_whereabouts = msgspec.json.Decoder(_Whereabouts).decode
+
+
+def explain_node(world: World, name: str) -> Explanation | None:
+    """The explanation of a node; None when there is none of that name."""
+    node = NODES.get(world, name)
+    if node is None:
+        return None
+    pods = [PODS.decode(raw) for raw in world.list(PODS.resource) if _whereabouts(raw).spec.node_name == name]
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
+    cordoned = bool(node["spec"].get("unschedulable"))
+    words = f"is {'ready' if ready else 'not ready'}{' and cordoned' if cordoned else ''}"
+    city = city_of(world, (node["metadata"].get("labels") or {}).get(LABEL_LOCATION, ""))
+    lines = list(_lines(world, pods, city, name)) if cordoned else []
+    return explanation(Subject("v1", "Node", "", name), f"{words}, with {len(pods)} pods on it", lines)
+
+
+def _lines(world: World, pods: list[JsonObject], city: str, node: str) -> Iterator[Line]:
+    """Who is on his way out, and whom a budget keeps."""
+    for pod in pods:
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        if "deletionTimestamp" in pod["metadata"]:
+            yield told(Refusal(reasons.TERMINATING, f"{key} is being deleted.", rule="deletion"), city, node)
+        refusal = held_by(world, pod)
+        if refusal is not None:
+            yield told(replace(refusal, message=f"{key}: {refusal.message}"), city, node)
