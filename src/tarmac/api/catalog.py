@@ -41,7 +41,7 @@ def build_catalog(lookup: Lookup | None = None) -> Catalog:
 
 
 def _explained(resource: Resource) -> Resource:
-    """Pods can be explained, wherever they come from."""
-    if resource.bucket != "core/pods":
+    """Pods can be explained, wherever they come from, and nodes."""
+    if resource.bucket not in ("core/nodes", "core/pods"):
         return resource
     return replace(resource, subresources=(*resource.subresources, compute.WHY))

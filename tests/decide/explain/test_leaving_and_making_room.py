@@ -70,7 +70,8 @@ def test_a_budget_that_is_short_says_how_many_are_healthy_and_how_many_must_be()
 @pytest.mark.parametrize(
     ("spec", "change"),
     [
-        ({"maxUnavailable": 0}, "Raise maxUnavailable of b, or run one more."),
+        ({"maxUnavailable": 0}, "Raise maxUnavailable of b."),
+        ({"minAvailable": "100%"}, "Lower minAvailable of b."),
         ({"minAvailable": 3}, "Lower minAvailable of b, or run one more."),
     ],
 )

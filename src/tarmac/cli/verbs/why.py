@@ -55,7 +55,8 @@ async def _explain_here(client: Client, target: Json, namespace: str, name: str,
     from tarmac.decide.explain import EXPLAINERS
 
     world = await fetch_world(client, console.warn)
-    found = EXPLAINERS[f"{target.group or 'core'}/{target.plural}"](world, f"{namespace}/{name}")
+    key = f"{namespace}/{name}" if target.namespaced else name
+    found = EXPLAINERS[f"{target.group or 'core'}/{target.plural}"](world, key)
     if found is None:
         raise NotFound(f'{target.plural} "{name}" not found')
     return found

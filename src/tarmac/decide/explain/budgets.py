@@ -47,5 +47,11 @@ def _short(budget: JsonObject) -> Refusal:
         message = f"The disruption budget {name} does not let it leave its cordoned node yet: {numbers}."
         return Refusal(reasons.EVICTION_WAITS, message, rule=_RULE)
     message = f"The disruption budget {name} never lets it leave its cordoned node: {numbers}."
-    field = "Raise maxUnavailable" if budget["spec"].get("maxUnavailable") is not None else "Lower minAvailable"
-    return Refusal(reasons.EVICTION_REFUSED, message, rule=_RULE, change=f"{field} of {name}, or run one more.")
+    return Refusal(reasons.EVICTION_REFUSED, message, rule=_RULE, change=_change(name, budget["spec"]))
+
+
+def _change(name: str, spec: JsonObject) -> str:
+    """What lets one go. Of a share, or of those that may be away, one more pod changes nothing."""
+    if spec.get("maxUnavailable") is not None:
+        return f"Raise maxUnavailable of {name}."
+    return f"Lower minAvailable of {name}{', or run one more' if isinstance(spec.get('minAvailable'), int) else ''}."

@@ -31,7 +31,13 @@ from tarmac.server.subresources.why import why_route
 
 Key = tuple[str, str, str]
 
-EXPLAINED = (("", "pods"), (COMPUTE, "workloads"), (COMPUTE, "workloaddeployments"), (COMPUTE, "instances"))
+EXPLAINED = (
+    ("", "nodes"),
+    ("", "pods"),
+    (COMPUTE, "workloads"),
+    (COMPUTE, "workloaddeployments"),
+    (COMPUTE, "instances"),
+)
 
 
 def special_routes(
