@@ -19,4 +19,6 @@ SYSTEM: Final[dict[str, JsonObject]] = {
 
 def default_class(classes: Iterable[JsonObject]) -> JsonObject | None:
     """The class of Pods that name none, if there is one."""
-    return min((each for each in classes if each.get("globalDefault")), key=lambda each: each["value"], default=None)
+    return min(
+        (each for each in classes if each.get("globalDefault")), key=lambda each: each.get("value", 0), default=None
+    )

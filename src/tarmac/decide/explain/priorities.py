@@ -21,4 +21,4 @@ def rank_of(world: World, name: str) -> Rank:
         found = PRIORITY_CLASSES.get(world, name) or SYSTEM.get(name) or NO_CLASS
     else:
         found = default_class(PRIORITY_CLASSES.all(world)) or NO_CLASS
-    return Rank(found["value"], found.get("preemptionPolicy", PREEMPTS) == PREEMPTS)
+    return Rank(found.get("value", 0), found.get("preemptionPolicy", PREEMPTS) == PREEMPTS)
