@@ -17,8 +17,8 @@ _KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
     (PODS, ("pod", "pods", "po")),
     (NODES, ("node", "nodes", "no")),
 )
-EXPLAINED = tuple(target for target, _ in _KINDS)
-"""What can be explained, in the order in which a bare name is looked for."""
+EXPLAINED = tuple(target for target, _ in _KINDS if target.namespaced)
+"""What a bare name may mean, in the order in which it is looked for. Nodes are named as such: few may see them."""
 _BY_WORD = {word: target for target, words in _KINDS for word in words}
 
 
