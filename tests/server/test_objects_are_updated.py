@@ -184,6 +184,10 @@ async def test_labels_in_the_short_form_can_be_changed_by_client_side_apply(api:
     changed = await api.patch(f"{url}/web", patch)
     assert changed.status == 200, changed.raw
     template = changed.json["spec"]["template"]
-    assert (template["metadata"], "labels" in template) == ({"labels": {"tier": "b"}}, False)
-    again = await api.patch(f"{url}/web", patch)
-    assert again.json["metadata"]["resourceVersion"] == changed.json["metadata"]["resourceVersion"]
+    assert (template["metadata"], template["labels"]) == ({"labels": {"tier": "b"}}, {"tier": "b"})
+    # Shorthands inside lists cannot be shown as they were written, so kubectl sends them every time.
+    placements = [{**body["spec"]["placements"][0], "cityCodes": ["dfw"]}]
+    lists = {"placements": placements, "template": {"spec": {"networkInterfaces": [{"network": "lan"}]}}}
+    for same in (patch, {"spec": lists}):
+        again = await api.patch(f"{url}/web", same)
+        assert again.json["metadata"]["resourceVersion"] == changed.json["metadata"]["resourceVersion"]

@@ -17,6 +17,9 @@ Labels = dict[str, str]
 Protocol = Literal["TCP", "UDP", "SCTP"]
 IPFamily = Literal["IPv4", "IPv6"]
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation in which `kubectl apply` notes the file that it applied last."""
+
 
 class OwnerReference(Struct):
     """An object that this object belongs to."""

@@ -14,6 +14,7 @@ from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn
 from tarmac.api.compute.names import API_VERSION as COMPUTE
+from tarmac.api.compute.shorthand import without_short_form
 from tarmac.api.compute.strategies import WorkloadStrategy
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import decode as typed
@@ -34,6 +35,7 @@ class _Workloads(Target[Workload]):
         def decode(raw: bytes | msgspec.Raw) -> Workload:
             obj = msgspec.json.decode(raw)
             strategy.normalise(obj)
+            without_short_form(obj)
             return typed(Workload, obj)
 
         return decode

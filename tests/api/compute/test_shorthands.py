@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarmac.api.decode.bodies import check_object
+from tarmac.api.shared import LAST_APPLIED
 from tarmac.api.status import BadRequest, Invalid
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.controllers.targets import WORKLOADS
 from tests.api.compute.making import DISK, GONE, C, N, P, T, admitted, causes, edited, machines, resource, workload
 
 
@@ -20,7 +23,9 @@ def test_labels_and_annotations_directly_in_the_template() -> None:
     )
     template = admitted(obj)["spec"]["template"]
     assert template["metadata"] == {"labels": {"a": "b"}, "annotations": {"c": "d"}}
-    assert set(template) == {"metadata", "spec"}
+    assert (template["labels"], template["annotations"]) == ({"a": "b"}, {"c": "d"}), "`kubectl apply` looks for them"
+    typed = WORKLOADS.decode(msgspec.json.encode(obj)).spec.template
+    assert (typed.metadata and typed.metadata.labels, typed.labels) == ({"a": "b"}, {}), "read in one place"
 
 
 def test_labels_in_both_places_must_agree() -> None:
@@ -30,16 +35,61 @@ def test_labels_in_both_places_must_agree() -> None:
     assert causes(other) == ["Forbidden spec.template.labels"]
 
 
-def test_a_changed_shorthand_counts_where_the_full_form_is_only_what_was_stored() -> None:
+SHORT, FULL = "spec.template.labels", "spec.template.metadata.labels"
+LAST_APPLIED_FIELD = "metadata.annotations"
+
+
+def updated(stored: Any, edits: dict[str, Any]) -> tuple[Any, Any]:
+    """The short and the full form after an update."""
+    old, new = admitted(edited(workload(), stored)), admitted(edited(edited(workload(), stored), edits))
+    resource("Workload").strategy.prepare_for_update(new, old)
+    template = new["spec"]["template"]
+    return template.get("labels"), template.get("metadata", {}).get("labels")
+
+
+APP, DB, WEB = {"tier": "app"}, {"tier": "db"}, {"tier": "web"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "edits", "short", "full"),
+    [
+        ({FULL: APP}, {SHORT: DB}, DB, DB),
+        ({FULL: APP, SHORT: APP}, {SHORT: DB}, DB, DB),
+        ({FULL: APP, SHORT: APP}, {FULL: DB}, DB, DB),
+        ({FULL: APP, SHORT: APP}, {FULL: DB, SHORT: DB}, DB, DB),
+        ({FULL: APP, SHORT: APP}, {FULL: DB, SHORT: WEB}, WEB, DB),
+        ({FULL: APP, SHORT: APP}, {SHORT: GONE}, None, APP),
+        ({FULL: APP, SHORT: APP}, {SHORT: GONE, FULL: GONE}, None, None),
+        ({FULL: APP, SHORT: APP}, {FULL: GONE}, APP, APP),
+        ({FULL: APP, SHORT: APP}, {SHORT: {}}, {}, {}),
+    ],
+)
+def test_the_form_that_was_changed_counts_and_the_other_follows(stored: Any, edits: Any, short: Any, full: Any) -> None:
     """As a client-side apply sends it: over the stored object, with the full form in it."""
-    laid_over = workload({"spec.template.labels": {"tier": "db"}})
-    assert causes(laid_over, old=workload()) == []
-    new, stored = admitted(laid_over), admitted(workload())
-    resource("Workload").strategy.prepare_for_update(new, stored)
-    assert new["spec"]["template"]["metadata"] == {"labels": {"tier": "db"}}
-    assert "labels" not in new["spec"]["template"]
-    both = workload({"spec.template.labels": {"tier": "db"}, "spec.template.metadata.labels": {"tier": "web"}})
-    assert causes(both, old=workload()) == ["Forbidden spec.template.labels"], "two changes that disagree"
+    assert updated(stored, edits) == (short, full)
+
+
+def test_two_changes_that_disagree_are_refused() -> None:
+    assert causes(workload({SHORT: DB}), old=workload()) == []
+    assert causes(workload({SHORT: DB, FULL: WEB}), old=workload()) == ["Forbidden spec.template.labels"]
+
+
+@pytest.mark.parametrize(
+    ("template", "full"),
+    [({}, None), ({"metadata": {"labels": APP}}, APP), ({"metadata": 1}, None), (3, None)],
+    ids=["taken away", "written in full", "odd", "no template"],
+)
+def test_an_applied_file_without_the_short_form_says_whether_labels_are_wanted(template: Any, full: Any) -> None:
+    noted = {LAST_APPLIED: msgspec.json.encode({"spec": {"template": template}}).decode()}
+    stored = {FULL: APP, SHORT: APP}
+    assert updated(stored, {SHORT: GONE, LAST_APPLIED_FIELD: noted}) == (None, full)
+
+
+def test_what_is_no_note_of_an_applied_file_takes_nothing_away() -> None:
+    stored = {FULL: APP, SHORT: APP}
+    assert updated(stored, {SHORT: GONE, LAST_APPLIED_FIELD: {LAST_APPLIED: "{"}}) == (None, APP)
+    noted = {LAST_APPLIED_FIELD: {LAST_APPLIED: "{}"}}
+    assert updated({**stored, **noted}, {SHORT: GONE}) == (None, APP), "an older note is of another write"
 
 
 def test_a_network_by_its_name() -> None:

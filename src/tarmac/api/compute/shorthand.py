@@ -1,34 +1,93 @@
 """Shorthands of a template, rewritten into the stored form.
 
 This runs on what a client sent, before types are checked, so nothing is taken for granted about the shape. A
-shorthand that contradicts the full form is left where it is, and validation refuses it there; unless the full form is
-what is stored already, for then the shorthand is what its author changed.
+shorthand that contradicts the full form is left where it is, and validation refuses it there.
+
+Labels and annotations that were written directly in the template are copied into its metadata, and stay where they
+were written too: `kubectl apply` compares its file with the live object, and would find the short form missing, and so
+something to change, every time. From then on the two are one: whichever of them a write changes, the other follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from tarmac.api.schema import Json, JsonObject
+from tarmac.api.shared import LAST_APPLIED
+
+_SHORT: Final = ("labels", "annotations")
 
 
 def normalise_template(template: Json) -> None:
     """`template.labels`, `template.annotations`, and everything in `template.spec`."""
     if not isinstance(template, dict):
         return
-    for field in ("labels", "annotations"):
-        _move_metadata(template, field)
+    for field in _SHORT:
+        _copy_metadata(template, field)
     normalise_instance(template.get("spec"))
 
 
-def prefer_changed(template: JsonObject, stored: JsonObject) -> None:
-    """A patch of `kubectl apply` carries the shorthand alone, and is laid over the stored object with the full form."""
-    metadata, before = template.get("metadata"), stored.get("metadata") or {}
-    for field in ("labels", "annotations"):
-        short = template.get(field)
-        if short is not None and metadata and metadata.get(field) == before.get(field):
-            metadata[field] = template.pop(field)
+def without_short_form(workload: JsonObject) -> None:
+    """Leave labels and annotations in the template's metadata alone, for those who only read. Normalise first."""
+    template = _template(workload)
+    metadata = template.get("metadata")
+    for field in _SHORT:
+        if isinstance(metadata, dict) and field in template and template[field] == metadata.get(field):
+            del template[field]
+
+
+def follow_changed(new: JsonObject, old: JsonObject) -> None:
+    """Make the short and the full form of a changed Workload one again: what was changed counts, the other follows.
+
+    Where both were changed and disagree, both stay, and validation refuses them.
+    """
+    template, before = _template(new), _template(old)
+    for field in _SHORT:
+        _follow(new, old, template, before, field)
+
+
+def _follow(new: JsonObject, old: JsonObject, template: JsonObject, before: JsonObject, field: str) -> None:
+    metadata, metadata_before = template.get("metadata") or {}, before.get("metadata") or {}
+    short, full = template.get(field), metadata.get(field)
+    if short == full:
+        return  # and nothing is written: after a patch, what did not change is the old object's own
+    if full != metadata_before.get(field):
+        if short is not None and short == before.get(field):
+            template[field] = dict(full or {})
+    elif short is not None:
+        template["metadata"] = {**metadata, field: dict(short)}
+    elif before.get(field) is not None and _took_away(new, old, field):
+        template["metadata"] = {name: value for name, value in metadata.items() if name != field}
+
+
+def _took_away(new: JsonObject, old: JsonObject, field: str) -> bool:
+    """Whether a file that had the short form was applied again and has neither form now.
+
+    The patch of `kubectl apply` is the same as for a file that has changed over to the full form, with the same
+    content: only what kubectl notes in its annotation tells them apart.
+    """
+    noted = _annotation(new)
+    if not noted or noted == _annotation(old):
+        return False
+    try:
+        file = msgspec.json.decode(noted)
+    except msgspec.DecodeError:
+        return False
+    metadata = _template(file).get("metadata") if isinstance(file, dict) else None
+    return not (isinstance(metadata, dict) and field in metadata)
+
+
+def _annotation(obj: JsonObject) -> str:
+    return (obj["metadata"].get("annotations") or {}).get(LAST_APPLIED) or ""
+
+
+def _template(obj: JsonObject) -> JsonObject:
+    spec = obj.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    return template if isinstance(template, dict) else {}
 
 
 def normalise_instance(spec: Json) -> None:
@@ -56,15 +115,13 @@ def upper_cities(owner: Json, field: str) -> None:
         owner[field] = [item.upper() if isinstance(item, str) else item for item in value]
 
 
-def _move_metadata(template: JsonObject, field: str) -> None:
+def _copy_metadata(template: JsonObject, field: str) -> None:
     short = template.get(field)
     metadata = template.get("metadata")
     if not isinstance(short, dict) or not (metadata is None or isinstance(metadata, dict)):
         return
-    full = (metadata or {}).get(field)
-    if not full or full == short:
-        template["metadata"] = {**(metadata or {}), field: short}
-        del template[field]
+    if not (metadata or {}).get(field):
+        template["metadata"] = {**(metadata or {}), field: dict(short)}
 
 
 def _name_interfaces(interfaces: list[JsonObject]) -> None:

@@ -8,7 +8,7 @@ from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import Lookup, find_type
 from tarmac.api.compute.names import ANNOTATION_SSH_KEYS
-from tarmac.api.compute.shorthand import normalise_instance, normalise_template, prefer_changed, upper_cities
+from tarmac.api.compute.shorthand import follow_changed, normalise_instance, normalise_template, upper_cities
 from tarmac.api.compute.validation.context import Context, Stored
 from tarmac.api.compute.validation.images import means_latest
 from tarmac.api.compute.validation.instancetypes import check_instance_type
@@ -42,9 +42,9 @@ class WorkloadStrategy(OwnStrategy):
                 upper_cities(placement.get("onCityLoss"), "cities")
 
     def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
-        """Shorthands that were changed where the full form was not."""
+        """Shorthands and their full form, of which only one may have been changed."""
         super().prepare_for_update(new, old)
-        prefer_changed(mapping(new, "spec", "template"), mapping(old, "spec", "template"))
+        follow_changed(new, old)
 
     def check_bounds(self, spec: JsonObject, errors: FieldErrors) -> None:
         """Part of the catalogue."""

@@ -11,6 +11,7 @@ import msgspec
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
+from tarmac.api.shared import LAST_APPLIED
 from tarmac.server.patch import conformity
 from tarmac.server.patch.comparing import compare
 from tarmac.server.patch.conflicts import Taken
@@ -19,7 +20,6 @@ from tarmac.server.patch.fieldset import FieldSet, difference, has
 from tarmac.server.patch.ownership import applied
 from tarmac.server.patch.shapes import shape_of
 
-ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL = "kubectl"
 _MAX_ANNOTATIONS = 256 * 1024
 
@@ -28,13 +28,15 @@ _decode = msgspec.json.Decoder().decode
 
 def unexplained(resource: Resource, live: JsonObject, conflicts: list[Taken]) -> list[Taken]:
     """The conflicts that client-side apply does not explain."""
+    if not conflicts:
+        return conflicts  # as always where nothing is live yet, not even its metadata
     own = _still_as_applied(resource, live)
     return [taken for taken in conflicts if not has(own, taken.path)]
 
 
 def _still_as_applied(resource: Resource, live: JsonObject) -> FieldSet:
     """Fields of the last client-side configuration that nobody has changed since."""
-    text = (live["metadata"].get("annotations") or {}).get(ANNOTATION)
+    text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
     if not text:
         return {}
     try:
@@ -52,17 +54,17 @@ def _still_as_applied(resource: Resource, live: JsonObject) -> FieldSet:
 def refresh(metadata: JsonObject, config: JsonObject) -> None:
     """Bring the annotation up to date, if there is one. Changes `metadata` in place."""
     annotations = metadata.get("annotations")
-    if not annotations or not annotations.get(ANNOTATION):
+    if not annotations or not annotations.get(LAST_APPLIED):
         return
-    annotations[ANNOTATION] = encode_value(_without_annotation(config)) + "\n"
+    annotations[LAST_APPLIED] = encode_value(_without_annotation(config)) + "\n"
     if sum(len(name.encode()) + len((value or "").encode()) for name, value in annotations.items()) > _MAX_ANNOTATIONS:
-        del annotations[ANNOTATION]
+        del annotations[LAST_APPLIED]
 
 
 def _without_annotation(config: JsonObject) -> JsonObject:
     metadata = config.get("metadata") or {}
     given = metadata.get("annotations") or {}
-    if ANNOTATION not in given:
+    if LAST_APPLIED not in given:
         return config
-    rest = {name: value for name, value in given.items() if name != ANNOTATION}
+    rest = {name: value for name, value in given.items() if name != LAST_APPLIED}
     return {**config, "metadata": {**metadata, "annotations": rest}}

@@ -28,7 +28,8 @@ def check_template_metadata(template: JsonObject, path: str, errors: FieldErrors
     """Labels, annotations and shorthands that contradict them."""
     metadata = checks.mapping(template, "metadata")
     for shorthand in ("labels", "annotations"):
-        if template.get(shorthand) is not None:
+        short = template.get(shorthand)
+        if short is not None and short != (metadata.get(shorthand) or {}):
             errors.forbidden(f"{path}.{shorthand}", f"differs from {path}.metadata.{shorthand}; set only one of them")
     checks.labels(metadata.get("labels") or {}, f"{path}.metadata.labels", errors)
     annotations = metadata.get("annotations") or {}
