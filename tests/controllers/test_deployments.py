@@ -6,6 +6,7 @@ from typing import Any
 
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets import VOLUME_CLAIMS, dynamic
+from tarmac.controllers.targets import CONTROLLER_REVISIONS
 from tarmac.sim.nodes.settings import Behaviour
 from tests.controllers.planet import Planet, conditions, play, workload
 
@@ -90,7 +91,9 @@ def test_the_history_of_templates_is_kept_and_bounded() -> None:
             await planet.wait(1)
         revisions = (await planet.workload())["status"]["revisions"]
         assert [each["number"] for each in revisions] == list(range(4, 24))
-        assert len(str(revisions)) < 20_000
+        assert len(str(revisions)) < 4_000
+        kept = await planet.all(planet.user.resource(CONTROLLER_REVISIONS))
+        assert {each["metadata"]["name"] for each in kept} == {each["template"] for each in revisions}
 
     play(story)
 

@@ -66,6 +66,10 @@ SAMPLES: dict[str, tuple[str, Json]] = {
             spec={"maxUnavailable": "25%", "selector": {"matchLabels": {"x": "y"}}},
         ),
     ),
+    "controllerrevision": (
+        "/apis/apps/v1/namespaces/$ns/controllerrevisions",
+        _of("apps/v1", "ControllerRevision", "a", revision=3, data={"spec": {"x": [1, None, {"y": 1.5}]}}),
+    ),
     "rolebinding": (
         f"{_RBAC}/namespaces/$ns/rolebindings",
         _of("rbac.authorization.k8s.io/v1", "RoleBinding", "a", **_BINDING),

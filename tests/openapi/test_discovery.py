@@ -50,7 +50,7 @@ def test_one_group(discovery: Discovery) -> None:
         "versions": [version],
         "preferredVersion": version,
     }
-    assert discovery.group("apps") is None
+    assert discovery.group("batch") is None
     assert discovery.group("") is None
 
 
@@ -93,7 +93,7 @@ def test_resources_of_another_group(discovery: Discovery) -> None:
     assert {"workloads/status", "workloaddeployments/scale", "instances"} <= rows.keys()
     assert rows["workloaddeployments/scale"]["group"] == "autoscaling"
     assert discovery.resources("compute.datumapis.com", "v1") is None
-    assert discovery.resources("apps", "v1") is None
+    assert discovery.resources("batch", "v1") is None
 
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])

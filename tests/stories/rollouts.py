@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets import encode
-from tarmac.controllers.targets import WORKLOADS
+from tarmac.controllers.targets import CONTROLLER_REVISIONS, WORKLOADS
 from tarmac.decide.rollout import undo
 from tarmac.decide.rollout.stored import history_of
 from tests.stories.manifests import image_of, placement, set_image, workload
@@ -73,18 +71,20 @@ async def going_back(world: World) -> None:
     await world.settled(2)
 
     for expected, number in ((ONE, 3), (TWO, 4)):
-        template = _earlier(await world.workload())
+        template = await _earlier(world)
         await world.edit("web", lambda spec, template=template: spec.update(template=template))
         found = await world.settled(2)
         assert {image_of(each) for each in await world.instances_in("DFW")} == {expected}
         assert found["status"]["revisions"][-1]["number"] == number
 
 
-def _earlier(found: JsonObject) -> JsonObject:
-    """The template of the revision before the newest, from what the status keeps."""
+async def _earlier(world: World) -> JsonObject:
+    """The template of the revision before the newest."""
+    found = await world.workload()
     revision = undo(history_of(WORKLOADS.decode(encode(found)))).value
     assert revision is not None
-    return msgspec.json.decode(encode(revision.template))
+    kept = await world.client.resource(CONTROLLER_REVISIONS).get(revision.template, found["metadata"]["namespace"])
+    return kept["data"]["spec"]["template"]
 
 
 def _is_ready(instance: JsonObject) -> bool:

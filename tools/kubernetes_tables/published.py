@@ -17,8 +17,8 @@ PACKAGES = {
     "k8s.io/api": [
         f"{group}/v1"
         for group in (
-            "authentication", "authorization", "autoscaling", "certificates", "coordination", "core", "discovery",
-            "events", "node", "policy", "rbac", "scheduling", "storage",
+            "apps", "authentication", "authorization", "autoscaling", "certificates", "coordination", "core",
+            "discovery", "events", "node", "policy", "rbac", "scheduling", "storage",
         )
     ],
     "k8s.io/apimachinery": ["pkg/apis/meta/v1", "pkg/runtime", "pkg/api/resource", "pkg/util/intstr", "pkg/types"],

@@ -12,13 +12,14 @@ from tools.kubernetes_tables.gotypes import Field, GoTypes
 
 Node = dict[str, Any]
 
+_RAW = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 SCALARS = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "time",
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "micro-time",
     "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": "any",
-    "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
+    _RAW: "any",
 }
 _FORMATS = {"byte": "bytes"}
 
@@ -114,6 +115,8 @@ def _name_go_types(node: Node, go_type: str) -> None:
 
 def _node(published: dict[str, Any]) -> Node:
     target = _target(published)
+    if target == _RAW:  # owned as a whole, whatever is in it
+        return {"type": "any", "atomic": True}
     if target is not None:
         return {"type": SCALARS[target]} if target in SCALARS else {"ref": target}
     match published["type"]:

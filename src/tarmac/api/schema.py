@@ -47,7 +47,7 @@ class Schema:
     fields: dict[str, Schema] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     preserve_unknown: bool = False
-    atomic: bool = False  # x-kubernetes-map-type: atomic (OBJECT and MAP)
+    atomic: bool = False  # x-kubernetes-map-type: atomic (OBJECT and MAP); free JSON that is owned as a whole (ANY)
     # MAP values and LIST items
     items: Schema | None = None
     # LIST

@@ -54,4 +54,5 @@ NETWORK_CONTEXTS = declared(NetworkContext, NETWORKING, "networkcontexts")
 SUBNET_CLAIMS = declared(SubnetClaim, NETWORKING, "subnetclaims")
 SUBNETS = declared(Subnet, NETWORKING, "subnets")
 
+CONTROLLER_REVISIONS = dynamic("apps/v1", "controllerrevisions", "ControllerRevision")
 RESOURCE_QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")

@@ -104,7 +104,7 @@ def test_undo_goes_back_to_the_one_before_and_again_forth() -> None:
         assert earlier is not None
         assert earlier.number == number - 2
         assert earlier.template_hash == history("x/a", "x/b")[(back_to - 1) % 2].template_hash
-        revisions = record(revisions, earlier.template, 9.0)
+        revisions = record(revisions, template(("x/a", "x/b")[(back_to - 1) % 2]), 9.0)
         assert revisions[-1].number == number
 
 

@@ -8,9 +8,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.workload import Rollout, RolloutStatus, StartFailure
-from tarmac.api.declare import Time, decode
+from tarmac.api.declare import Time
 from tarmac.base.clock import rfc3339
 from tarmac.decide import reasons
 from tarmac.decide.children.goal import Goal
@@ -22,11 +21,10 @@ NOW = 1_000_000.0
 LONG_AGO = NOW - 3600
 CITIES = ("AMS", "BOM", "CDG", "DFW", "EZE", "FRA", "GRU")
 SPEC = {"runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}}, "networkInterfaces": []}
-TEMPLATE = decode(InstanceTemplate, {"spec": SPEC})
 
 
 def revision(number: int, *, complete: bool = True) -> Revision:
-    return Revision(number, f"r{number}", TEMPLATE, LONG_AGO, LONG_AGO if complete else None)
+    return Revision(number, f"r{number}", LONG_AGO, LONG_AGO if complete else None)
 
 
 HISTORY = (revision(1), revision(2, complete=False))

@@ -28,6 +28,13 @@ _CERTIFICATE = (
 )
 
 
+_REVISIONS = "/apis/apps/v1/namespaces/$ns/controllerrevisions"
+
+
+def _revision(**fields: Json) -> Json:
+    return {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": meta("a"), **fields}
+
+
 def _status(body: Json) -> Json:
     return body["status"]
 
@@ -39,6 +46,17 @@ CASES = feature(
         create(f"{_RBAC}/clusterroles", {**role("$ns-x", namespace="other"), "kind": "ClusterRole"}),
     ),
     a_namespace_that_carries_a_namespace=create("/api/v1/namespaces", {"metadata": meta("$ns-y", namespace="other")}),
+    a_revision_without_data=create(_REVISIONS, _revision(revision=1)),
+    a_revision_of_nothing=create(_REVISIONS, _revision(revision=1, data=None)),
+    a_revision_of_a_list=create(_REVISIONS, _revision(revision=1, data=[1])),
+    a_revision_below_zero=create(_REVISIONS, _revision(revision=-1, data={"a": 1})),
+    a_revision_whose_data_changes=(
+        create(_REVISIONS, _revision(revision=1, data={"a": 1})),
+        patch(MERGE_PATCH, f"{_REVISIONS}/a", {"data": {"a": 2}}),
+        put(f"{_REVISIONS}/a", _revision(revision=2, data={"a": 1})),
+        put(f"{_REVISIONS}/a", _revision(revision=-2, data={"a": 1})),
+        get(_REVISIONS).accepting(TABLE),
+    ),
     an_empty_limit=get(f"{MAPS}?limit="),
     a_limit_that_is_no_number=get(f"{MAPS}?limit=x"),
     a_negative_limit=get(f"{MAPS}?limit=-1"),

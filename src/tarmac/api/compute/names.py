@@ -61,6 +61,7 @@ GATE_QUOTA = "Quota"
 
 _WORKLOAD_PART = 30
 _HASH_PART = 8
+_REVISION_PART = 10
 
 
 def deployment_name(workload: str, placement: str, city: str, moved_from: str = "") -> str:
@@ -72,6 +73,12 @@ def deployment_name(workload: str, placement: str, city: str, moved_from: str = 
     identity = "\0".join(parts)
     digest = sha256(identity.encode()).hexdigest()[:_HASH_PART]
     return f"{workload[:_WORKLOAD_PART]}-{city.lower()}-{digest}"
+
+
+def revision_name(workload: str, uid: str, number: int, template_hash: str) -> str:
+    """The ControllerRevision that keeps one template of a Workload, and of no other that had its name before."""
+    digest = sha256("\0".join((uid, str(number), template_hash)).encode()).hexdigest()[:_REVISION_PART]
+    return f"{workload[:_WORKLOAD_PART]}-{digest}"
 
 
 def instance_name(deployment: str, ordinal: int) -> str:

@@ -124,7 +124,13 @@ class RevisionRecord(Struct):
     number: Annotated[int, Field("Counts up; going back makes a new revision.", minimum=1)]
     template_hash: Annotated[str, Field("Name of the template's content, as Instances carry it.")]
     created: Annotated[Time, Field("When it was first rolled out.")]
-    template: Annotated[str, Field("The template as JSON, compressed (zlib) and encoded (base64).")]
+    template: Annotated[
+        str,
+        Field(
+            "Name of the ControllerRevision that keeps the template. Earlier versions wrote the template itself here: "
+            "JSON, compressed (zlib) and encoded (base64)."
+        ),
+    ]
     completed: Annotated[Time | None, Field("When all instances were of it and ready for the first time.")] = None
 
 

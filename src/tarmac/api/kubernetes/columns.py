@@ -11,6 +11,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.duration import human_duration
 
 _RBAC = "rbac.authorization.k8s.io"
+_REVISION = "revision indicates the revision of the state represented by Data."
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
@@ -66,6 +67,14 @@ def _slice_endpoints(obj: JsonObject) -> str:
     return core.shorten(addresses) or UNSET
 
 
+def _controller(obj: JsonObject) -> str:
+    owner = next((each for each in objects(obj, "metadata", "ownerReferences") if each.get("controller")), None)
+    if owner is None:
+        return NONE
+    group = owner["apiVersion"].rpartition("/")[0]
+    return f"{owner['kind']}{f'.{group}' if group else ''}".lower() + f"/{owner['name']}"
+
+
 def _budget(name: str, key: str, description: str) -> Column:
     def value(obj: JsonObject) -> str:
         limit = mapping(obj, "spec").get(key)
@@ -95,6 +104,12 @@ _METRICS = (
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **{("", kind): columns for kind, columns in core.COLUMNS.items()},
     ("events.k8s.io", "Event"): core.COLUMNS["Event"],
+    ("apps", "ControllerRevision"): (
+        NAME,
+        cell("Controller", _controller, "Controller of the object"),
+        cell("Revision", lambda obj: obj.get("revision", 0), _REVISION),
+        AGE,
+    ),
     ("coordination.k8s.io", "Lease"): (NAME, field("Holder", ".spec.holderIdentity"), AGE),
     ("discovery.k8s.io", "EndpointSlice"): (
         NAME,

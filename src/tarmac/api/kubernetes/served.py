@@ -20,6 +20,7 @@ SERVED: dict[tuple[str, str], tuple[str, ...]] = {
         "serviceaccounts",
         "services",
     ),
+    ("apps", "v1"): ("controllerrevisions",),
     ("events.k8s.io", "v1"): ("events",),
     ("authentication.k8s.io", "v1"): ("selfsubjectreviews", "tokenreviews"),
     ("authorization.k8s.io", "v1"): (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.api.kubernetes import budgets, certificates, classes, endpointslices, leases, rbac
+from tarmac.api.kubernetes import budgets, certificates, classes, endpointslices, leases, rbac, revisions
 from tarmac.api.kubernetes.core import (
     claims,
     data,
@@ -40,6 +40,7 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     (_CORE, "Secret"): data.SecretStrategy(),
     (_CORE, "Service"): services.ServiceStrategy(),
     (_CORE, "ServiceAccount"): serviceaccounts.ServiceAccountStrategy(),
+    ("apps", "ControllerRevision"): revisions.ControllerRevisionStrategy(),
     ("certificates.k8s.io", "CertificateSigningRequest"): certificates.SigningRequestStrategy(),
     ("coordination.k8s.io", "Lease"): leases.LeaseStrategy(),
     ("discovery.k8s.io", "EndpointSlice"): endpointslices.EndpointSliceStrategy(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.api.compute.instance import InstanceTemplate
@@ -84,10 +84,10 @@ def progress_line(each: CityProgress) -> str:
     return f"{each.city}: {each.ready} of {each.desired} ready, {each.updated} up to date, {each.status}{reason}\n"
 
 
-def history_table(history: Sequence[Revision]) -> str:
+def history_table(history: Sequence[Revision], templates: Mapping[int, InstanceTemplate]) -> str:
     """The revisions, the newest last."""
     rows = [
-        (str(each.number), rfc3339(each.created), _moment(each.completed), each.template_hash, _images(each))
+        (str(each.number), rfc3339(each.created), _moment(each.completed), each.template_hash, _images(templates, each))
         for each in history
     ]
     return table(_REVISIONS, rows) + "\n" if rows else "There is no revision yet.\n"
@@ -97,8 +97,9 @@ def _moment(time: float | None) -> str:
     return "never" if time is None else rfc3339(time)
 
 
-def _images(revision: Revision) -> str:
-    return ", ".join(images_of(revision.template))
+def _images(templates: Mapping[int, InstanceTemplate], revision: Revision) -> str:
+    template = templates.get(revision.number)
+    return ", ".join(images_of(template)) if template is not None else "unknown: its ControllerRevision is gone"
 
 
 def images_of(template: InstanceTemplate) -> list[str]:

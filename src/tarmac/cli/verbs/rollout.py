@@ -1,11 +1,13 @@
-"""`tarmac rollout`: follow, list, go back, pause, restart. All of it is in the Workload and its deployments."""
+"""`tarmac rollout`: follow, list, go back, pause, restart."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 
 import yaml
 
+from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.names import GROUP
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import encode
@@ -14,6 +16,7 @@ from tarmac.base.clock import rfc3339
 from tarmac.cli.rendering.rollout import history_table, images_of
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import parse_object
+from tarmac.cli.verbs.revisions import templates_of
 from tarmac.cli.verbs.status import follow
 from tarmac.client.client import Client
 from tarmac.controllers.targets import WORKLOADS
@@ -30,7 +33,7 @@ async def rollout(client: Client, namespace: str, options: argparse.Namespace, c
     _, name = parse_object(options.object, "workload")
     workload = await client.resource(WORKLOADS).get(name, namespace)
     if options.action == "history":
-        return show_history(workload, options.revision, console, options.output)
+        return await show_history(client, workload, options.revision, console, options.output)
     if options.action == "undo":
         return await go_back(client, workload, options.to_revision or None, console, dry_run=options.dry_run)
     if options.action in ("pause", "resume"):
@@ -41,29 +44,45 @@ async def rollout(client: Client, namespace: str, options: argparse.Namespace, c
     return DONE if complete or not options.watch else FAILED
 
 
-def show_history(workload: Workload, number: int | None, console: Console, output: str) -> int:
+async def show_history(client: Client, workload: Workload, number: int | None, console: Console, output: str) -> int:
     """Print the revisions, or the template of one."""
     history = history_of(workload)
+    templates = await templates_of(client, workload, history)
     if number is not None:
-        verdict = undo(history, number)
-        if verdict.value is None:
-            console.fail(verdict.refusals[0].message)
-            return FAILED
-        history = (verdict.value,)
+        return _show_one(history, templates, number, console, output)
     if output == "json":
-        shown = [_as_json(each) for each in history]
-        console.show_json(shown[0] if number is not None else {"revisions": shown})
-    elif number is not None:
-        console.say(yaml.safe_dump(encode(history[0].template), sort_keys=False))
+        console.show_json({"revisions": [_as_json(each, templates) for each in history]})
     else:
-        console.say(history_table(history))
+        console.say(history_table(history, templates))
     return DONE
+
+
+def _show_one(
+    history: Sequence[Revision], templates: Mapping[int, InstanceTemplate], number: int, console: Console, output: str
+) -> int:
+    verdict = undo(history, number)
+    if verdict.value is None:
+        console.fail(verdict.refusals[0].message)
+        return FAILED
+    if output == "json":
+        console.show_json(_as_json(verdict.value, templates))
+    elif number not in templates:
+        console.fail(_gone(verdict.value))
+        return FAILED
+    else:
+        console.say(yaml.safe_dump(encode(templates[number]), sort_keys=False))
+    return DONE
+
+
+def _gone(revision: Revision) -> str:
+    return f"The template of revision {revision.number} is gone: there is no ControllerRevision {revision.template}."
 
 
 async def go_back(client: Client, workload: Workload, to: int | None, console: Console, *, dry_run: bool) -> int:
     """Write an earlier template again, unless the Workload has changed meanwhile."""
     own = workload.metadata
-    verdict = undo(history_of(workload), to)
+    history = history_of(workload)
+    verdict = undo(history, to)
     if verdict.value is None:
         console.fail(f"{verdict.refusals[0].message} {verdict.refusals[0].change}".strip())
         return FAILED
@@ -72,9 +91,13 @@ async def go_back(client: Client, workload: Workload, to: int | None, console: C
     if revision.template_hash == template_hash(workload.spec.template):
         console.say(f"{what} skipped rollback (current template already matches revision {revision.number})\n")
         return DONE
+    template = (await templates_of(client, workload, history)).get(revision.number)
+    if template is None:
+        console.fail(_gone(revision))
+        return FAILED
     patch = [
         {"op": "test", "path": "/metadata/resourceVersion", "value": own.resource_version},
-        {"op": "replace", "path": "/spec/template", "value": encode(revision.template)},
+        {"op": "replace", "path": "/spec/template", "value": encode(template)},
     ]
     await client.resource(WORKLOADS).patch(
         own.name, patch, own.namespace, type="json", manager=_MANAGER, dry_run=dry_run
@@ -108,12 +131,13 @@ async def restart(client: Client, workload: Workload, console: Console) -> int:
     return DONE
 
 
-def _as_json(revision: Revision) -> JsonObject:
+def _as_json(revision: Revision, templates: Mapping[int, InstanceTemplate]) -> JsonObject:
+    template = templates.get(revision.number)
     return {
         "revision": revision.number,
         "created": rfc3339(revision.created),
         "completed": None if revision.completed is None else rfc3339(revision.completed),
         "templateHash": revision.template_hash,
-        "images": images_of(revision.template),
-        "template": encode(revision.template),
+        "images": images_of(template) if template is not None else [],
+        "template": encode(template) if template is not None else None,
     }

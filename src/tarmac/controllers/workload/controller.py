@@ -7,7 +7,7 @@ what runs keeps running. A new template reaches the cities in waves (`decide/rol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -26,6 +26,7 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.kinship import named_by
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
 from tarmac.controllers.workload.events import announce, tell_of_move, tell_of_return
+from tarmac.controllers.workload.revisions import Revisions
 from tarmac.controllers.workload.stillness import Stillness
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
@@ -33,8 +34,8 @@ from tarmac.decide.children.deployments import Child, changes, document
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.children.waves import waves_of
 from tarmac.decide.placement import Place, place_of
-from tarmac.decide.rollout import complete, record
-from tarmac.decide.rollout.stored import history_of, stored
+from tarmac.decide.rollout import Revision, complete
+from tarmac.decide.rollout.stored import history_now, records_of
 from tarmac.decide.rollout.waves import Waves
 from tarmac.decide.rollup import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
 from tarmac.decide.verdict import Refusal
@@ -60,6 +61,7 @@ class WorkloadController:
         self._known.add_index(BY_NETWORK, _networks_of_item)
         self._known_deployments = informers.informer(DEPLOYMENTS)
         self._known_deployments.add_index(BY_WORKLOAD, by_label(LABEL_WORKLOAD_UID))
+        self._revisions = Revisions(client, MANAGER)
         self._stillness = Stillness(self._clock, self._known_deployments)
         self._locations = informers.informer(LOCATIONS)
         self._networks = informers.informer(NETWORKS)
@@ -98,17 +100,20 @@ class WorkloadController:
             return None
         existing, places = self._existing(workload), self._places()
         goal = self._goal(workload, places, existing)
-        waves = self._waves(workload, goal, places, existing)
+        history = history_now(workload, self._clock.now())
+        history, earlier = await self._revisions.restorable(workload, history)
+        waves = self._waves(workload, history, goal, places, existing)
         if waves.under_way:
             # Our copy may be behind what we gave the cities a moment ago, and a wave must not begin on top of another.
             existing = await self._listed(workload)
-            waves = self._waves(workload, goal, places, existing)
+            waves = self._waves(workload, history, goal, places, existing)
         goal.wake_in(waves.again)
         blocks = self._missing_networks(workload)
         if not blocks:
             await self._remove_orphans(workload, goal, existing)
-            existing, blocks = await self._ensure(workload, goal, waves, existing)
-        await self._explain(workload, goal, waves, existing, blocks)
+            templates = _templates(workload, waves, earlier)
+            existing, blocks = await self._ensure(workload, goal, templates, existing)
+        await self._explain(workload, history, goal, waves, existing, blocks)
         goal.wake_in(AGAIN_SECONDS if blocks else None)
         return RetryAfter(goal.again) if goal.again is not None else None
 
@@ -129,9 +134,14 @@ class WorkloadController:
         return goal_of(workload, places, existing, self._clock.now(), lambda: (item.object for item in everywhere()))
 
     def _waves(
-        self, workload: Workload, goal: Goal, places: Sequence[Place], existing: Sequence[WorkloadDeployment]
+        self,
+        workload: Workload,
+        history: Sequence[Revision],
+        goal: Goal,
+        places: Sequence[Place],
+        existing: Sequence[WorkloadDeployment],
     ) -> Waves:
-        return waves_of(workload, goal, places, existing, self._clock.now(), self._stillness.seen)
+        return waves_of(workload, history, goal, places, existing, self._clock.now(), self._stillness.seen)
 
     def _missing_networks(self, workload: Workload) -> list[Refusal]:
         missing = [key for key in _networks(workload) if key not in self._networks.cache]
@@ -157,15 +167,17 @@ class WorkloadController:
             return  # it is gone already
 
     async def _ensure(
-        self, workload: Workload, goal: Goal, waves: Waves, existing: Sequence[WorkloadDeployment]
+        self,
+        workload: Workload,
+        goal: Goal,
+        templates: Mapping[str, InstanceTemplate],
+        existing: Sequence[WorkloadDeployment],
     ) -> tuple[list[WorkloadDeployment], list[Refusal]]:
         """Make and update deployments; all of them as they are then, and why some cannot be made."""
         present = {each.metadata.name: each for each in existing}
         refusals: list[Refusal] = []
         for name, child in goal.children.items():
-            revision = waves.templates.get(name)
-            template = revision.template if revision is not None else None
-            result = await self._ensure_one(workload, name, child, template, present.get(name))
+            result = await self._ensure_one(workload, name, child, templates.get(name), present.get(name))
             if isinstance(result, Refusal):
                 refusals.append(result)
             else:
@@ -216,13 +228,13 @@ class WorkloadController:
     async def _explain(
         self,
         workload: Workload,
+        history: Sequence[Revision],
         goal: Goal,
         waves: Waves,
         existing: Sequence[WorkloadDeployment],
         blocks: Sequence[Refusal],
     ) -> None:
         now, known = self._clock.now(), workload.status
-        history = record(history_of(workload), workload.spec.template, now)
         newest = history[-1].template_hash
         views = [
             (each, DeploymentView.of(each, newest, leaving=each.metadata.name not in goal.children))
@@ -251,9 +263,14 @@ class WorkloadController:
         status = workload_status(facts, known, now)
         if _is_complete(status):
             history = complete(history, now)
-        status.revisions = stored(history, known.revisions if known else ())
+        if not facts.deleting:
+            # Before the status names it: whoever ends in between has kept a template too many, not lost one.
+            history = await self._revisions.keep(workload, history)
+        status.revisions = records_of(history)
         if await write_status(self._workloads, workload.metadata, known, status, MANAGER) is not None:
             announce(self._recorder, workload, known, status)
+            if known is not None and known.revisions and _kept(known) != _kept(status):
+                await self._revisions.prune(workload, history)
 
     async def _finish(self, workload: Workload) -> None:
         """Let a deleted Workload go when all its deployments are gone, asking the server in case our copy is behind."""
@@ -267,9 +284,9 @@ class WorkloadController:
             await self._delete(deployment)
         if existing:
             places = self._places()
-            goal = self._goal(workload, places, existing)
-            waves = self._waves(workload, goal, places, existing)
-            await self._explain(workload, goal, waves, existing, ())
+            goal, history = self._goal(workload, places, existing), history_now(workload, self._clock.now())
+            waves = self._waves(workload, history, goal, places, existing)
+            await self._explain(workload, history, goal, waves, existing, ())
         else:
             kept = [each for each in metadata.finalizers if each != FINALIZER]
             await set_finalizers(self._workloads, metadata, kept)
@@ -287,6 +304,20 @@ def _networks_of_item(item: Item[Workload]) -> list[str]:
         return _networks(item.object)
     except msgspec.ValidationError:
         return []  # a server that does not know our kinds lets things through that cannot be read
+
+
+def _templates(workload: Workload, waves: Waves, earlier: InstanceTemplate | None) -> dict[str, InstanceTemplate]:
+    """The template that each deployment should have: the Workload's own, or the one that cities go back to."""
+    newest = waves.status.revision
+    chosen = {
+        name: workload.spec.template if revision.number == newest else earlier
+        for name, revision in waves.templates.items()
+    }
+    return {name: template for name, template in chosen.items() if template is not None}
+
+
+def _kept(status: WorkloadStatus) -> set[str]:
+    return {each.template for each in status.revisions}
 
 
 def _is_complete(status: WorkloadStatus) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tarmac.api.compute.workload import Rollout, Workload, WorkloadDeployment
 from tarmac.decide.children.goal import Goal
 from tarmac.decide.placement import Place
 from tarmac.decide.rollout.city import Seen, city_of
-from tarmac.decide.rollout.history import record
-from tarmac.decide.rollout.stored import history_of
+from tarmac.decide.rollout.history import Revision
 from tarmac.decide.rollout.waves import RolloutFacts, Waves, waves
 
 Watch = Callable[[WorkloadDeployment], Seen]
@@ -17,6 +16,7 @@ Watch = Callable[[WorkloadDeployment], Seen]
 
 def waves_of(
     workload: Workload,
+    history: Sequence[Revision],
     goal: Goal,
     places: Collection[Place],
     existing: Iterable[WorkloadDeployment],
@@ -24,22 +24,26 @@ def waves_of(
     watch: Watch = lambda _: Seen(),
 ) -> Waves:
     """Which revision each deployment of the goal should have now. Whoever acts on it says what it has seen itself."""
-    return waves(rollout_facts(workload, goal, places, existing, now, watch), now)
+    return waves(rollout_facts(workload, history, goal, places, existing, now, watch), now)
 
 
 def rollout_facts(
     workload: Workload,
+    history: Sequence[Revision],
     goal: Goal,
     places: Collection[Place],
     existing: Iterable[WorkloadDeployment],
     now: float,
     watch: Watch = lambda _: Seen(),
 ) -> RolloutFacts:
-    """What the waves follow from. A city without a Location that is ready is lost."""
+    """What the waves follow from; the history ends with the Workload's template.
+
+    A city without a Location that is ready is lost.
+    """
     present = {each.metadata.name: each for each in existing}
     served = {place.city for place in places if place.ready}
     return RolloutFacts(
-        history=record(history_of(workload), workload.spec.template, now),
+        history=history,
         cities=[
             city_of(name, child.city, known, now, lost=child.city not in served, seen=watch(known) if known else Seen())
             for name, child in goal.children.items()

@@ -18,6 +18,7 @@ from tarmac.decide.explain.sight import Sight
 from tarmac.decide.explain.wanting import limits_to_raise
 from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, WORKLOADS, World
 from tarmac.decide.instancetypes import retirement
+from tarmac.decide.rollout.stored import history_now
 from tarmac.decide.rollout.telling import rollout_failure, wave_progress
 from tarmac.decide.rollout.waves import Waves
 from tarmac.decide.verdict import Refusal
@@ -56,7 +57,9 @@ def _lines(world: World, workload: Workload) -> Iterator[Line]:
         yield told(retired)
     sight, deployments = Sight(world), deployments_of(world, workload)
     goal, change = goal_of(workload, sight.places, deployments, world.now), limits_to_raise(sight, deployments)
-    yield from _rollout_lines(waves_of(workload, goal, sight.places, deployments, world.now))
+    yield from _rollout_lines(
+        waves_of(workload, history_now(workload, world.now), goal, sight.places, deployments, world.now)
+    )
     for placement in workload.spec.placements:
         own = [each for each in deployments if each.spec.placement_name == placement.name]
         yield from _placement_lines(sight, placement, goal, own, change)

@@ -26,6 +26,7 @@ from tarmac.decide.plans.difference import Difference, difference
 from tarmac.decide.plans.order import begin
 from tarmac.decide.plans.quota import grant
 from tarmac.decide.plans.room import amounts_of, remove, take_room, unplaced
+from tarmac.decide.rollout.stored import history_now
 from tarmac.decide.rollout.waves import waves_to_come
 from tarmac.decide.verdict import Refusal
 
@@ -101,7 +102,7 @@ def _order(
     now: float,
 ) -> None:
     """Say in which wave each deployment gets its new template."""
-    to_come = waves_to_come(rollout_facts(workload, goal, places, existing, now))
+    to_come = waves_to_come(rollout_facts(workload, history_now(workload, now), goal, places, existing, now))
     for each in found:
         each.wave = to_come.get(each.deployment.metadata.name, 0)
 

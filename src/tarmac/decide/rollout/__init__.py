@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from tarmac.decide.rollout.bounds import Limits, desired_replicas, limits
 from tarmac.decide.rollout.fleet import Goal
-from tarmac.decide.rollout.history import KEPT_REVISIONS, Revision, complete, record, undo
+from tarmac.decide.rollout.history import KEPT_REVISIONS, Revision, complete, fallback, record, undo
 from tarmac.decide.rollout.steps import Cause, Plan, Removal, plan
 from tarmac.decide.rollout.template import template_hash
 
@@ -29,6 +29,7 @@ __all__ = [
     "Revision",
     "complete",
     "desired_replicas",
+    "fallback",
     "limits",
     "plan",
     "record",

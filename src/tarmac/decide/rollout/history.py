@@ -20,13 +20,16 @@ KEPT_REVISIONS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One template that was rolled out, when that began, and when it was complete for the first time."""
+    """One template that was rolled out, when that began, and when it was complete for the first time.
+
+    `template` says where it is kept, as `RevisionRecord` does; empty while it is not.
+    """
 
     number: int
     template_hash: str
-    template: InstanceTemplate
     created: float
     completed: float | None = None
+    template: str = ""
 
 
 def record(history: Sequence[Revision], template: InstanceTemplate, now: float) -> tuple[Revision, ...]:
@@ -36,13 +39,20 @@ def record(history: Sequence[Revision], template: InstanceTemplate, now: float) 
     if newest is not None and newest.template_hash == written:
         return tuple(history)
     number = newest.number + 1 if newest else 1
-    return (*history, Revision(number, written, template, now))[-KEPT_REVISIONS:]
+    return (*history, Revision(number, written, now))[-KEPT_REVISIONS:]
 
 
 def complete(history: Sequence[Revision], now: float) -> tuple[Revision, ...]:
     """The history with its newest revision complete, since now unless it was before."""
     *earlier, newest = history
     return (*earlier, newest if newest.completed is not None else replace(newest, completed=now))
+
+
+def fallback(history: Sequence[Revision]) -> Revision | None:
+    """What cities go back to: the last revision that was complete, or else the one before the newest."""
+    earlier = history[:-1]
+    found = (revision for revision in reversed(earlier) if revision.completed is not None)
+    return next(found, earlier[-1] if earlier else None)
 
 
 def undo(history: Sequence[Revision], to: int | None = None) -> Verdict[Revision]:

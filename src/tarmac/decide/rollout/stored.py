@@ -1,7 +1,10 @@
-"""The history of a Workload's template as its status keeps it.
+"""The history of a Workload's template: an index in its status, and each template in a ControllerRevision of its own.
 
-Status is written and read as a whole, so templates are kept compressed: twenty of them are a few kilobytes. Nothing but
-the Workload itself is needed to go back, on any API server.
+The index is written with the rest of the status, so what is in it happened. A template is kept before the index names
+it, and is removed after the index has forgotten it; whoever ends in between leaves a ControllerRevision that nobody
+names, never a name without one. Should a ControllerRevision be gone all the same, its revision cannot be gone back to.
+
+Earlier versions kept templates in the index itself, compressed. They are read from there until they have moved.
 """
 
 from __future__ import annotations
@@ -13,48 +16,87 @@ from collections.abc import Sequence
 import msgspec
 
 from tarmac.api.compute.instance import InstanceTemplate
+from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID, revision_name
 from tarmac.api.compute.workload import RevisionRecord, Workload
-from tarmac.api.declare import Time, decoder
+from tarmac.api.declare import Time, decode, decoder, encode
+from tarmac.api.schema import JsonObject
+from tarmac.api.shared import ObjectMeta
 from tarmac.base.clock import parse_rfc3339, rfc3339
-from tarmac.decide.rollout.history import Revision
+from tarmac.decide.rollout.history import Revision, record
 
 _decode = decoder(InstanceTemplate)
+_PACKED = "eN"  # how zlib's first bytes look in base64; a name has no capital letters
 LARGEST = 4 << 20  # a template, which came in the body of a request once
 
 
 def history_of(workload: Workload) -> tuple[Revision, ...]:
-    """The revisions of a Workload, the newest last. A record that cannot be read is left out."""
-    records = workload.status.revisions if workload.status else []
-    return tuple(revision for record in records if (revision := _restored(record)) is not None)
+    """The revisions of a Workload that its status knows, the newest last."""
+    return tuple(_revision(each) for each in (workload.status.revisions if workload.status else ()))
 
 
-def stored(history: Sequence[Revision], records: Sequence[RevisionRecord] = ()) -> list[RevisionRecord]:
-    """A history in the form of status. `records` are those that exist, which need not be made again."""
-    known = {record.number: record for record in records}
-    return [_record(revision, known.get(revision.number)) for revision in history]
+def history_now(workload: Workload, now: float) -> tuple[Revision, ...]:
+    """The same with the template as it is now."""
+    return record(history_of(workload), workload.spec.template, now)
 
 
-def _record(revision: Revision, known: RevisionRecord | None) -> RevisionRecord:
-    completed = None if revision.completed is None else Time(rfc3339(revision.completed))
-    if known is not None:
-        return msgspec.structs.replace(known, completed=completed)
-    template = msgspec.json.encode(revision.template, enc_hook=str, order="deterministic")
-    return RevisionRecord(
-        number=revision.number,
-        template_hash=revision.template_hash,
-        created=Time(rfc3339(revision.created)),
-        template=base64.b64encode(zlib.compress(template, 9)).decode(),
-        completed=completed,
-    )
+def records_of(history: Sequence[Revision]) -> list[RevisionRecord]:
+    """A history as status has it."""
+    return [
+        RevisionRecord(
+            number=each.number,
+            template_hash=each.template_hash,
+            created=Time(rfc3339(each.created)),
+            template=each.template,
+            completed=None if each.completed is None else Time(rfc3339(each.completed)),
+        )
+        for each in history
+    ]
 
 
-def _restored(record: RevisionRecord) -> Revision | None:
+def is_packed(revision: Revision) -> bool:
+    """Whether the index itself has the template, as an earlier version wrote it."""
+    return revision.template.startswith(_PACKED)
+
+
+def unpacked(revision: Revision) -> InstanceTemplate | None:
+    """The template that is in the index; None where there is none that can be read."""
     try:
-        template = _decode(_inflated(base64.b64decode(record.template)))
+        return _decode(_inflated(base64.b64decode(revision.template)))
     except (ValueError, zlib.error, msgspec.MsgspecError):
         return None
-    completed = None if record.completed is None else parse_rfc3339(record.completed)
-    return Revision(record.number, record.template_hash, template, parse_rfc3339(record.created), completed)
+
+
+def controller_revision(owner: ObjectMeta, revision: Revision, template: InstanceTemplate) -> JsonObject:
+    """The object that keeps a template. Its name is of the content, so making it twice is making it once."""
+    reference = {"apiVersion": API_VERSION, "kind": "Workload", "name": owner.name, "uid": owner.uid}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": revision_name(owner.name, owner.uid, revision.number, revision.template_hash),
+            "namespace": owner.namespace,
+            "labels": {LABEL_WORKLOAD_NAME: owner.name, LABEL_WORKLOAD_UID: owner.uid},
+            "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
+        },
+        "revision": revision.number,
+        "data": {"spec": {"template": encode(template)}},
+    }
+
+
+def template_in(found: JsonObject, owner: ObjectMeta) -> InstanceTemplate | None:
+    """The template that an object keeps for a Workload; None where it is another's, or cannot be read."""
+    owners = found["metadata"].get("ownerReferences") or ()
+    if all(each.get("uid") != owner.uid for each in owners):
+        return None
+    try:
+        return decode(InstanceTemplate, found["data"]["spec"]["template"])
+    except (KeyError, TypeError, msgspec.MsgspecError):
+        return None
+
+
+def _revision(each: RevisionRecord) -> Revision:
+    completed = None if each.completed is None else parse_rfc3339(each.completed)
+    return Revision(each.number, each.template_hash, parse_rfc3339(each.created), completed, each.template)
 
 
 def _inflated(packed: bytes) -> bytes:

@@ -30,7 +30,7 @@ from tarmac.base.clock import rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.decide import reasons
 from tarmac.decide.rollout.city import City
-from tarmac.decide.rollout.history import Revision
+from tarmac.decide.rollout.history import Revision, fallback
 
 START_PATIENCE: Final = 30.0
 
@@ -72,10 +72,8 @@ class RolloutFacts:
 
     @property
     def fallback(self) -> Revision | None:
-        """What cities go back to: the last revision that was complete, or else the one before the newest."""
-        earlier = self.history[:-1]
-        complete = (revision for revision in reversed(earlier) if revision.completed is not None)
-        return next(complete, earlier[-1] if earlier else None)
+        """What cities go back to."""
+        return fallback(self.history)
 
     @property
     def begun(self) -> list[City]:

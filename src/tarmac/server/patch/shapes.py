@@ -27,8 +27,6 @@ SET: Final = 4
 _MAX_OUTLINES = 200
 _MAX_SPELLED = 1000
 
-_RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
-
 
 class Outline(NamedTuple):
     """The field set of an object that has certain fields, up to the contents of its containers."""
@@ -164,7 +162,7 @@ def _kind(schema: Schema) -> int:
             return STRUCT if schema.fields else MAP
         case Type.MAP if not schema.atomic:
             return MAP
-        case Type.ANY if not schema.atomic and schema.name != _RAW_EXTENSION:
+        case Type.ANY if not schema.atomic:
             return MAP
         case Type.LIST if schema.list_type == "map":
             return ITEMS

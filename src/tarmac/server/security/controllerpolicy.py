@@ -102,6 +102,7 @@ DUTIES: dict[str, Duties] = {
             rule("patch", COMPUTE, "workloads workloads/status"),
             rule("create delete get list patch", COMPUTE, "workloaddeployments"),
             _PRIORITIES,
+            rule("create delete get list", "apps", "controllerrevisions"),
             _EVENTS,
         ],
     ),

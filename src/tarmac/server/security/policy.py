@@ -83,6 +83,7 @@ _VIEW = [
     rule(_READ, "core", "resourcequotas/status"),
     rule(_READ, "core", "namespaces"),
     rule(_READ, "core events.k8s.io", "events"),
+    rule(_READ, "apps", "controllerrevisions"),
     rule(_READ, "discovery.k8s.io", "endpointslices"),
     rule(_READ, "metrics.k8s.io", "nodes pods"),
     rule(_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),

@@ -1,0 +1,197 @@
+"""Templates that were rolled out are kept in ControllerRevisions, whatever happens on the way there."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import Any
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.controllers.targets import CONTROLLER_REVISIONS, RESOURCE_QUOTAS
+from tarmac.controllers.targets import WORKLOADS as TYPED
+from tarmac.controllers.workload.revisions import Revisions
+from tarmac.decide.rollout.stored import history_now
+from tests.controllers.planet import Planet, conditions, play, workload
+
+BROKEN = "nowhere.invalid/app:9"
+QUICK = {"minReadySeconds": 1, "progressDeadlineSeconds": 60}
+
+
+def template(image: str) -> JsonObject:
+    return workload(image=image)["spec"]["template"]
+
+
+def packed(image: str) -> str:
+    """A template as status had it in earlier versions."""
+    return base64.b64encode(zlib.compress(msgspec.json.encode(template(image)), 9)).decode()
+
+
+async def kept(planet: Planet) -> dict[str, JsonObject]:
+    return {each["metadata"]["name"]: each for each in await planet.all(planet.user.resource(CONTROLLER_REVISIONS))}
+
+
+async def revisions(planet: Planet) -> list[JsonObject]:
+    return (await planet.workload())["status"]["revisions"]
+
+
+async def images(planet: Planet) -> set[str]:
+    found = await planet.all(planet.deployments)
+    return {each["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] for each in found}
+
+
+async def rolled_out(planet: Planet, *tags: str, cities: tuple[str, ...] = ("DFW", "LHR")) -> None:
+    """One image after the other, each to its end."""
+    await planet.apply(cities=cities, replicas=1, rollout=QUICK, image=f"example.com/app:{tags[0]}")
+    await planet.ready(len(cities))
+    for tag in tags[1:]:
+        await planet.edit(template=template(f"example.com/app:{tag}"))
+        await planet.wait(1)
+        await planet.ready(len(cities))
+
+
+async def fails(planet: Planet) -> None:
+    """The newest revision fails, and its cities have gone back."""
+
+    async def failed() -> bool:
+        found = conditions(await planet.workload()).get("Progressing", {})
+        return found.get("reason") == "RolloutFailed" and BROKEN not in await images(planet)
+
+    await planet.edit(template=template(BROKEN))
+    await planet.wait(1)
+    await planet.until(failed)
+
+
+def test_each_template_is_kept_once_beside_the_workload_and_goes_with_it() -> None:
+    async def story(planet: Planet) -> None:
+        await rolled_out(planet, "1", "2")
+        found, known = await kept(planet), await revisions(planet)
+        assert [found[each["template"]]["revision"] for each in known] == [1, 2]
+        assert [found[each["template"]]["data"]["spec"]["template"]["spec"] for each in known] == [
+            template(f"example.com/app:{tag}")["spec"] | {"networkInterfaces": _named()} for tag in "12"
+        ]
+        assert max(len(each["template"]) for each in known) < 60, "`kubectl describe` prints the status"
+        owner = (await planet.workload())["metadata"]
+        assert {each["metadata"]["ownerReferences"][0]["uid"] for each in found.values()} == {owner["uid"]}
+        await planet.workloads.delete("web", "default")
+        await planet.gone(planet.workloads)
+        for name in found:
+            await planet.gone(planet.user.resource(CONTROLLER_REVISIONS), name)
+
+    play(story)
+
+
+def _named() -> list[JsonObject]:
+    return [{"name": "eth0", "network": {"name": "default"}}]
+
+
+def test_templates_that_an_earlier_version_kept_in_the_status_move_and_cities_go_back_to_them() -> None:
+    async def story(planet: Planet) -> None:
+        await rolled_out(planet, "1", "2")
+        await planet.stop()
+        await _as_before(planet, packed("example.com/app:1"), packed("example.com/app:2"))
+        await planet.edit(template=template(BROKEN))  # while the new version is on its way
+        planet.start()
+        await planet.wait(1)
+        await planet.until(lambda: _has_gone_back(planet, "example.com/app:2"))
+        found, known = await kept(planet), await revisions(planet)
+        assert [each["number"] for each in known] == [1, 2, 3]
+        assert {each["template"] for each in known} == set(found)
+
+    play(story)
+
+
+def test_what_cannot_be_read_of_an_earlier_version_is_left_out_and_the_rest_moves() -> None:
+    async def story(planet: Planet) -> None:
+        await rolled_out(planet, "1", "2")
+        await planet.stop()
+        await _as_before(planet, "eNonsense", packed("example.com/app:2"))
+        planet.start()
+        await planet.wait(5)
+        known = await revisions(planet)
+        assert ([each["number"] for each in known], set(await kept(planet))) == ([2], {known[0]["template"]})
+
+    play(story)
+
+
+async def _as_before(planet: Planet, *templates: str) -> None:
+    """The status as an earlier version left it, and no ControllerRevisions."""
+    known = await revisions(planet)
+    old = [{**each, "template": text} for each, text in zip(known, templates, strict=True)]
+    await planet.workloads.patch("web", {"status": {"revisions": old}}, "default", subresource="status")
+    for name in await kept(planet):
+        await planet.user.resource(CONTROLLER_REVISIONS).delete(name, "default")
+
+
+async def _has_gone_back(planet: Planet, image: str) -> bool:
+    found = conditions(await planet.workload()).get("Progressing", {})
+    return found.get("reason") == "RolloutFailed" and await images(planet) == {image}
+
+
+async def _keep_and_end(planet: Planet) -> None:
+    """A controller that ends after keeping the newest template, and before its status is written."""
+    found = TYPED.decode(msgspec.json.encode(await planet.workload()))
+    await Revisions(planet.user, "test").keep(found, history_now(found, planet.world.clock.now()))
+
+
+def test_a_controller_that_ends_between_template_and_status_has_lost_nothing() -> None:
+    async def story(planet: Planet) -> None:
+        await rolled_out(planet, "1")
+        await planet.stop()
+        await planet.edit(template=template("example.com/app:2"))
+        await _keep_and_end(planet)
+        assert len(await kept(planet)) == 2
+        planet.start()
+        await planet.wait(1)
+        await planet.ready(2)
+        await fails(planet)
+        assert await images(planet) == {"example.com/app:2"}
+        assert [each["number"] for each in await revisions(planet)] == [1, 2, 3]
+        assert len(await kept(planet)) == 3
+
+    play(story)
+
+
+def test_a_template_that_nobody_names_goes_with_the_next_revision() -> None:
+    async def story(planet: Planet) -> None:
+        await rolled_out(planet, "1")
+        await planet.stop()
+        await planet.edit(template=template("example.com/app:2"))
+        await _keep_and_end(planet)
+        await planet.edit(template=template("example.com/app:3"))
+        planet.start()
+        await planet.wait(1)
+        await planet.ready(2)
+        known = await revisions(planet)
+        assert [each["number"] for each in known] == [1, 2]
+        assert {each["template"] for each in known} == set(await kept(planet))
+
+    play(story)
+
+
+def test_cities_go_back_to_an_earlier_revision_when_the_last_one_was_removed() -> None:
+    async def story(planet: Planet) -> None:
+        await rolled_out(planet, "1", "2")
+        await planet.user.resource(CONTROLLER_REVISIONS).delete((await revisions(planet))[-1]["template"], "default")
+        await fails(planet)
+        found = await planet.all(planet.deployments)
+        assert "example.com/app:1" in await images(planet), found
+        assert [each["number"] for each in await revisions(planet)] == [1, 3]
+
+    play(story)
+
+
+def test_a_quota_without_room_for_templates_holds_up_nothing_else() -> None:
+    async def story(planet: Planet) -> None:
+        quota: Any = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+        quota["spec"] = {"hard": {"count/controllerrevisions.apps": "0"}}
+        await planet.user.resource(RESOURCE_QUOTAS).create(quota)
+        await rolled_out(planet, "1")
+        assert [each["template"] for each in await revisions(planet)] == [""]
+        await planet.user.resource(RESOURCE_QUOTAS).delete("q", "default")
+        await planet.edit(paused=True)  # anything that makes it look again
+        await planet.wait(5)
+        assert {each["template"] for each in await revisions(planet)} == set(await kept(planet)) != {""}
+
+    play(story)
