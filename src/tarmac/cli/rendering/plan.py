@@ -23,7 +23,7 @@ def plan_text(name: str, plan: Plan) -> str:
     endings = [(city.city, each.node, _ending(each)) for city in plan.cities for each in city.endings]
     if endings:
         parts.append(table(_ENDS, endings))
-    refused = [(city.city, each.reason, each.message) for city in plan.cities for each in city.refused]
+    refused = [row for city in plan.cities for row in _refusals(city)]
     if refused:
         parts.append(table(_REFUSED, refused))
     changes = list(dict.fromkeys(each.change for city in plan.cities for each in city.refused if each.change))
@@ -66,6 +66,12 @@ def _table(cities: list[CityPlan]) -> str:
         return table(_HEADERS, rows)
     waves = [str(city.wave) if city.wave else "" for city in cities]
     return table((*_HEADERS, "WAVE"), [(*row, wave) for row, wave in zip(rows, waves, strict=True)])
+
+
+def _refusals(city: CityPlan) -> Iterator[tuple[str, str, str]]:
+    """One row for each reason; the city is named in the first."""
+    for number, each in enumerate(city.refused):
+        yield ("" if number else city.city, each.reason, each.message)
 
 
 def _row(city: CityPlan) -> tuple[str, ...]:

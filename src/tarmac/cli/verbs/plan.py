@@ -25,16 +25,19 @@ _read = msgspec.json.Decoder(Plan).decode
 async def plan(
     client: Client, namespace: str, filename: str, without: Sequence[str], console: Console, output: str
 ) -> int:
-    """Print what every Workload of the file would do."""
+    """Print what every Workload of the file would do, once the other objects in it are there."""
     plans: dict[str, Plan] = {}
-    for workload in _workloads(read_manifests(filename), namespace, console):
+    workloads, others = _sorted(read_manifests(filename), namespace)
+    stored, accepted = await _tried(client, others, namespace, console)
+    for workload in workloads:
         metadata = workload["metadata"]
-        plans[f"{metadata['namespace']}/{metadata['name']}"] = await planned(client, workload, without, console)
+        found = await planned(client, workload, without, console, stored)
+        plans[f"{metadata['namespace']}/{metadata['name']}"] = found
     if output == "json":
         console.show_json(_document(plans))
     else:
         console.say("\n".join(plan_text(name, each) for name, each in plans.items()))
-    return RUNS if all(each.runs for each in plans.values()) else REFUSED
+    return RUNS if accepted and all(each.runs for each in plans.values()) else REFUSED
 
 
 def _document(plans: Mapping[str, Plan]) -> Plan | JsonObject:
@@ -44,28 +47,45 @@ def _document(plans: Mapping[str, Plan]) -> Plan | JsonObject:
     return {"plans": [{"workload": name, **msgspec.to_builtins(each)} for name, each in plans.items()]}
 
 
-async def planned(client: Client, workload: JsonObject, without: Sequence[str], console: Console) -> Plan:
-    """The plan of one Workload."""
+async def planned(
+    client: Client, workload: JsonObject, without: Sequence[str], console: Console, others: Sequence[JsonObject] = ()
+) -> Plan:
+    """The plan of one Workload, as if the others were there."""
     metadata = workload["metadata"]
     path = WORKLOADS.path(metadata["namespace"], metadata["name"], "plan")
+    body = {"apiVersion": "v1", "kind": "List", "items": [workload, *others]} if others else workload
     try:
-        reply = await client.call("POST", path, {"without": ",".join(without)}, encode(workload))
+        reply = await client.call("POST", path, {"without": ",".join(without)}, encode(body))
     except (NotFound, MethodNotAllowed):
-        return await _plan_here(client, workload, without, console)
+        return await _plan_here(client, workload, without, console, others)
     return _read(reply.body)
 
 
-async def _plan_here(client: Client, workload: JsonObject, without: Sequence[str], console: Console) -> Plan:
+async def _plan_here(
+    client: Client, workload: JsonObject, without: Sequence[str], console: Console, others: Sequence[JsonObject]
+) -> Plan:
     # Only now: planning takes half a second to load, and our own server does it for us.
     from tarmac.cli.verbs.fetching import fetch_world
     from tarmac.cli.verbs.planhere import plan_here
 
-    return plan_here(await fetch_world(client, console.warn), workload, without)
+    return plan_here(await fetch_world(client, console.warn), workload, without, others)
 
 
-def _workloads(objects: Sequence[JsonObject], namespace: str, console: Console) -> list[JsonObject]:
-    """The Workloads among the objects, each with a name and a namespace."""
+async def _tried(
+    client: Client, others: Sequence[JsonObject], namespace: str, console: Console
+) -> tuple[list[JsonObject], bool]:
+    if not others:
+        return [], True
+    # Only now: the catalogue of kinds takes long to load, and most files hold Workloads alone.
+    from tarmac.cli.verbs.trying import try_others
+
+    return await try_others(client, others, namespace, console.warn)
+
+
+def _sorted(objects: Sequence[JsonObject], namespace: str) -> tuple[list[JsonObject], list[JsonObject]]:
+    """The Workloads among the objects, each with a name and a namespace, and the rest."""
     found: list[JsonObject] = []
+    others: list[JsonObject] = []
     for obj in objects:
         group = str(obj.get("apiVersion", "")).partition("/")[0]
         metadata = obj.setdefault("metadata", {})
@@ -75,7 +95,7 @@ def _workloads(objects: Sequence[JsonObject], namespace: str, console: Console) 
             metadata.setdefault("namespace", namespace)
             found.append(obj)
         else:
-            console.warn(f"{obj['kind']} {metadata['name']} is no Workload; the plan is made without it")
+            others.append(obj)
     if not found:
         raise BadManifest("there is no Workload in it")
-    return found
+    return found, others

@@ -19,24 +19,34 @@ from tarmac.base.fielderrors import FieldErrors
 from tarmac.controllers.targets import WORKLOADS
 from tarmac.decide.explain.lookup import WorldLookup
 from tarmac.decide.explain.world import WORKLOADS as KNOWN
-from tarmac.decide.explain.world import World
-from tarmac.decide.plans import plan_workload
+from tarmac.decide.explain.world import Objects, World
+from tarmac.decide.plans import laid_over, plan_workload
 
 
-def plan_here(world: World, workload: JsonObject, without: Collection[str]) -> Plan:
-    """The plan of a manifest."""
+def plan_here(
+    world: Objects, workload: JsonObject, without: Collection[str], others: Collection[JsonObject] = ()
+) -> Plan:
+    """The plan of a manifest, as if the others were there."""
     metadata = workload["metadata"]
+    try:
+        world = laid_over(world, others, build_catalog(), metadata["namespace"])
+    except Invalid as error:
+        return _refused(error)
     raw = world.get(KNOWN.resource, f"{metadata['namespace']}/{metadata['name']}")
     known: JsonObject | None = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
     try:
         _check(world, workload, known)
     except Invalid as error:
-        causes = (error.details or {}).get("causes") or [{"message": error.message}]
-        return Plan(False, [Cause(each.get("field", ""), each.get("reason", ""), each["message"]) for each in causes])
+        return _refused(error)
     metadata["uid"] = known["metadata"]["uid"] if known else ""
     workload["status"] = known.get("status") if known else None
     lost = {city.strip().upper() for each in without for city in each.split(",") if city.strip()}
     return Plan(accepted=True, cities=plan_workload(world, decode(Workload, workload), lost))
+
+
+def _refused(error: Invalid) -> Plan:
+    causes = (error.details or {}).get("causes") or [{"message": error.message}]
+    return Plan(False, [Cause(each.get("field", ""), each.get("reason", ""), each["message"]) for each in causes])
 
 
 def _check(world: World, workload: JsonObject, known: JsonObject | None) -> None:

@@ -192,8 +192,18 @@ def _merged(found: Sequence[Difference]) -> list[CityPlan]:
             known.delete + more.delete,
             known.keep + more.keep,
             known.moved + more.moved,
-            [*known.refused, *more.refused],
+            _joined([*known.refused, *more.refused]),
             max(known.wave, more.wave),
             [*known.endings, *more.endings],
         )
     return list(by_city.values())
+
+
+def _joined(refused: Sequence[Refused]) -> list[Refused]:
+    """What is refused for the same reason in several placements, once."""
+    found: dict[tuple[str, str, str], Refused] = {}
+    for each in refused:
+        key = each.reason, each.message, each.change
+        count = each.instances + (found[key].instances if key in found else 0)
+        found[key] = msgspec.structs.replace(each, instances=count)
+    return list(found.values())

@@ -1,22 +1,27 @@
 """`workloads/NAME/plan`: what a manifest would do, answered without storing anything.
 
 The manifest goes the whole way of a write (decoding, defaults, admission, validation) as a dry run, and the object that
-would be stored is planned on what the store holds. `?without=LHR,SEA` plans as if those cities were lost.
+would be stored is planned on what the store holds. `?without=LHR,SEA` plans as if those cities were lost. A List plans
+the Workload in it as if the other objects in it were there (`planfile`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import msgspec
 
 from tarmac.api.compute.answers import Cause, Plan
 from tarmac.api.compute.names import API_VERSION
+from tarmac.api.compute.strategies import WorkloadStrategy
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, Invalid
-from tarmac.decide.plans import plan_workload
+from tarmac.decide.explain.lookup import WorldLookup
+from tarmac.decide.explain.world import Objects
+from tarmac.decide.plans import laid_over, plan_workload
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
@@ -25,7 +30,8 @@ from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.served import Call, Served
 from tarmac.server.storage.updating import check_name, rewrite, rules_of
-from tarmac.server.subresources.pondering import ponder
+from tarmac.server.subresources.planfile import read_file
+from tarmac.server.subresources.pondering import ponder, snapshot
 from tarmac.store.interface import Entry
 
 
@@ -38,16 +44,30 @@ async def _plan(served: Served, request: Request) -> Response:
     options = write_options("CreateOptions", request)._replace(dry_run=True)
     call = Call(served, request, options)
     try:
+        world = _among_others(call, snapshot(served))
         entry = await _dry_run(call)
     except (Invalid, Forbidden) as error:
         plan = Plan(accepted=False, causes=_causes(error))
     else:
         workload = decode(Workload, served.load(entry))
         without = _cities(request)
-        cities = await ponder(served, lambda world: plan_workload(world, workload, without))
+        cities = await ponder(world, lambda world: plan_workload(world, workload, without))
         plan = Plan(accepted=True, cities=cities)
     body: JsonObject = {"kind": "Plan", "apiVersion": API_VERSION, **msgspec.to_builtins(plan)}
     return document(request, body, 200, call.warnings)
+
+
+def _among_others(call: Call, world: Objects) -> Objects:
+    """The world with the other objects of a file in it. The call is then about the Workload alone, in that world."""
+    served, request = call.served, call.request
+    file = read_file(request.body, call.info.name)
+    if file is None:
+        return world
+    request.body = file.workload
+    world = laid_over(world, file.others, served.services.catalog, call.info.namespace)
+    strategy = WorkloadStrategy(WorldLookup(world))
+    call.served = Served(replace(served.resource, strategy=strategy), served.services, served.resource)
+    return world
 
 
 async def _dry_run(call: Call) -> Entry:

@@ -18,9 +18,14 @@ from tarmac.server.storage.served import Served
 T = TypeVar("T")
 
 
-async def ponder(served: Served, question: Callable[[World], T]) -> T:
-    """The answer to a question about what the store holds at this moment."""
-    store, now = served.store, served.services.clock.now()
+def snapshot(served: Served) -> Objects:
+    """What the store holds at this moment."""
     buckets = [source.resource for source in EVERYTHING]
+    store = served.store
     objects = {bucket: {entry.name: entry.raw for entry in store.list(bucket).entries} for bucket in buckets}
-    return await asyncio.get_running_loop().run_in_executor(None, question, Objects(now, objects))
+    return Objects(served.services.clock.now(), objects)
+
+
+async def ponder(world: World, question: Callable[[World], T]) -> T:
+    """The answer to a question about a snapshot."""
+    return await asyncio.get_running_loop().run_in_executor(None, question, world)

@@ -12,7 +12,7 @@ from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.served import Served
-from tarmac.server.subresources.pondering import ponder
+from tarmac.server.subresources.pondering import ponder, snapshot
 
 
 def why_route(served: Served) -> Route:
@@ -23,7 +23,7 @@ def why_route(served: Served) -> Route:
 async def _why(served: Served, request: Request) -> Response:
     info = request.info
     explain, key = EXPLAINERS[served.bucket], served.key(info.namespace, info.name)
-    found = await ponder(served, lambda world: explain(world, key))
+    found = await ponder(snapshot(served), lambda world: explain(world, key))
     if found is None:
         raise served.not_found(info.name)
     return document(request, {"kind": "Explanation", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})

@@ -1,0 +1,76 @@
+"""The other objects of a file, laid over what is there, so that a Workload is planned as if they were.
+
+Those count that plans look at: Networks, quotas, instance types and so on. Nothing is asked about the rights to make
+them, since nothing is made; whoever wants to know tries each with a dry run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from tarmac.api.catalog import Catalog
+from tarmac.api.decode import decode_object
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest, invalid
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.decide.explain.world import (
+    BUDGETS,
+    CLAIMS,
+    INSTANCE_TYPES,
+    LOCATIONS,
+    NETWORKS,
+    NODES,
+    QUOTAS,
+    RUNTIME_CLASSES,
+    VOLUMES,
+    Encoded,
+    Objects,
+)
+
+SEEN: Final = frozenset(
+    source.resource
+    for source in (BUDGETS, CLAIMS, INSTANCE_TYPES, LOCATIONS, NETWORKS, NODES, QUOTAS, RUNTIME_CLASSES, VOLUMES)
+)
+"""What people make and plans look at. Pods, Instances and deployments are made by the platform."""
+
+_encode = msgspec.json.encode
+
+
+def laid_over(world: Objects, others: Iterable[JsonObject], catalog: Catalog, namespace: str) -> Objects:
+    """The world with the others in it, as they would be stored. Raises BadRequest, Invalid."""
+    changed: dict[str, Mapping[str, Encoded]] = dict(world.objects)
+    copied: dict[str, dict[str, Encoded]] = {}
+    for each in others:
+        resource = resource_of(catalog, each)
+        if resource is None or resource.bucket not in SEEN:
+            continue
+        if resource.bucket not in copied:
+            changed[resource.bucket] = copied[resource.bucket] = dict(world.objects.get(resource.bucket, {}))
+        obj = _checked(resource, each)
+        metadata = obj["metadata"]
+        own = f"{metadata.get('namespace') or namespace}/" if resource.namespaced else ""
+        copied[resource.bucket][f"{own}{metadata['name']}"] = _encode(obj)
+    return Objects(world.now, changed)
+
+
+def resource_of(catalog: Catalog, obj: JsonObject) -> Resource | None:
+    """What a manifest is an object of; None for what is not served."""
+    group, _, version = str(obj.get("apiVersion")).rpartition("/")
+    return catalog.find_kind(group, version, str(obj.get("kind")))
+
+
+def _checked(resource: Resource, written: JsonObject) -> JsonObject:
+    obj = decode_object(resource, _encode(written), "application/json", "Ignore").obj
+    name = obj.setdefault("metadata", {}).get("name")
+    if not name:
+        raise BadRequest(f"items: a {resource.kind} has no name")
+    resource.strategy.default(obj)
+    with FieldErrors() as errors:
+        resource.strategy.validate(obj, errors)
+    if errors:
+        raise invalid(resource.group, resource.kind, name, errors)
+    return obj

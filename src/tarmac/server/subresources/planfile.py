@@ -1,0 +1,51 @@
+"""What a plan is asked about: a Workload, or a file with it and other objects that would be there too.
+
+A file is a `List`, in JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tarmac.api.compute.names import GROUP
+from tarmac.api.decode.jsontext import Malformed, parse_json
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest
+
+MOST_OBJECTS: Final = 200  # each takes a tenth of a millisecond of the loop
+
+
+class PlanFile(NamedTuple):
+    """The Workload as a body of its own, and the other objects."""
+
+    workload: bytes
+    others: list[JsonObject]
+
+
+def read_file(body: bytes, name: str) -> PlanFile | None:
+    """The file in a body; None where the body is no List, but the Workload itself. Raises BadRequest, TooLarge."""
+    if b'"List"' not in body:
+        return None
+    try:
+        parsed = parse_json(body).value
+    except Malformed:
+        return None  # whoever reads it as a Workload says what is wrong with it
+    if not isinstance(parsed, dict) or (parsed.get("apiVersion"), parsed.get("kind")) != ("v1", "List"):
+        return None
+    items = parsed.get("items")
+    if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
+        raise BadRequest("items: must be a list of objects")
+    if len(items) > MOST_OBJECTS:
+        raise BadRequest(f"items: {len(items)} objects are too many to plan with; at most {MOST_OBJECTS}")
+    planned = [each for each in items if _is_workload(each, name)]
+    if len(planned) != 1:
+        raise BadRequest(f"items: must hold the Workload {name} once, and hold it {len(planned)} times")
+    return PlanFile(msgspec.json.encode(planned[0]), [each for each in items if each is not planned[0]])
+
+
+def _is_workload(obj: JsonObject, name: str) -> bool:
+    group, metadata = str(obj.get("apiVersion")).partition("/")[0], obj.get("metadata")
+    named = metadata.get("name") if isinstance(metadata, dict) else None
+    return (group, obj.get("kind"), named) == (GROUP, "Workload", name)
