@@ -17,7 +17,7 @@ from tarmac.controllers.targets import WORKLOADS
 from tests.cli.test_verbs_on_a_planet import Desk, settled
 from tests.controllers.planet import Planet, play, workload
 
-NETWORK = {
+NETWORK: JsonObject = {
     "apiVersion": "networking.datumapis.com/v1alpha",
     "kind": "Network",
     "metadata": {"name": "lan"},

@@ -14,7 +14,6 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ObjectMeta
 from tarmac.decide.rollout.stored import LARGEST, history_of, template_in, unpacked
 
-
 RUNTIME = {"resources": {"instanceType": "datumcloud/d1-standard-2"}}
 TEMPLATE: JsonObject = {"spec": {"runtime": RUNTIME, "networkInterfaces": []}}
 

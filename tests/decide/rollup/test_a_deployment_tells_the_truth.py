@@ -118,10 +118,10 @@ def test_counters() -> None:
             ("1/2", "Degraded", "QuotaExhausted"),
         ),
         (
-            facts(waiting(0, reasons.UNSCHEDULABLE, "0/3 nodes: 3 are full")),
-            ("False", reasons.UNSCHEDULABLE),
-            ("False", reasons.INSUFFICIENT_CAPACITY),
-            ("0/3", "Pending", "Unschedulable"),
+            facts(waiting(0, reasons.NODE_UNSCHEDULABLE, "0/3 nodes: 3 cordoned")),
+            ("False", reasons.NODE_UNSCHEDULABLE),
+            ("False", reasons.NODE_UNSCHEDULABLE),
+            ("0/3", "Pending", "NodeUnschedulable"),
         ),
         (
             facts(ready(0), waiting(1, reasons.INSTANCE_CRASHING, "back-off 10s"), desired=2),
@@ -254,8 +254,8 @@ def test_conditions_agree_with_counters_and_with_each_other(given: DeploymentFac
     assert (progress.reason == reasons.COMPLETE) == settled
     assert progress.reason in {
         *(reasons.COMPLETE, reasons.NEW_REVISION, reasons.SCALING, reasons.PAUSED),
-        *(reasons.QUOTA_EXHAUSTED, reasons.INSUFFICIENT_CAPACITY, reasons.NO_MATCHING_LOCATIONS, reasons.STALLED),
-        reasons.ROLLOUT_FAILED,
+        *(reasons.QUOTA_EXHAUSTED, reasons.NO_MATCHING_LOCATIONS, reasons.STALLED, reasons.ROLLOUT_FAILED),
+        *(code for code in CATALOGUE if 30 <= reasons.priority(code) < 35),  # of nodes
     }
     assert (progress.status == "True") == (CATALOGUE[progress.reason].actor in (Actor.NOBODY, Actor.TRANSIENT))
     _, word, reason = words(status)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.compute.instance import InstanceStatus
+from tarmac.api.compute.names import ANNOTATION_UNSCHEDULABLE
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.rollup import InstanceInput, PodView, instance_status, read_pod
@@ -22,6 +23,7 @@ def pod(
     *containers: dict[str, Any],
     node: str = "dfw-0",
     conditions: dict[str, tuple[str, str, str]] | None = None,
+    noted: str = "",
     **status: Any,
 ) -> PodView:
     """A Pod as the server stores it; conditions are type: (status, reason, message)."""
@@ -30,7 +32,12 @@ def pod(
         for kind, (value, reason, message) in (conditions or {}).items()
     ]
     obj = {
-        "metadata": {"name": "web-0", "namespace": "default", "uid": "u"},
+        "metadata": {
+            "name": "web-0",
+            "namespace": "default",
+            "uid": "u",
+            "annotations": {ANNOTATION_UNSCHEDULABLE: noted},
+        },
         "spec": {"nodeName": node, "containers": []},
         "status": {"conditions": written, "containerStatuses": list(containers), **status},
     }
@@ -93,6 +100,15 @@ def test_the_steps_to_ready(given: InstanceInput, programmed: str, running: str,
     assert (found["Programmed"].reason, found["Running"].reason, found["Ready"].reason) == (programmed, running, ready)
     assert (found["Ready"].status == "True") == (ready == reasons.RUNNING)
     assert {each.observed_generation for each in found.values()} == {3}
+
+
+@pytest.mark.parametrize(
+    ("noted", "reason"),
+    [("NodeUnschedulable", reasons.NODE_UNSCHEDULABLE), ("Nonsense", reasons.INSUFFICIENT_CAPACITY)],
+)
+def test_what_the_scheduler_notes_beside_unschedulable_is_the_reason(noted: str, reason: str) -> None:
+    said = {"PodScheduled": ("False", "Unschedulable", "0/3 nodes: 3 cordoned")}
+    assert status_of(facts(pod=pod(node="", conditions=said, noted=noted)))["Ready"].reason == reason
 
 
 @pytest.mark.parametrize(

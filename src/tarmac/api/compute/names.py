@@ -38,6 +38,9 @@ ANNOTATION_SSH_KEYS = f"{GROUP}/ssh-keys"
 ANNOTATION_ANYCAST = f"{GROUP}/enable-anycast"
 # On claims: the image whose files a new disk starts with.
 ANNOTATION_POPULATE_FROM = f"{GROUP}/populate-from-image"
+# On Pods of Instances: why no node takes it, as a code of the catalogue of reasons. The Pod's condition says
+# `Unschedulable` for all of it, as Kubernetes does.
+ANNOTATION_UNSCHEDULABLE = f"{GROUP}/unschedulable-reason"
 ANNOTATION_RUNTIME_CLASS = f"{GROUP}/runtime-class"
 
 FINALIZER = f"{GROUP}/workload-controller"

@@ -135,7 +135,7 @@ class PodScheduler:
         message = f"{refusals[0].message} {room}".rstrip()
         if len(self._state.backlog) < BUSY:
             self._event(waiter, "Warning", "FailedScheduling", message)
-        await self._writes.put(Explain(waiter.key, waiter.uid, message))
+        await self._writes.put(Explain(waiter.key, waiter.uid, refusals[0].reason, message))
 
     def _bound(self, job: Bind) -> None:
         if len(self._state.backlog) < BUSY:

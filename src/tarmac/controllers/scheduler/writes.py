@@ -13,7 +13,9 @@ from typing import NoReturn
 
 import msgspec
 
+from tarmac.api.compute.names import ANNOTATION_UNSCHEDULABLE, LABEL_DEPLOYMENT_UID
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import rfc3339
 from tarmac.base.log import log
@@ -48,6 +50,7 @@ class Explain:
 
     key: str
     uid: str
+    reason: str
     message: str
 
 
@@ -62,16 +65,22 @@ class _Status(msgspec.Struct):
     conditions: list[_Condition] | None = None
 
 
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
 class _Pod(msgspec.Struct):
+    metadata: _Metadata
     status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def scheduled(self) -> _Condition | None:
+        """What it says about its being scheduled."""
+        return next((each for each in self.status.conditions or () if each.type == "PodScheduled"), None)
 
 
 _read = msgspec.json.Decoder(_Pod).decode
-
-
-def scheduled_condition(raw: bytes) -> _Condition | None:
-    """What a pod says about its being scheduled."""
-    return next((each for each in _read(raw).status.conditions or () if each.type == "PodScheduled"), None)
 
 
 class Writes:
@@ -127,14 +136,15 @@ class Writes:
         item = self._state.pods.cache.item(job.key)
         if item is None:
             return
-        known = scheduled_condition(item.raw)
-        if known is not None and (known.reason, known.message) == (UNSCHEDULABLE, job.message):
+        pod = _read(item.raw)
+        known, notes = pod.scheduled, _notes(pod, job.reason)
+        if known is not None and (known.reason, known.message) == (UNSCHEDULABLE, job.message) and not notes:
             return
         condition = {"type": "PodScheduled", "status": "False", "reason": UNSCHEDULABLE, "message": job.message}
         if known is None or known.status != "False":
             condition["lastTransitionTime"] = rfc3339(self._client.clock.now())
         namespace, _, name = job.key.partition("/")
-        patch = {"metadata": {"uid": job.uid}, "status": {"conditions": [condition]}}
+        patch = {"metadata": {"uid": job.uid, **notes}, "status": {"conditions": [condition]}}
         try:
             await self._client.call(
                 "PATCH", PODS.path(namespace, name, "status"), body=encode(patch), headers=_STRATEGIC
@@ -143,6 +153,14 @@ class Writes:
             raise
         except (ApiError, ClientError) as error:
             _log.debug("condition not written", pod=job.key, why=str(error))
+
+
+def _notes(pod: _Pod, reason: str) -> JsonObject:
+    """What to add to the metadata of a Pod so that its Instance can say the reason; nothing where it can already."""
+    is_instance = LABEL_DEPLOYMENT_UID in (pod.metadata.labels or {})
+    if not is_instance or (pod.metadata.annotations or {}).get(ANNOTATION_UNSCHEDULABLE) == reason:
+        return {}
+    return {"annotations": {ANNOTATION_UNSCHEDULABLE: reason}}
 
 
 def _binding(job: Bind) -> bytes:

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from tarmac.api.compute.names import ANNOTATION_UNSCHEDULABLE
 from tarmac.api.declare import Struct
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
@@ -55,6 +56,7 @@ class ContainerStatus(Struct, kw_only=True):
 class _Metadata(Struct):
     name: str = ""
     deletion_timestamp: str | None = None
+    annotations: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class _Resources(Struct):
@@ -139,10 +141,7 @@ def _programmed(pod: PodFacts, conditions: dict[str, Condition]) -> Finding:
         scheduled = conditions.get("PodScheduled")
         if scheduled is None or scheduled.status != "False":
             return _not_yet("Programmed", reasons.PENDING_PROGRAMMING, "Waiting for a node.")
-        # Pods say Unschedulable for all of it, as Kubernetes does. Everything above says the same word as Progressing.
-        precise = scheduled.reason in reasons.CATALOGUE and scheduled.reason != reasons.UNSCHEDULABLE
-        reason = scheduled.reason if precise else reasons.INSUFFICIENT_CAPACITY
-        return _not_yet("Programmed", reason, scheduled.message)
+        return _not_yet("Programmed", _unschedulable(pod, scheduled), scheduled.message)
     sandbox = conditions.get("PodReadyToStartContainers")
     if sandbox.status == "True" if sandbox else pod.status.pod_ip:
         return Finding("Programmed", "True", reasons.PROGRAMMED, "Instance has been programmed")
@@ -150,6 +149,17 @@ def _programmed(pod: PodFacts, conditions: dict[str, Condition]) -> Finding:
     if trouble is not None:
         return _not_yet("Programmed", trouble.reason, trouble.message)
     return _not_yet("Programmed", reasons.PROGRAMMING_IN_PROGRESS, f"{pod.spec.node_name} is making it.")
+
+
+def _unschedulable(pod: PodFacts, scheduled: Condition) -> str:
+    """Why no node takes it, as `why` says it too.
+
+    A Pod's condition says Unschedulable for all of it, as Kubernetes does; our scheduler notes the code beside it, and
+    of another scheduler's pods no more is known than that there is no room for them.
+    """
+    noted = (scheduled.reason, pod.metadata.annotations.get(ANNOTATION_UNSCHEDULABLE, ""))
+    precise = (each for each in noted if each in reasons.CATALOGUE and each != reasons.UNSCHEDULABLE)
+    return next(precise, reasons.INSUFFICIENT_CAPACITY)
 
 
 def _running(pod: PodFacts) -> Finding:

@@ -1,7 +1,8 @@
 """`Progressing` and the one-word summary, by the same rules on every level.
 
-Progressing is False only when somebody has to act, and then carries one of four reasons that clients can rely on; the
-message has the precise one. What merely takes its time is True, until its patience is over.
+Progressing is False only when somebody has to act. It then says the same as everything else where it is quota, places
+or nodes that are lacking; all that an instance itself can be ill with is `Stalled` here, and the message has the
+precise reason. What merely takes its time is True, until its patience is over.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _PLACES: Final = frozenset(
         reasons.LOCATION_NOT_FOUND,
     }
 )
-# The catalogue keeps everything about room on nodes in one band of priorities.
-_CAPACITY: Final = range(reasons.priority(reasons.INSUFFICIENT_CAPACITY), reasons.priority(reasons.STALLED))
+# The catalogue keeps everything about nodes in one band of priorities.
+_NODES: Final = range(reasons.priority(reasons.INSUFFICIENT_CAPACITY), reasons.priority(reasons.STALLED))
 
 
 def progressing(reason: str, message: str) -> Finding:
@@ -51,7 +52,7 @@ def _stable_reason(reason: str) -> str:
         return reason
     if reason in _PLACES:
         return reasons.NO_MATCHING_LOCATIONS
-    return reasons.INSUFFICIENT_CAPACITY if reasons.priority(reason) in _CAPACITY else reasons.STALLED
+    return reason if reasons.priority(reason) in _NODES else reasons.STALLED
 
 
 def worst(blockers: Iterable[Refusal]) -> Finding | None:
