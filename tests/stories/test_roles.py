@@ -34,6 +34,7 @@ from tests.controllers import (
     test_nodes_for_pods,
     test_orphaning,
     test_preemption,
+    test_revisions,
     test_under_their_own_roles,
     test_workloads,
 )
@@ -62,6 +63,7 @@ CHORES: tuple[Chore, ...] = (
     test_orphaning.test_a_deployment_takes_its_instances_with_it_and_is_made_again,
     test_preemption.test_an_important_workload_gets_its_room_in_a_full_city_and_the_plan_says_whose,
     test_preemption.test_the_least_important_goes_and_the_pod_gets_its_place,
+    test_revisions.test_a_template_that_nobody_names_goes_with_the_next_revision,
     test_workloads.test_a_city_that_cannot_serve_is_said_and_served_once_it_can,
     *_tests_of(test_endpoints_objects),
     *_tests_of(test_external_services),
