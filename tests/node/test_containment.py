@@ -11,13 +11,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tarmac.agent.cgroups.hierarchy import mounted
 from tarmac.agent.cgroups.limits import Limits
+from tarmac.agent.cgroups.hierarchy import mounted
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.places import City, city_of
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.datapath.linux import namespaces
 from tarmac.runtimes import containerd
+from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
+from tarmac.runtimes.cri.channel import CriChannel
 from tarmac.runtimes.cri.driver import CriRuntime
 from tarmac.runtimes.parts import find_parts
 from tests.node.planet import Json, Planet, busybox, eventually, pod
@@ -174,9 +176,16 @@ async def _attack(city: City, endpoint: str, name: str) -> None:
     runtime = CriRuntime(endpoint)
     try:
         [container] = [each for each in await runtime.containers() if each.labels["io.kubernetes.pod.name"] == name]
-        url = await runtime.exec_url(container.id, ["cat"], tty=False, stdin=True, stdout=True, stderr=True)
     finally:
         await runtime.close()
+    channel = CriChannel(endpoint)
+    try:
+        # Past the driver, which would never send what follows.
+        request = pb.ExecRequest(container_id=container.id, cmd=["cat"], stdin=True, stdout=True, stderr=True)
+        method = "runtime.v1.RuntimeService/Exec"
+        url = (await channel.call(method, request, pb.UrlResponse.FromString, 10)).url
+    finally:
+        await channel.close()
     await asyncio.to_thread(_send, city, url)
 
 

@@ -158,17 +158,6 @@ async def test_no_command_runs_in_what_has_ended(machine: Machine) -> None:
         await machine.runtime.exec(running.id, ["true"], 5)
 
 
-async def test_streams_are_offered_for_what_runs(machine: Machine) -> None:
-    running = await machine.run(machine.waits())
-    wanted = {"tty": False, "stdin": False, "stdout": True, "stderr": True}
-    for url in (
-        await machine.runtime.exec_url(running.id, ["true"], **wanted),
-        await machine.runtime.attach_url(running.id, **wanted),
-        await machine.runtime.port_forward_url(running.sandbox_id, [80]),
-    ):
-        assert url.startswith("http://")
-
-
 async def test_limits_of_a_running_container_can_be_changed(machine: Machine) -> None:
     running = await machine.run(machine.waits())
     await machine.runtime.update_container(running.id, Resources(cpu_shares=512, memory_limit=64 << 20))

@@ -20,7 +20,18 @@ from typing import Any, cast
 
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
-from tarmac.runtimes.interface import Container, ContainerState, ExecResult, NotFound, PodIdentity, Runtime, Sandbox
+from tarmac.runtimes.cri.streaming import open_stream
+from tarmac.runtimes.interface import (
+    CommandStream,
+    Container,
+    ContainerState,
+    ExecResult,
+    NotFound,
+    PodIdentity,
+    Runtime,
+    Sandbox,
+    StreamOptions,
+)
 from tarmac.wire.channels import PROTOCOL_VERSION, STREAM_TYPE, V4, Channel, exited, failure
 from tarmac.wire.spdy import Finished, GoneAway, Opened, Received, Session
 from tarmac.wire.violations import Violation
@@ -74,21 +85,18 @@ class ProcessRuntime:
         out, err = await process.communicate()
         return ExecResult(out, err, process.returncode or 0)
 
-    async def exec_url(
-        self, id: str, command: Sequence[str], *, tty: bool, stdin: bool, stdout: bool, stderr: bool
-    ) -> str:
-        return self._promise(id, command, tty, stdin, stdout, stderr)
+    async def exec_stream(self, id: str, command: Sequence[str], options: StreamOptions) -> CommandStream:
+        return await open_stream(self._promise(id, command, options), options)
 
-    async def attach_url(self, id: str, *, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
-        return self._promise(id, self.attach_command, tty, stdin, stdout, stderr)
+    async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
+        return await open_stream(self._promise(id, self.attach_command, options), options)
 
-    def _promise(self, id: str, command: Sequence[str], tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
+    def _promise(self, id: str, command: Sequence[str], options: StreamOptions) -> str:
         if self.states.get(id) != "running":
             raise NotFound(id)
         assert self.listener is not None
-        names = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "resize": tty, "error": True}
         token = f"t{len(self.asked)}"
-        self.asked[token] = Asked(command, tty, frozenset(name for name, wanted in names.items() if wanted))
+        self.asked[token] = Asked(command, options.tty, frozenset(each.stream_type for each in options.channels()))
         return f"http://127.0.0.1:{self.listener.port}/exec/{token}"
 
     def _serve(self, request: Request) -> Answer:

@@ -26,7 +26,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.digits import port_number
 from tarmac.http.messages import Answer, Request, Response
 from tarmac.http.streams import pulled
-from tarmac.runtimes.interface import NotFound, Runtime, RuntimeFault, Unreachable
+from tarmac.runtimes.interface import NotFound, Runtime, RuntimeFault, StreamOptions, Unreachable
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _RUN_SECONDS = 50.0  # within the time that a request has
@@ -128,27 +128,21 @@ class NodeApi:
             return True
 
     async def _exec(self, request: Request, rest: list[str]) -> Answer:
-        wanted = commands.Wanted.read(request.params())
+        options = commands.read_options(request.params())
         command = request.params().get("command")
         if not command:
             raise Refusal(400, "you must specify at least 1 command")
         _, identity, _ = self._container(rest)
-        url = await self._runtime.exec_url(
-            identity, command, tty=wanted.tty, stdin=wanted.stdin, stdout=wanted.stdout, stderr=wanted.stderr
-        )
-        return await commands.stream(request, url, wanted)
+        return await commands.stream(request, lambda: self._runtime.exec_stream(identity, command, options), options)
 
     async def _attach(self, request: Request, rest: list[str]) -> Answer:
-        asked = commands.Wanted.read(request.params())
+        asked = commands.read_options(request.params())
         pod, identity, name = self._container(rest)
         spec = next(each for each in _containers(pod) if each["name"] == name)
         # Whether a running process has a terminal cannot be chosen any more.
         tty = bool(spec.get("tty"))
-        wanted = commands.Wanted(asked.stdin, asked.stdout, asked.stderr and not tty, tty)
-        url = await self._runtime.attach_url(
-            identity, tty=tty, stdin=wanted.stdin, stdout=wanted.stdout, stderr=wanted.stderr
-        )
-        return await commands.stream(request, url, wanted)
+        options = StreamOptions(asked.stdin, asked.stdout, asked.stderr and not tty, tty)
+        return await commands.stream(request, lambda: self._runtime.attach_stream(identity, options), options)
 
     async def _run(self, request: Request, rest: list[str]) -> Answer:
         if request.method != "POST":

@@ -15,7 +15,9 @@ from tarmac.runtimes.cri.channel import CriChannel, Message
 from tarmac.runtimes.cri.downloads import Downloads
 from tarmac.runtimes.cri.events import ChangeFeed, States
 from tarmac.runtimes.cri.handlers import default_handler, handlers, sandbox_image
+from tarmac.runtimes.cri.streaming import open_stream
 from tarmac.runtimes.interface import (
+    CommandStream,
     Container,
     ContainerConfig,
     Credentials,
@@ -30,6 +32,7 @@ from tarmac.runtimes.interface import (
     RuntimeStatus,
     Sandbox,
     SandboxConfig,
+    StreamOptions,
     Unreachable,
     Usage,
 )
@@ -171,22 +174,24 @@ class CriRuntime:
             raise
         return ExecResult(reply.stdout, reply.stderr, reply.exit_code)
 
-    async def exec_url(
-        self, id: str, command: Sequence[str], *, tty: bool, stdin: bool, stdout: bool, stderr: bool
-    ) -> str:
-        """Where a stream to a new process can be had, once."""
-        request = pb.ExecRequest(container_id=id, cmd=command, tty=tty, stdin=stdin, stdout=stdout, stderr=stderr)
-        return (await self._runtime("Exec", request, pb.UrlResponse.FromString)).url
+    async def exec_stream(self, id: str, command: Sequence[str], options: StreamOptions) -> CommandStream:
+        """A stream to a new process."""
+        request = pb.ExecRequest(
+            container_id=id,
+            cmd=command,
+            tty=options.tty,
+            stdin=options.stdin,
+            stdout=options.stdout,
+            stderr=options.stderr,
+        )
+        return await open_stream((await self._runtime("Exec", request, pb.UrlResponse.FromString)).url, options)
 
-    async def attach_url(self, id: str, *, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
-        """Where a stream to the container's own process can be had, once."""
-        request = pb.AttachRequest(container_id=id, tty=tty, stdin=stdin, stdout=stdout, stderr=stderr)
-        return (await self._runtime("Attach", request, pb.UrlResponse.FromString)).url
-
-    async def port_forward_url(self, sandbox_id: str, ports: Sequence[int]) -> str:
-        """Where streams to ports of the sandbox can be had, once."""
-        request = pb.PortForwardRequest(pod_sandbox_id=sandbox_id, port=ports)
-        return (await self._runtime("PortForward", request, pb.UrlResponse.FromString)).url
+    async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
+        """A stream to the container's own process."""
+        request = pb.AttachRequest(
+            container_id=id, tty=options.tty, stdin=options.stdin, stdout=options.stdout, stderr=options.stderr
+        )
+        return await open_stream((await self._runtime("Attach", request, pb.UrlResponse.FromString)).url, options)
 
     # ---- usage
 
@@ -208,6 +213,7 @@ class CriRuntime:
         credentials: Credentials | None,
         sandbox: SandboxConfig | None = None,
         progress: Progress | None = None,
+        handler: str = "",
     ) -> str:
         """The id of the image, once it is here. Raises ImageRefused."""
         request = pb.PullImageRequest(
@@ -222,7 +228,7 @@ class CriRuntime:
                 raise ImageRefused(str(refusal)) from refusal
         return reply.image_ref
 
-    async def image(self, name: str) -> Image | None:
+    async def image(self, name: str, handler: str = "") -> Image | None:
         """An image by name or id, if it is here."""
         request = pb.ImageRequest(image=pb.ImageSpec(image=name))
         reply = await self._image("ImageStatus", request, pb.ImageStatusResponse.FromString)
@@ -233,7 +239,7 @@ class CriRuntime:
         reply = await self._image("ListImages", pb.Nothing(), pb.ListImagesResponse.FromString)
         return [decode.image(item) for item in reply.images]
 
-    async def remove_image(self, name: str) -> None:
+    async def remove_image(self, name: str, handler: str = "") -> None:
         """Forget an image by name or id, under all its names."""
         with contextlib.suppress(NotFound):
             await self._image("RemoveImage", pb.ImageRequest(image=pb.ImageSpec(image=name)), pb.Nothing.FromString)

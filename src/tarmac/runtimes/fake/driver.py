@@ -21,6 +21,7 @@ from typing import Literal
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.runtimes.fake.programs import Program, RegistryImage, Trouble
 from tarmac.runtimes.fake.state import KILLED, FakeContainer, FakeSandbox, live
+from tarmac.runtimes.fake.streams import FakeStream
 from tarmac.runtimes.interface import (
     Container,
     ContainerConfig,
@@ -38,6 +39,7 @@ from tarmac.runtimes.interface import (
     RuntimeStatus,
     Sandbox,
     SandboxConfig,
+    StreamOptions,
     Unreachable,
     Usage,
 )
@@ -259,22 +261,16 @@ class FakeRuntime:
         await self._clock.sleep(program.exec_takes)
         return program.exec(command)
 
-    async def exec_url(
-        self, id: str, command: Sequence[str], *, tty: bool, stdin: bool, stdout: bool, stderr: bool
-    ) -> str:
-        """Nothing listens there."""
-        await self._arrive("exec_url", id)
-        return f"http://fake.invalid/exec/{self._running(id).shown.id}"
+    async def exec_stream(self, id: str, command: Sequence[str], options: StreamOptions) -> FakeStream:
+        """Says what the program says, and how it ended."""
+        await self._arrive("exec_stream", id)
+        return FakeStream(options, self._running(id).program.exec(command))
 
-    async def attach_url(self, id: str, *, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
-        """Nothing listens there."""
-        await self._arrive("attach_url", id)
-        return f"http://fake.invalid/attach/{self._running(id).shown.id}"
-
-    async def port_forward_url(self, sandbox_id: str, ports: Sequence[int]) -> str:
-        """Nothing listens there."""
-        await self._arrive("port_forward_url", sandbox_id)
-        return f"http://fake.invalid/portforward/{self._known_sandbox(sandbox_id).shown.id}"
+    async def attach_stream(self, id: str, options: StreamOptions) -> FakeStream:
+        """Silent: the process has said all that it has to say when it started."""
+        await self._arrive("attach_stream", id)
+        self._running(id)
+        return FakeStream(options)
 
     # ---- usage
 
@@ -301,6 +297,7 @@ class FakeRuntime:
         credentials: Credentials | None,
         sandbox: SandboxConfig | None = None,
         progress: Progress | None = None,
+        handler: str = "",
     ) -> str:
         """From the imaginary registry."""
         await self._arrive("pull", image)
@@ -318,7 +315,7 @@ class FakeRuntime:
             raise ImageRefused(f'failed to pull and unpack image "{image}": authorization failed: no basic auth')
         return self.add_image(image, found)
 
-    async def image(self, name: str) -> Image | None:
+    async def image(self, name: str, handler: str = "") -> Image | None:
         """By name or id."""
         await self._arrive("image", name)
         return self._image(name)
@@ -328,7 +325,7 @@ class FakeRuntime:
         await self._arrive("images", "")
         return list(self._images.values())
 
-    async def remove_image(self, name: str) -> None:
+    async def remove_image(self, name: str, handler: str = "") -> None:
         """By name or id."""
         await self._arrive("remove_image", name)
         self._images = {key: each for key, each in self._images.items() if name not in (key, each.id)}

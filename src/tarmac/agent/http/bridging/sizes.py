@@ -1,8 +1,7 @@
 """Sizes of a terminal, as clients send them: JSON objects one behind the other, cut anywhere.
 
-The runtime reads them with a decoder that keeps a value until it ends, so a string without an end would grow there
-without one. Here an object has `LONGEST` bytes to end in; what reaches the runtime is written anew, two numbers. One
-that cannot be read is left out, since the next may be right.
+An object has `LONGEST` bytes to end in: a string without an end would otherwise grow here without one, and after us in
+the runtime. What is read of it are two numbers. One that cannot be read is left out, since the next may be right.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 
+from tarmac.runtimes.interface import TerminalSize
 from tarmac.wire.violations import Violation
 
 LONGEST = 256
@@ -25,22 +25,22 @@ _decode = msgspec.json.Decoder(_Size).decode
 
 
 class TerminalSizes:
-    """Reads them, and writes them anew."""
+    """Reads them."""
 
     __slots__ = ("_begun",)
 
     def __init__(self) -> None:
         self._begun = b""
 
-    def read(self, data: bytes) -> bytes:
+    def read(self, data: bytes) -> TerminalSize | None:
         """The last size that these bytes complete: those before it have been overtaken. Raises Violation."""
         *whole, self._begun = (self._begun + data).split(b"}")
         if len(self._begun) > LONGEST:
             raise Violation(f"the size of a terminal takes more than {LONGEST} bytes")
         for each in reversed(whole):
             if len(each) <= LONGEST and (size := _size(each + b"}")) is not None:
-                return msgspec.json.encode(size) + b"\n"
-        return b""
+                return TerminalSize(size.width, size.height)
+        return None
 
 
 def _size(text: bytes) -> _Size | None:

@@ -8,10 +8,9 @@ attaches does not know whether the container has a terminal); nothing comes on i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
-from tarmac.agent.http.bridging.runtimeend import RuntimeEnd
-from tarmac.agent.http.clientend import ClientEnd
+from tarmac.agent.http.bridging.commandclient import CommandClient
+from tarmac.runtimes.interface import CommandStream
 from tarmac.wire.channels import STREAM_TYPE, Channel
 from tarmac.wire.spdy import Finished, GoneAway, Opened, Received, Session
 from tarmac.wire.spdy.frames import Reset
@@ -21,24 +20,16 @@ OPEN_SECONDS = 30.0
 _TYPES = {each.stream_type: each for each in Channel if each is not Channel.CLOSE}
 
 
-class SpdyClient(ClientEnd):
+class SpdyClient(CommandClient):
     """By `v4.channel.k8s.io` over SPDY. `streams` is how many it is to open."""
 
-    def __init__(self, transport: asyncio.Transport, runtime: RuntimeEnd, streams: int) -> None:
-        super().__init__(transport, tunnelled=False)
-        self._runtime = runtime
+    def __init__(self, transport: asyncio.Transport, command: CommandStream, streams: int) -> None:
+        super().__init__(transport, command, tunnelled=False)
         self._missing = streams
         self._session = Session(server=True, most_streams=len(_TYPES))
         self._streams: dict[Channel, int] = {}
         self._channels: dict[int, Channel] = {}
         self._late = asyncio.get_running_loop().call_later(OPEN_SECONDS, self.close)
-
-    def start(self, rest: bytes) -> None:
-        self._runtime.attach(self)
-        super().start(rest)
-
-    def ends(self) -> Sequence[RuntimeEnd]:
-        return (self._runtime,)
 
     def output(self, channel: Channel, data: bytes) -> None:
         self._session.send(self._streams.get(channel, 0), data)
@@ -76,7 +67,7 @@ class SpdyClient(ClientEnd):
         channel = self._channels.get(event.stream)  # none for what came right behind a stream that was refused
         if channel is not None:
             data = event.data if isinstance(event, Received) else b""
-            self._runtime.send(channel, data, fin=isinstance(event, Finished))
+            self.said(channel, data, fin=isinstance(event, Finished))
 
     def _open(self, opened: Opened) -> None:
         channel = _TYPES.get(opened.headers.get(STREAM_TYPE, ""))
@@ -86,9 +77,9 @@ class SpdyClient(ClientEnd):
         self._streams[channel], self._channels[opened.stream] = opened.stream, channel
         self._session.accept(opened.stream)
         if opened.fin:
-            self._runtime.send(channel, b"", fin=True)
+            self.said(channel, b"", fin=True)
         self._missing -= 1
         if self._missing == 0:
             self._late.cancel()
             self.flush()
-            self._runtime.begin()
+            self._command.begin()

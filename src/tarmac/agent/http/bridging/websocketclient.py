@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
-from tarmac.agent.http.bridging.runtimeend import RuntimeEnd
-from tarmac.agent.http.clientend import ClientEnd
+from tarmac.agent.http.bridging.commandclient import CommandClient
+from tarmac.runtimes.interface import CommandStream
 from tarmac.wire.channels import Channel
 from tarmac.wire.websocket import Piece
 
 _KNOWN = frozenset(Channel)
 
 
-class WebSocketClient(ClientEnd):
+class WebSocketClient(CommandClient):
     """By `v4.channel.k8s.io` or, with `half_close`, v5."""
 
-    def __init__(self, transport: asyncio.Transport, runtime: RuntimeEnd, half_close: bool) -> None:
-        super().__init__(transport, tunnelled=True)
-        self._runtime = runtime
+    def __init__(self, transport: asyncio.Transport, command: CommandStream, half_close: bool) -> None:
+        super().__init__(transport, command, tunnelled=True)
         self._half_close = half_close
         self._channel: int | None = None  # of the message that is being read
 
     def start(self, rest: bytes) -> None:
-        self._runtime.attach(self)
         super().start(rest)
-        self._runtime.begin()
-
-    def ends(self) -> Sequence[RuntimeEnd]:
-        return (self._runtime,)
+        self._command.begin()
 
     def output(self, channel: Channel, data: bytes) -> None:
         self.queue(bytes((channel,)), data)
@@ -50,8 +44,8 @@ class WebSocketClient(ClientEnd):
         if self._channel == Channel.CLOSE:
             self._close(data[0])
         elif self._channel in _KNOWN:
-            self._runtime.send(Channel(self._channel), data)
+            self.said(Channel(self._channel), data)
 
     def _close(self, channel: int) -> None:
         if self._half_close and channel in _KNOWN:
-            self._runtime.send(Channel(channel), b"", fin=True)
+            self.said(Channel(channel), b"", fin=True)

@@ -1,51 +1,28 @@
-"""The SPDY connection to the runtime.
+"""A command's stream as one SPDY connection to the runtime.
 
-It is opened first: its streams must be agreed to before anything is sent on them, and a refusal can still be told in
-the answer to the client's request. Then nothing more is read from it until the client's end is there to take it.
+Its streams must be agreed to before anything is sent on them. From then on nothing more is read from the connection
+until there is a client to take it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
-from tarmac.agent.http.bridging.sizes import TerminalSizes
+import msgspec
+
 from tarmac.http.pacing import Paced
+from tarmac.runtimes.interface import StreamClient, TerminalSize
 from tarmac.wire.channels import STREAM_TYPE, Channel, failure
 from tarmac.wire.spdy import Event, Finished, GoneAway, Received, Replied, Session
 from tarmac.wire.violations import Violation
 
-INPUTS = (Channel.STDIN, Channel.RESIZE)
+_INPUTS = (Channel.STDIN, Channel.RESIZE)
 _EARLY = 1024 * 1024  # bytes that the runtime may send before it has agreed to every stream
 
 
-class CommandClient(Protocol):
-    """The client's end, as the runtime's end sees it."""
-
-    def output(self, channel: Channel, data: bytes) -> None:
-        """Queue what the command said."""
-        ...
-
-    def finish(self, channel: Channel) -> None:
-        """Nothing more comes on a channel."""
-        ...
-
-    def flush(self) -> None:
-        """Send what is queued."""
-        ...
-
-    def end(self) -> None:
-        """Everything was said."""
-        ...
-
-    def hold(self, held: bool) -> None:
-        """Whether the runtime is backed up."""
-        ...
-
-
-class RuntimeEnd(Paced):
-    """One session with the runtime. `ready` is done once it has agreed to every stream."""
+class SpdyCommandStream(Paced):
+    """Implements `CommandStream`. `ready` is done once the runtime has agreed to every stream."""
 
     def __init__(self, transport: asyncio.Transport, channels: Sequence[Channel]) -> None:
         super().__init__()
@@ -55,9 +32,8 @@ class RuntimeEnd(Paced):
         self._channels = {self._session.open({STREAM_TYPE: each.stream_type}): each for each in channels}
         self._streams = {channel: stream for stream, channel in self._channels.items()}
         self._unanswered = set(self._channels)
-        self._outputs = {stream for stream, channel in self._channels.items() if channel not in INPUTS}
-        self._sizes = TerminalSizes()
-        self._client: CommandClient | None = None
+        self._outputs = {stream for stream, channel in self._channels.items() if channel not in _INPUTS}
+        self._client: StreamClient | None = None
         self._begun = False
         self._early: list[Event] = []  # what came before the client could take it
         self._early_size = 0
@@ -70,12 +46,10 @@ class RuntimeEnd(Paced):
         if rest:
             self.data_received(rest)
 
-    def attach(self, client: CommandClient) -> None:
-        """There is a client: it may send, and is held up if that is too fast."""
+    def attach(self, client: StreamClient) -> None:
         self._client = client
 
     def begin(self) -> None:
-        """The client can take what comes: hand it what is there, and read on."""
         self._begun = True
         early, self._early = self._early, []
         self._hand_on(early)
@@ -84,22 +58,25 @@ class RuntimeEnd(Paced):
         else:
             self.hold(False)
 
-    def send(self, channel: Channel, data: bytes, fin: bool = False) -> None:
-        """What the client says; channels that were not asked for lead nowhere. Raises Violation."""
-        stream = self._streams.get(channel)
-        if stream is None or channel not in INPUTS:
-            return
-        if channel is Channel.RESIZE:
-            data = self._sizes.read(data)
-        if data or fin:
-            self._session.send(stream, data, fin)
-            self._flush()
+    def write(self, data: bytes) -> None:
+        if data:
+            self._send(Channel.STDIN, data)
+
+    def finish_input(self) -> None:
+        self._send(Channel.STDIN, b"", fin=True)
+
+    def resize(self, size: TerminalSize) -> None:
+        # Runtimes read sizes with a decoder that keeps a value until it ends: only numbers of ours get there.
+        self._send(Channel.RESIZE, msgspec.json.encode({"Width": size.width, "Height": size.height}) + b"\n")
 
     def read(self, wanted: bool) -> None:
         self.hold(not wanted)
 
     def close(self) -> None:
         self.transport.close()
+
+    def abort(self) -> None:
+        self.transport.abort()
 
     def received(self, piece: bytes) -> None:
         try:
@@ -126,6 +103,13 @@ class RuntimeEnd(Paced):
         if self._client is not None:
             self._client.hold(False)
 
+    def _send(self, channel: Channel, data: bytes, fin: bool = False) -> None:
+        """On a stream that was asked for; others lead nowhere."""
+        stream = self._streams.get(channel)
+        if stream is not None:
+            self._session.send(stream, data, fin)
+            self._flush()
+
     def _keep(self, events: list[Event], size: int) -> None:
         self._early += events
         self._early_size += size
@@ -146,7 +130,7 @@ class RuntimeEnd(Paced):
         if not self._outputs or any(isinstance(event, GoneAway) for event in events):
             self._end()
 
-    def _handle(self, event: Event, client: CommandClient) -> None:
+    def _handle(self, event: Event, client: StreamClient) -> None:
         if isinstance(event, Received) and event.stream in self._outputs:
             channel = self._channels[event.stream]
             self._told = self._told or channel is Channel.ERROR

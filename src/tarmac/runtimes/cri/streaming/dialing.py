@@ -1,0 +1,54 @@
+"""Opens the stream that a runtime has promised at a URL, which is good for one connection."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+from tarmac.http.asking import Reply, Unanswered, ask, request_head, tcp
+from tarmac.runtimes.cri.streaming.session import SpdyCommandStream
+from tarmac.runtimes.interface import Refused, StreamOptions
+from tarmac.wire.channels import V4
+
+_OPEN_SECONDS = 30.0
+_LARGEST_ERROR = 64 * 1024
+
+
+async def open_stream(url: str, options: StreamOptions) -> SpdyCommandStream:
+    """The stream, its channels agreed to. Raises Refused."""
+    reply = await _upgraded(url)
+    transport, rest = reply.detach()
+    stream = SpdyCommandStream(transport, options.channels())
+    stream.start(rest)
+    try:
+        async with asyncio.timeout(_OPEN_SECONDS):
+            await stream.ready
+    except OSError as error:
+        transport.abort()
+        raise Refused(f"the runtime does not open the streams: {error}") from error
+    except asyncio.CancelledError:
+        # The client went while the runtime was asked: nobody else would ever close this connection.
+        transport.abort()
+        raise
+    return stream
+
+
+async def _upgraded(url: str) -> Reply:
+    """A connection to the runtime that speaks SPDY. Raises Refused."""
+    place = urlsplit(url)
+    dial = tcp(place.hostname or "", place.port or 80)
+    target = f"{place.path}?{place.query}" if place.query else place.path
+    headers = [
+        ("Connection", "Upgrade"),
+        ("Upgrade", "SPDY/3.1"),
+        ("X-Stream-Protocol-Version", V4),
+        ("Content-Length", "0"),
+    ]
+    try:
+        reply = await ask(dial, request_head("POST", target, place.netloc, headers), _OPEN_SECONDS)
+        if reply.status == 101:
+            return reply
+        message = (await reply.read(_LARGEST_ERROR)).decode(errors="replace")
+    except (OSError, Unanswered) as error:
+        raise Refused(f"the runtime's streaming server cannot be reached: {error}") from error
+    raise Refused(f"the runtime refuses: {message}")

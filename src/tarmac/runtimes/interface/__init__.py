@@ -1,0 +1,88 @@
+"""The runtime's contract, as the agent uses it and as the contract suite checks it, one module for each role.
+
+    sandboxes    what the containers of a pod share         streams   commands in containers, and streams to them
+    containers   what runs an image in a sandbox            usage     what sandboxes and containers use
+    images       what containers run                        events    changes, told without being asked for
+
+It is CRI's model in Python's words. Every call is idempotent where CRI's is: stopping or removing what is gone
+succeeds. Ids are the runtime's own. Who needs one role asks for that role's protocol; `Runtime` is all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tarmac.runtimes.interface.containers import (
+    Container,
+    ContainerConfig,
+    Containers,
+    ContainerState,
+    Device,
+    Mount,
+    Resources,
+)
+from tarmac.runtimes.interface.errors import ImageRefused, NotFound, Refused, RuntimeFault, Unreachable
+from tarmac.runtimes.interface.events import Event, EventSource
+from tarmac.runtimes.interface.images import Credentials, Image, Images, Progress
+from tarmac.runtimes.interface.sandboxes import PodIdentity, PortMapping, Sandbox, SandboxConfig, Sandboxes
+from tarmac.runtimes.interface.security import LinuxSecurity
+from tarmac.runtimes.interface.status import Handler, RuntimeStatus
+from tarmac.runtimes.interface.streams import (
+    CommandStream,
+    ExecResult,
+    StreamClient,
+    StreamOptions,
+    Streams,
+    TerminalSize,
+)
+from tarmac.runtimes.interface.usage import Usage, UsageReports
+
+__all__ = [
+    "CommandStream",
+    "Container",
+    "ContainerConfig",
+    "ContainerState",
+    "Containers",
+    "Credentials",
+    "Device",
+    "Event",
+    "EventSource",
+    "ExecResult",
+    "Handler",
+    "Image",
+    "ImageRefused",
+    "Images",
+    "LinuxSecurity",
+    "Mount",
+    "NotFound",
+    "PodIdentity",
+    "PortMapping",
+    "Progress",
+    "Refused",
+    "Resources",
+    "Runtime",
+    "RuntimeFault",
+    "RuntimeStatus",
+    "Sandbox",
+    "SandboxConfig",
+    "Sandboxes",
+    "StreamClient",
+    "StreamOptions",
+    "Streams",
+    "TerminalSize",
+    "Unreachable",
+    "Usage",
+    "UsageReports",
+]
+
+
+class Runtime(Sandboxes, Containers, Images, Streams, UsageReports, EventSource, Protocol):
+    """Runs sandboxes and their containers."""
+
+    async def status(self) -> RuntimeStatus:
+        """What the runtime is, and whether it can work. Raises RuntimeFault."""
+        ...
+
+    async def close(self) -> None:
+        """Hang up; sandboxes and containers run on."""
+        ...

@@ -1,0 +1,35 @@
+"""What a runtime is, which handlers it offers, and whether it can work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A way to run sandboxes, chosen by RuntimeClass. `own_kernel`: containers do not see the host's kernel."""
+
+    name: str
+    own_kernel: bool = False
+    recursive_read_only_mounts: bool = False
+    user_namespaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeStatus:
+    """What the runtime is, and whether it can work. `reason` and `message` explain a False.
+
+    `default` is what runs sandboxes that name no handler. `strict_groups`: whether a container can be kept out of the
+    groups that its image puts its user into; None when the runtime does not know the question.
+    """
+
+    name: str
+    version: str
+    ready: bool
+    network_ready: bool
+    handlers: tuple[Handler, ...]
+    reason: str = ""
+    message: str = ""
+    default: Handler = Handler("")
+    strict_groups: bool | None = None
+    sandbox_image: str = ""  # what every sandbox is made from, if the runtime tells: never to be removed
