@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.runtimes.fake import FakeRuntime, Program
-from tarmac.runtimes.interface import Container, ContainerConfig, ExecResult, PodIdentity, Runtime, SandboxConfig
+from tarmac.runtimes.interface import (
+    Container,
+    ContainerConfig,
+    ExecResult,
+    Handler,
+    PodIdentity,
+    Runtime,
+    SandboxConfig,
+)
+from tarmac.runtimes.routed import Driver, RoutedRuntime
 from tests.support.containerd import BUSYBOX, ContainerdNode, no_network
 
 _WAITS = "trap 'exit 7' TERM; echo hello; sleep 3600 & wait"
@@ -139,6 +148,21 @@ class FakeMachine(Machine):
     def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
         self.fake.programs[name] = program
         return ContainerConfig(name, 0, BUSYBOX, BUSYBOX, command=("sh", "-c", command), log_path=f"{name}.log")
+
+
+class RoutedMachine(FakeMachine):
+    """Two in memory behind one face: the second claims the handler `vm`."""
+
+    def __init__(self, folder: Path, handler: str) -> None:
+        super().__init__(folder)
+        self.handler = handler
+        self.other = FakeRuntime(handlers=(Handler("vm", own_kernel=True),), id_prefix="vm-")
+        self.other.add_image(BUSYBOX)
+        self.runtime = RoutedRuntime(self.fake, Driver(self.other, frozenset({"vm"}), "vm-"))
+
+    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+        self.other.programs[name] = program
+        return super().behaves(name, program, command)
 
 
 class RealMachine(Machine):

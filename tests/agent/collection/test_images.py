@@ -39,7 +39,7 @@ class Stage(Scene):
     async def image_space(self) -> tuple[str, int, int]:
         return "/images", 0, 0
 
-    async def remove_image(self, name: str) -> None:
+    async def remove_image(self, name: str, handler: str = "") -> None:
         if name in self.stuck:
             raise Refused("it is stuck")
         del self.here[name]

@@ -138,7 +138,7 @@ class Images:
 
     async def _remove(self, image: Image) -> int:
         try:
-            await self._runtime.remove_image(image.id)
+            await self._runtime.remove_image(image.id, image.handler)
         except RuntimeFault as error:
             _log.warning("an image cannot be removed", image=image.id, why=str(error))
             return 0

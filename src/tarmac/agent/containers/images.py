@@ -68,20 +68,20 @@ class Images:
         self._expected: dict[str, asyncio.Task[Image | None]] = {}
         self._entitled: set[str] = set()  # asked once: a container starts again also while the server is away
 
-    def expect(self, pod: Pod) -> None:
+    def expect(self, pod: Pod, handler: str) -> None:
         """Look for the images a pod starts with while its sandbox is being made."""
         for container in pod.init_containers[:1] or pod.containers:
             key = f"{pod.uid}_{container['image']}"
             if container.get("imagePullPolicy") != "Always" and key not in self._expected:
-                self._expected[key] = asyncio.create_task(self._glance(with_tag(container["image"])))
+                self._expected[key] = asyncio.create_task(self._glance(with_tag(container["image"]), handler))
 
-    async def _glance(self, name: str) -> Image | None:
+    async def _glance(self, name: str, handler: str) -> Image | None:
         with suppress(RuntimeFault):  # whoever needs it asks again
-            return await self._runtime.image(name)
+            return await self._runtime.image(name, handler)
         return None
 
-    async def ensure(self, pod: Pod, container: JsonObject, wake: Callable[[], None]) -> Outcome:
-        """Have the image, or start to. Raises RuntimeFault when the runtime does not answer."""
+    async def ensure(self, pod: Pod, container: JsonObject, handler: str, wake: Callable[[], None]) -> Outcome:
+        """Have the image where its handler needs it, or start to. Raises RuntimeFault if nobody answers there."""
         name = container["image"]
         key = f"{pod.uid}_{name}"
         if key in self._pulls:
@@ -91,7 +91,7 @@ class Images:
         policy = container.get("imagePullPolicy") or "IfNotPresent"
         if policy != "Always":
             expected = self._expected.pop(key, None)
-            image = (await expected if expected else None) or await self._runtime.image(with_tag(name))
+            image = (await expected if expected else None) or await self._runtime.image(with_tag(name), handler)
             if image is not None:
                 try:
                     refusal = await self._refusal(pod, name, image, key)
@@ -105,7 +105,7 @@ class Images:
                     return self._never(pod, container, f"{present} to access the image: {refusal}")
         if policy == "Never":
             return self._never(pod, container, "is not present with pull policy of Never")
-        return self._waiting(pod, container, key) or self._start(pod, container, key, wake)
+        return self._waiting(pod, container, key) or self._start(pod, container, key, handler, wake)
 
     async def _refusal(self, pod: Pod, name: str, image: Image, key: str) -> str:
         """Why a pod may not have an image that is here; empty when it may."""
@@ -149,19 +149,19 @@ class Images:
         self._tell(pod, container, "BackOff", message)
         return Unavailable("ImagePullBackOff", f"{message}: {error}", until)
 
-    def _start(self, pod: Pod, container: JsonObject, key: str, wake: Callable[[], None]) -> Pulling:
+    def _start(self, pod: Pod, container: JsonObject, key: str, handler: str, wake: Callable[[], None]) -> Pulling:
         self._tell(pod, container, "Pulling", f'Pulling image "{container["image"]}"')
 
         def done(_task: asyncio.Task[None]) -> None:
             if self._pulls.pop(key, None) is not None:
                 wake()
 
-        task = asyncio.create_task(self._pull(pod, container, key), name=f"pull {container['image']}")
+        task = asyncio.create_task(self._pull(pod, container, key, handler), name=f"pull {container['image']}")
         self._pulls[key] = task
         task.add_done_callback(done)
         return _PULLING
 
-    async def _pull(self, pod: Pod, container: JsonObject, key: str) -> None:
+    async def _pull(self, pod: Pod, container: JsonObject, key: str, handler: str) -> None:
         name = container["image"]
         asked = self._clock.monotonic()
         try:
@@ -169,7 +169,7 @@ class Images:
                 began = self._clock.monotonic()
                 credentials = await self._access.credentials(with_tag(name), pod)
                 progress = self._progress(pod, container)
-                image = await pull_with_each(self._runtime, with_tag(name), credentials, progress)
+                image = await pull_with_each(self._runtime, with_tag(name), credentials, progress, handler)
         except (RuntimeFault, SourceUnavailable, TimeoutError) as error:
             self._results[key] = self._failed(pod, container, key, str(error))
             return

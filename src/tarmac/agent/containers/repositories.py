@@ -101,17 +101,21 @@ def account_of(pod: Pod) -> JsonObject:
 
 
 async def pull_with_each(
-    runtime: Runtime, name: str, credentials: Sequence[Credentials | None], progress: Progress | None = None
+    runtime: Runtime,
+    name: str,
+    credentials: Sequence[Credentials | None],
+    progress: Progress | None = None,
+    handler: str = "",
 ) -> Image:
     """Pull with each of them in turn. Raises ImageRefused and whatever the runtime does."""
     refused = ImageRefused(f"nothing to show a registry for {name}")
     for each in credentials:
         try:
-            pulled = await runtime.pull(name, each, progress=progress)
+            pulled = await runtime.pull(name, each, progress=progress, handler=handler)
         except ImageRefused as error:
             refused = error
             continue
-        image = await runtime.image(name) or await runtime.image(pulled)
+        image = await runtime.image(name, handler) or await runtime.image(pulled, handler)
         if image is not None:
             return image
         refused = ImageRefused(f"image {name} vanished as soon as it was pulled")

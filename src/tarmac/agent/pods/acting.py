@@ -90,7 +90,7 @@ class Hands:
             handler = self._tools.handler(pod)
             config = await self._sandbox_config(pod, action.attempt)
             Path(config.log_directory).mkdir(parents=True, exist_ok=True)
-            self._tools.images.expect(pod)
+            self._tools.images.expect(pod, handler)
             return await self._tools.runtime.run_sandbox(config, handler)
         except (RuntimeFault, ConfigMissing, HostnameTooLong, OSError) as error:
             await self._tell_no_sandbox(pod, error)
@@ -166,7 +166,7 @@ class Hands:
         try:
             if action.created:
                 return await self._run_created(pod, action, sandbox)
-            image = await self._tools.images.ensure(pod, action.container, self._wake)
+            image = await self._tools.images.ensure(pod, action.container, sandbox.handler, self._wake)
             if isinstance(image, Pulling):
                 return None
             if isinstance(image, Unavailable):

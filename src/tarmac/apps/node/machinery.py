@@ -19,6 +19,7 @@ from tarmac.runtimes.cri.driver import CriRuntime
 from tarmac.runtimes.interface import Runtime
 from tarmac.runtimes.parts import PartMissing, find_parts
 from tarmac.runtimes.proving import Proof, prove_handlers
+from tarmac.runtimes.routed import RoutedRuntime
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def machinery(config: AgentConfig, clock: Clock) -> Machinery:
         enforced=for_pods,
         cgroups=cgroups,
         stats=stats,
-        runtime=CriRuntime(f"unix://{config.runtime_socket}", clock),
+        runtime=RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock)),
     )
 
 

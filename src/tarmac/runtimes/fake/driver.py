@@ -51,7 +51,9 @@ HANDLERS = (Handler("gvisor", own_kernel=True), Handler("runc"))
 class FakeRuntime:
     """One imaginary runtime. What is public beside the interface's calls is for tests to set."""
 
-    def __init__(self, clock: Clock | None = None, handlers: tuple[Handler, ...] = HANDLERS) -> None:
+    def __init__(
+        self, clock: Clock | None = None, handlers: tuple[Handler, ...] = HANDLERS, id_prefix: str = ""
+    ) -> None:
         self.handlers = handlers
         self.programs: dict[str, Program] = {}  # by container name or image; else the default one
         self.registry: dict[str, RegistryImage] = {}
@@ -63,7 +65,7 @@ class FakeRuntime:
         self._sandboxes: dict[str, FakeSandbox] = {}
         self._containers: dict[str, FakeContainer] = {}
         self._images: dict[str, Image] = {}
-        self._ids = (f"{number:064x}" for number in itertools.count(1))
+        self._ids = (f"{id_prefix}{number:064x}" for number in itertools.count(1))
         self._listeners: list[asyncio.Queue[Event | None]] = []
 
     # ---- for tests

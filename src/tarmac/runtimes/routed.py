@@ -1,0 +1,250 @@
+"""One runtime over several drivers: the handler of a pod's RuntimeClass says who runs it, an id says whose it is.
+
+The main driver runs every pod whose handler nobody else claims. Each other driver claims its handlers and marks its ids
+with a prefix of its own (`vm-`), so an id leads to one driver without anything being remembered, across restarts of the
+agent too. Images have names that users choose, so a prefix would say nothing: they are found by the handler.
+
+Lists, usage and events are those of all drivers together. A list is whole or it fails: a driver that does not answer
+must not look like one that has nothing, or its pods would be taken for gone. A question about one pod is answered by
+the driver that has the pod, so no pod waits for a driver that is not its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tarmac.runtimes.interface import (
+    CommandStream,
+    Container,
+    ContainerConfig,
+    Credentials,
+    Event,
+    ExecResult,
+    Handler,
+    Image,
+    Progress,
+    Resources,
+    Runtime,
+    RuntimeFault,
+    RuntimeStatus,
+    Sandbox,
+    SandboxConfig,
+    StreamOptions,
+    Usage,
+)
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A driver beside the main one: the handlers it claims, and how ids of its sandboxes and containers begin."""
+
+    runtime: Runtime
+    handlers: frozenset[str]
+    prefix: str
+
+
+class RoutedRuntime:
+    """Implements `Runtime`."""
+
+    def __init__(self, main: Runtime, *others: Driver) -> None:
+        self._main = main
+        self._others = others
+        self._all = (main, *(each.runtime for each in others))
+        self._by_handler = {name: each.runtime for each in others for name in each.handlers}
+        _check(others)
+
+    async def status(self) -> RuntimeStatus:
+        """The main driver's, with the handlers of all. One of the others that cannot work offers none."""
+        status = await self._main.status()
+        offered = await asyncio.gather(*(_offered(each) for each in self._others))
+        own = (each for each in status.handlers if each.name not in self._by_handler)
+        return replace(status, handlers=(*own, *(handler for each in offered for handler in each)))
+
+    async def close(self) -> None:
+        """Hang up on all."""
+        await asyncio.gather(*(each.close() for each in self._all))
+
+    # ---- sandboxes
+
+    async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
+        """By the driver that claims the handler; the main one refuses what nobody knows."""
+        return await self._of_handler(handler).run_sandbox(config, handler)
+
+    async def stop_sandbox(self, id: str) -> None:
+        await self._of_id(id).stop_sandbox(id)
+
+    async def remove_sandbox(self, id: str) -> None:
+        await self._of_id(id).remove_sandbox(id)
+
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+        if pod_uid is None:
+            return await self._joined(lambda driver: driver.sandboxes())
+        return await (await self._of_pod(pod_uid)).sandboxes(pod_uid)
+
+    async def sandbox(self, id: str) -> Sandbox:
+        return await self._of_id(id).sandbox(id)
+
+    # ---- containers
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
+        return await self._of_id(sandbox_id).create_container(sandbox_id, config, sandbox)
+
+    async def start_container(self, id: str) -> None:
+        await self._of_id(id).start_container(id)
+
+    async def stop_container(self, id: str, grace: float) -> None:
+        await self._of_id(id).stop_container(id, grace)
+
+    async def remove_container(self, id: str) -> None:
+        await self._of_id(id).remove_container(id)
+
+    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+        if pod_uid is None:
+            return await self._joined(lambda driver: driver.containers())
+        return await (await self._of_pod(pod_uid)).containers(pod_uid)
+
+    async def container(self, id: str) -> Container:
+        return await self._of_id(id).container(id)
+
+    async def update_container(self, id: str, resources: Resources) -> None:
+        await self._of_id(id).update_container(id, resources)
+
+    async def reopen_log(self, id: str) -> None:
+        await self._of_id(id).reopen_log(id)
+
+    # ---- processes and streams
+
+    async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
+        return await self._of_id(id).exec(id, command, timeout)
+
+    async def exec_stream(self, id: str, command: Sequence[str], options: StreamOptions) -> CommandStream:
+        return await self._of_id(id).exec_stream(id, command, options)
+
+    async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
+        return await self._of_id(id).attach_stream(id, options)
+
+    # ---- usage
+
+    async def container_usage(self) -> Sequence[Usage]:
+        return await self._joined(lambda driver: driver.container_usage())
+
+    async def sandbox_usage(self) -> Sequence[Usage]:
+        return await self._joined(lambda driver: driver.sandbox_usage())
+
+    # ---- images
+
+    async def pull(
+        self,
+        image: str,
+        credentials: Credentials | None,
+        sandbox: SandboxConfig | None = None,
+        progress: Progress | None = None,
+        handler: str = "",
+    ) -> str:
+        return await self._of_handler(handler).pull(image, credentials, sandbox, progress, handler)
+
+    async def image(self, name: str, handler: str = "") -> Image | None:
+        found = await self._of_handler(handler).image(name, handler)
+        return replace(found, handler=handler) if found is not None and handler in self._by_handler else found
+
+    async def images(self) -> Sequence[Image]:
+        """Of all drivers, each saying whose it is."""
+        own, *lists = await asyncio.gather(*(each.images() for each in self._all))
+        named = [
+            replace(image, handler=min(driver.handlers))
+            for driver, images in zip(self._others, lists, strict=True)
+            for image in images
+        ]
+        return [*own, *named]
+
+    async def remove_image(self, name: str, handler: str = "") -> None:
+        await self._of_handler(handler).remove_image(name, handler)
+
+    async def image_space(self) -> tuple[str, int, int]:
+        """Where the main driver's images are, and what all images on that mount point take."""
+        (folder, size, inodes), *spaces = await asyncio.gather(*(each.image_space() for each in self._all))
+        here = [each for each in spaces if each[0] == folder]
+        return folder, size + sum(each[1] for each in here), inodes + sum(each[2] for each in here)
+
+    # ---- changes
+
+    async def events(self) -> AsyncGenerator[Event | None]:
+        """Of all drivers, as they come."""
+        # One place only: while nobody takes events each driver keeps its own, and a driver keeps each of them once.
+        queue: asyncio.Queue[Event | Exception | None] = asyncio.Queue(1)
+
+        async def listen(driver: Runtime) -> None:
+            try:
+                async with aclosing(driver.events()) as events:
+                    async for event in events:
+                        await queue.put(event)
+            except Exception as error:
+                await queue.put(
+                    error
+                )  # told to whoever listens: a driver that nobody hears any more must not be silent
+
+        tasks = [asyncio.create_task(listen(driver)) for driver in self._all]
+        try:
+            while True:
+                event = await queue.get()
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ---- who
+
+    def _of_handler(self, handler: str) -> Runtime:
+        return self._by_handler.get(handler, self._main)
+
+    def _of_id(self, id: str) -> Runtime:
+        return next((each.runtime for each in self._others if id.startswith(each.prefix)), self._main)
+
+    async def _of_pod(self, uid: str) -> Runtime:
+        """The driver that has sandboxes of the pod: the others are asked first, since the main one has all the rest.
+
+        Raises RuntimeFault while one of the others does not answer, unless another one has the pod.
+        """
+        fault: RuntimeFault | None = None
+        for driver in self._others:
+            try:
+                if await driver.runtime.sandboxes(uid):
+                    return driver.runtime
+            except RuntimeFault as error:
+                fault = error
+        if fault is not None and not await self._main.sandboxes(uid):
+            raise fault
+        return self._main
+
+    async def _joined(self, ask: Callable[[Runtime], Coroutine[None, None, Sequence[_Item]]]) -> list[_Item]:
+        """What all have, or the fault of one that did not answer."""
+        return [item for items in await asyncio.gather(*(ask(each) for each in self._all)) for item in items]
+
+
+async def _offered(driver: Driver) -> list[Handler]:
+    """The handlers that a driver claims and has, while it can work."""
+    try:
+        status = await driver.runtime.status()
+    except RuntimeFault:
+        return []
+    return [each for each in status.handlers if status.ready and each.name in driver.handlers]
+
+
+def _check(drivers: Sequence[Driver]) -> None:
+    """Raises ValueError when a handler or an id could mean two drivers."""
+    claimed = [name for each in drivers for name in each.handlers]
+    if len(claimed) != len(set(claimed)) or not all(each.handlers for each in drivers):
+        raise ValueError(f"each handler belongs to one driver, and each driver has one: {sorted(claimed)}")
+    prefixes = sorted(each.prefix for each in drivers)
+    if not all(prefixes) or any(after.startswith(before) for before, after in itertools.pairwise(prefixes)):
+        raise ValueError(f"no prefix of ids may be empty or begin with another one: {prefixes}")
