@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.network.attaching import PodInterfaces, Uncovered
 from tarmac.agent.network.cni.files import remove_files, write_files
-from tarmac.agent.network.cni.server import CniServer, Uncovered
+from tarmac.agent.network.cni.server import CniServer
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
@@ -43,7 +44,7 @@ class Agent:
         self.covered: list[tuple[str, Sequence[AttachedInterface]]] = []
         self.uncovered = ""
         self.bin, self.conf, self.socket = folder / "bin", folder / "net.d", folder / "cni.sock"
-        self.server = CniServer(self.socket, self.datapath, self._find, self._covered)
+        self.server = CniServer(self.socket, PodInterfaces(self.datapath, self._find, self._covered))
         write_files(self.bin, self.conf, self.socket)
 
     def _find(self, namespace: str, name: str, uid: str) -> JsonObject | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.network import keeping
-from tarmac.agent.network.cni.server import Uncovered
+from tarmac.agent.network.attaching import Uncovered
 from tarmac.agent.network.compiling import Compiled
 from tarmac.agent.network.keeping import NetworkKeeper
 from tarmac.api.identities import controller_user

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.network.attaching import PodInterfaces
 from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
@@ -55,7 +56,9 @@ class Machine:
             network_namespace=world.lab.machine(1),
         )
         self._socket = world.lab.folder / "cni.sock"
-        self._server = asyncio.create_task(CniServer(self._socket, self.datapath, self._find, _covered).run())
+        self._server = asyncio.create_task(
+            CniServer(self._socket, PodInterfaces(self.datapath, self._find, _covered)).run()
+        )
         write_files(self.settings.cni_bin, self.settings.cni_conf, self._socket)
         self.runtime = CriRuntime(self.settings.endpoint)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.network import keeping
+from tarmac.agent.network.attaching import PodInterfaces
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.agent.network.keeping import NetworkKeeper
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
@@ -40,7 +41,7 @@ async def question(datapath: Datapath, namespace: Path, uid: str, interfaces: Se
     pod: JsonObject = {"metadata": {"namespace": "shop", "name": "pod", "uid": uid, "annotations": annotations}}
     client = Client(Silence())  # type: ignore[arg-type]
     keeper = NetworkKeeper(Informers(client), datapath, "here", tuple, Recorder(client, "kubelet", "here"))
-    server = CniServer(Path("unused"), datapath, lambda *_: pod, keeper.covered)
+    server = CniServer(Path("unused"), PodInterfaces(datapath, lambda *_: pod, keeper.covered))
     names = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": uid, "CNI_NETNS": str(namespace)}
     said = await server.answer(names)
     return json.loads(said[1:])

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_fields
 
-from tarmac.agent.network.cni.server import Uncovered
+from tarmac.agent.network.attaching import Uncovered
 from tarmac.agent.network.compiling import Compiled, Compiler
 from tarmac.agent.network.compiling.members import Member
 from tarmac.agent.network.troubles import Complaints, Troubles

@@ -18,6 +18,7 @@ from tarmac.agent.names.server import NameServer
 from tarmac.agent.names.upstream import PORT, Upstream
 from tarmac.agent.names.view import View
 from tarmac.agent.network.admitting import unconnected
+from tarmac.agent.network.attaching import PodInterfaces
 from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.agent.network.dialing import PodDialer, interfaces_of
@@ -69,7 +70,7 @@ class Networking:
 
         return {
             "networks": keeper.run,
-            "cni": CniServer(path, self._datapath, pods.find, keeper.covered).run,
+            "cni": CniServer(path, PodInterfaces(self._datapath, pods.find, keeper.covered)).run,
             "links": Sweeper(self._datapath, live, self._clock).run,
             "underlay": Underlay(self._client, self._config.node_name, addresses).run,
             **self._doors(keeper, _Behind(self._datapath, pods, keeper), identify),

@@ -4,6 +4,8 @@
     containers   what runs an image in a sandbox            usage     what sandboxes and containers use
     images       what containers run                        events    changes, told without being asked for
 
+`networks` is the other way round: what a driver that knows no CNI is handed by the agent.
+
 It is CRI's model in Python's words. Every call is idempotent where CRI's is: stopping or removing what is gone
 succeeds. Ids are the runtime's own. Who needs one role asks for that role's protocol; `Runtime` is all of them.
 """
@@ -24,6 +26,7 @@ from tarmac.runtimes.interface.containers import (
 from tarmac.runtimes.interface.errors import ImageRefused, NotFound, Refused, RuntimeFault, Unreachable
 from tarmac.runtimes.interface.events import Event, EventSource
 from tarmac.runtimes.interface.images import Credentials, Image, Images, Progress
+from tarmac.runtimes.interface.networks import Interfaces, NotConnected, WhyNotConnected
 from tarmac.runtimes.interface.sandboxes import PodIdentity, PortMapping, Sandbox, SandboxConfig, Sandboxes
 from tarmac.runtimes.interface.security import LinuxSecurity
 from tarmac.runtimes.interface.status import Handler, RuntimeStatus
@@ -52,8 +55,10 @@ __all__ = [
     "Image",
     "ImageRefused",
     "Images",
+    "Interfaces",
     "LinuxSecurity",
     "Mount",
+    "NotConnected",
     "NotFound",
     "PodIdentity",
     "PortMapping",
@@ -73,6 +78,7 @@ __all__ = [
     "Unreachable",
     "Usage",
     "UsageReports",
+    "WhyNotConnected",
 ]
 
 

@@ -1,7 +1,7 @@
 """Answers the questions that the relay brings: ADD, DEL and CHECK of one pod's interfaces.
 
 Who asks is the runtime, over a socket that only root can open. Which pod it is about is told by namespace, name and
-uid, and what interfaces that pod has is what the agent itself knows of it; nothing else that is said is believed.
+uid; nothing else that is said is believed.
 """
 
 from __future__ import annotations
@@ -9,35 +9,28 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 from tarmac.agent.network.cni.files import CNI_VERSION
-from tarmac.agent.network.dialing import interfaces_of
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
-from tarmac.datapath.interface import Datapath
-
-Find = Callable[[str, str, str], JsonObject | None]
-"""The pod of this namespace, name and uid, as the agent knows it."""
-
-Covered = Callable[[str, Sequence[AttachedInterface]], Awaitable[None]]
-"""Waits until the rules about the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
+from tarmac.runtimes.interface import Interfaces, NotConnected, PodIdentity, WhyNotConnected
 
 _MOST: Final = 1 << 20
 _SLOW: Final = 30.0
 _INVALID, _UNKNOWN_POD, _TRY_LATER, _FAILED = 4, 7, 11, 100
+_CODES: Final = {
+    WhyNotConnected.UNKNOWN_POD: _UNKNOWN_POD,
+    WhyNotConnected.NOT_YET: _TRY_LATER,
+    WhyNotConnected.BAD_INTERFACES: _INVALID,
+}
 
 _log = log("network")
-
-
-class Uncovered(Exception):
-    """A pod must not be attached yet: the rules about it are not in force. The message says why."""
 
 
 class Refusal(Exception):
@@ -51,11 +44,9 @@ class Refusal(Exception):
 class CniServer:
     """The agent's end of the relay."""
 
-    def __init__(self, path: Path, datapath: Datapath, find: Find, covered: Covered) -> None:
+    def __init__(self, path: Path, interfaces: Interfaces) -> None:
         self._path = path
-        self._datapath = datapath
-        self._find = find
-        self._covered = covered
+        self._interfaces = interfaces
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -102,12 +93,12 @@ class CniServer:
         if not sandbox_id:
             raise Refusal(_INVALID, "CNI_CONTAINERID is missing")
         if command == "DEL":
-            await self._datapath.detach(sandbox_id)
+            await self._interfaces.detach(sandbox_id)
             return None
         if command == "ADD":
             return await self._add(sandbox_id, question)
         if command == "CHECK":
-            if sandbox_id not in self._datapath.sandboxes():
+            if not self._interfaces.attached(sandbox_id):
                 raise Refusal(_FAILED, f"sandbox {sandbox_id} has no interfaces")
             return None
         raise Refusal(_INVALID, f"there is no command {command!r}")
@@ -116,30 +107,16 @@ class CniServer:
         namespace = question.get("CNI_NETNS", "")
         if not namespace:
             raise Refusal(_INVALID, "CNI_NETNS is missing")
-        pod, interfaces = self._asked_about(question)
         try:
-            await self._covered(pod["metadata"]["uid"], interfaces)
-        except Uncovered as why:
-            raise Refusal(_TRY_LATER, str(why)) from None
-        try:
-            attached = await self._datapath.attach(sandbox_id, namespace, interfaces)
-        except Exception:
-            await self._datapath.detach(sandbox_id)
-            raise
-        return _result(attached.interfaces, namespace, question.get("CNI_IFNAME", "eth0"))
+            attached = await self._interfaces.attach(sandbox_id, _pod(question), namespace)
+        except NotConnected as error:
+            raise Refusal(_CODES[error.why], str(error)) from error
+        return _result(attached, namespace, question.get("CNI_IFNAME", "eth0"))
 
-    def _asked_about(self, question: Mapping[str, str]) -> tuple[JsonObject, Sequence[AttachedInterface]]:
-        told = _pairs(question.get("CNI_ARGS", ""), ";")
-        name = f"{told.get('K8S_POD_NAMESPACE')}/{told.get('K8S_POD_NAME')}"
-        pod = self._find(told.get("K8S_POD_NAMESPACE", ""), told.get("K8S_POD_NAME", ""), told.get("K8S_POD_UID", ""))
-        if pod is None:
-            raise Refusal(_UNKNOWN_POD, f"pod {name} is not of this node")
-        if ANNOTATION_INTERFACES not in (pod["metadata"].get("annotations") or {}):
-            raise Refusal(_TRY_LATER, f"pod {name} has been given no interfaces yet")
-        try:
-            return pod, interfaces_of(pod)
-        except ValueError as error:
-            raise Refusal(_INVALID, f"pod {name}: {error}") from error
+
+def _pod(question: Mapping[str, str]) -> PodIdentity:
+    told = _pairs(question.get("CNI_ARGS", ""), ";")
+    return PodIdentity(told.get("K8S_POD_NAMESPACE", ""), told.get("K8S_POD_NAME", ""), told.get("K8S_POD_UID", ""))
 
 
 def _result(interfaces: Sequence[AttachedInterface], namespace: str, first: str) -> JsonObject:
