@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tarmac.agent.cgroups.limits import Limits
+from tarmac.agent.allocation.limits import Limits
 from tarmac.agent.cgroups.hierarchy import mounted
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.places import City, city_of

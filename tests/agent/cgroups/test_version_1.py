@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.model import PodAllotment
+from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
+from tarmac.agent.pods.pod import Pod
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 
@@ -19,12 +22,11 @@ pytestmark = [pytest.mark.root, pytest.mark.serial]
 TREES = Path("/sys/fs/cgroup")
 
 
-def pod(uid: str, cpu: str = "200m", memory: str = "64Mi", request: str = "100m") -> dict[str, Any]:
+def pod(uid: str, cpu: str = "200m", memory: str = "64Mi", request: str = "100m") -> PodAllotment:
     limits, requests = {"cpu": cpu, "memory": memory}, {"cpu": request, "memory": memory}
-    return {
-        "metadata": {"uid": uid},
-        "spec": {"containers": [{"name": "c", "resources": {"limits": limits, "requests": requests}}]},
-    }
+    containers = [{"name": "c", "resources": {"limits": limits, "requests": requests}}]
+    made = Pod({"metadata": {"name": uid, "namespace": "n", "uid": uid}, "spec": {"containers": containers}})
+    return Allocator(AllocationSettings(pids=50)).allot(made)
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ async def groups() -> AsyncGenerator[KubePods]:
     if not isinstance(hierarchy, V1):
         pytest.skip("NOT RUN: this machine has no version 1 control groups")
     root = f"/tarmac-test-{Randomness().suffix()}"
-    made = KubePods(hierarchy, root, SystemClock(), pids=50)
+    made = KubePods(hierarchy, root, SystemClock())
     made.prepare({"cpu": 2000, "memory": 4 << 30}, 1000)
     yield made
     await made.remove_all()

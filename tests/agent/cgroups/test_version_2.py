@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.limits import Limits
+from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
-from tarmac.agent.cgroups.limits import Limits
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.cgroups.v2 import V2
+from tarmac.agent.pods.pod import Pod
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 
@@ -67,9 +70,10 @@ async def test_only_what_a_group_does_not_have_is_written(fake: Path) -> None:
         (folder / "cgroup.subtree_control").write_text("")
     (found / "memory.max").write_text("of an earlier agent")
     for uid in ("new", "found"):
-        pod = {"metadata": {"uid": uid}, "spec": {"containers": [{"name": "c"}]}}
-        await groups.create(pod)
-        await groups.update(pod)
+        pod = Pod({"metadata": {"name": uid, "namespace": "n", "uid": uid}, "spec": {"containers": [{"name": "c"}]}})
+        allotment = Allocator(AllocationSettings()).allot(pod)
+        await groups.create(allotment)
+        await groups.update(allotment)
     assert {each.name for each in new.iterdir()} == {"cpu.weight"}, "a new group has no limits to take away"
     assert (found / "memory.max").read_text() == "max"
     assert (found / "cpu.max").read_text() == "max 100000"

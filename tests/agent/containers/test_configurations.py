@@ -10,14 +10,11 @@ import pytest
 
 from tarmac.agent.containers.credentials import credentials_for, repository, with_tag
 from tarmac.agent.containers.messages import termination_message
-from tarmac.agent.containers.resources import container_resources
 from tarmac.agent.containers.security import SecurityRefused, container_security, sandbox_security
 from tarmac.agent.pods.pod import Pod
 from tarmac.api.schema import JsonObject
-from tarmac.runtimes.interface import Image, LinuxSecurity, Resources
+from tarmac.runtimes.interface import Image, LinuxSecurity
 from tarmac.volumes.fake import FakeSources
-
-GIB = 1 << 30
 
 
 def pod(*containers: JsonObject, **spec: Any) -> Pod:
@@ -129,36 +126,6 @@ def test_groups_are_strict_for_the_whole_pod() -> None:
         of_pod = {"supplementalGroupsPolicy": policy}
         assert sandbox_security(pod(container, securityContext=of_pod)).strict_groups is strict
         assert secured(container, of_pod).strict_groups is strict
-
-
-def resources(**amounts: JsonObject) -> JsonObject:
-    return {"name": "c", "resources": amounts}
-
-
-@pytest.mark.parametrize(
-    ("container", "expected"),
-    [
-        (resources(), Resources(100_000, 0, 2, 0, 1000)),
-        (
-            resources(requests={"cpu": "250m", "memory": "1Gi"}, limits={"memory": "2Gi"}),
-            Resources(100_000, 0, 256, 2 * GIB, 900),
-        ),
-        (
-            resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"cpu": "1", "memory": "1Gi"}),
-            Resources(100_000, 100_000, 1024, GIB, -997),
-        ),
-        (resources(limits={"cpu": "5m"}), Resources(100_000, 1000, 5, 0, 999)),
-    ],
-)
-def test_requests_and_limits_as_the_kernel_hears_of_them(container: JsonObject, expected: Resources) -> None:
-    assert container_resources(pod(container), container, 10 * GIB) == expected
-
-
-def test_limits_of_the_pod_hold_for_containers_without_their_own() -> None:
-    container = resources()
-    whole = pod(container, resources={"limits": {"cpu": "2", "memory": "1Gi"}})
-    found = container_resources(whole, container, 10 * GIB)
-    assert (found.cpu_quota, found.memory_limit) == (200_000, GIB)
 
 
 def test_names_of_images() -> None:

@@ -48,7 +48,7 @@ class Stage(Scene):
         found = {name: values.pop(0) if len(values) > 1 else values[0] for name, values in self.readings.items()}
         return {name: Reading(value, 1000) for name, value in found.items()}
 
-    def pods(self) -> list[dict[str, Any]]:
+    def allocated(self) -> list[dict[str, Any]]:
         return self.listed
 
     def evict(self, pod: dict[str, Any], reason: str, message: str, grace: float | None = None) -> None:

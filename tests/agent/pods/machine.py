@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.model import PodAllotment
+from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.api.schema import JsonObject
@@ -44,12 +47,12 @@ class Cgroups:
 
     made: dict[str, bool] = field(default_factory=dict[str, bool])
 
-    async def create(self, pod: JsonObject) -> str:
-        self.made.setdefault(pod["metadata"]["uid"], False)
-        return f"/kubepods/pod{pod['metadata']['uid']}"
+    async def create(self, allotment: PodAllotment) -> str:
+        self.made.setdefault(allotment.uid, False)
+        return f"/kubepods/pod{allotment.uid}"
 
-    async def update(self, pod: JsonObject) -> None:
-        self.made[pod["metadata"]["uid"]] = True
+    async def update(self, allotment: PodAllotment) -> None:
+        self.made[allotment.uid] = True
 
     async def remove(self, uid: str) -> None:
         self.made.pop(uid, None)
@@ -116,6 +119,7 @@ class Machine:
         self.sources = FakeSources()
         self.volumes = PlainVolumes(root / "volumes")
         self.cgroups = Cgroups()
+        self.allocator = Allocator(AllocationSettings())
         self.settings = PodSettings(
             NODE,
             root,
@@ -150,6 +154,7 @@ class Machine:
             volumes=self.volumes,
             sources=self.sources,
             cgroups=self.cgroups,
+            allocator=self.allocator,
             connect=self.connect,
             node=lambda: self.node,
             handlers=lambda: frozenset({"runc", "gvisor"}),

@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.model import PodAllotment
+from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.api.schema import JsonObject
@@ -32,9 +35,9 @@ class RealCgroups(Cgroups):
         super().__init__()
         self.root = root
 
-    async def create(self, pod: JsonObject) -> str:
-        await super().create(pod)
-        return f"{self.root}/pod{pod['metadata']['uid']}"
+    async def create(self, allotment: PodAllotment) -> str:
+        await super().create(allotment)
+        return f"{self.root}/pod{allotment.uid}"
 
     async def remove(self, uid: str) -> None:
         await super().remove(uid)
@@ -94,6 +97,7 @@ class RealMachine:
             volumes=self.volumes,
             sources=FakeSources(),
             cgroups=self.cgroups,
+            allocator=Allocator(AllocationSettings()),
             connect=dial,
             node=lambda: self.node,
             handlers=lambda: frozenset({"runc", "gvisor"}),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.api.schema import JsonObject
@@ -87,6 +89,7 @@ async def place(peer: Peer, tmp_path: Path) -> AsyncGenerator[Place]:
             volumes=PlainVolumes(tmp_path / "volumes"),
             sources=FakeSources(),
             cgroups=Cgroups(),
+            allocator=Allocator(AllocationSettings(memory_capacity=8 << 30)),
             connect=no_network,
             node=lambda: {**node, "status": {"addresses": addresses, "allocatable": amounts, "capacity": amounts}},
             handlers=lambda: frozenset({"runc"}),

@@ -15,19 +15,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
+from tarmac.agent.allocation.limits import LEAST_SHARES, NONE, UNLIMITED, Limits, shares, unlike
+from tarmac.agent.allocation.model import PodAllotment
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
-from tarmac.agent.cgroups.limits import (
-    LEAST_SHARES,
-    NONE,
-    UNLIMITED,
-    Limits,
-    burstable_request,
-    pod_limits,
-    shares,
-    unlike,
-)
-from tarmac.api.kubernetes.core.pods.podresources import qos_class
-from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.decide.scheduling.amounts import CPU, MEMORY
@@ -41,22 +31,10 @@ _log = log("cgroups")
 class KubePods:
     """The pods' cgroups of one node."""
 
-    def __init__(
-        self,
-        hierarchy: Hierarchy,
-        root: str,
-        clock: Clock,
-        *,
-        pids: int = -1,
-        enforce_cpu: bool = True,
-        period: float = 0.1,
-    ) -> None:
+    def __init__(self, hierarchy: Hierarchy, root: str, clock: Clock) -> None:
         self.top = f"{root.rstrip('/')}/kubepods"
         self._hierarchy = hierarchy
         self._clock = clock
-        self._pids = pids
-        self._enforce_cpu = enforce_cpu
-        self._period = round(period * 1_000_000)
         self._burstable: dict[str, int] = {}
         self._known: dict[str, Limits] = {}  # by path: what the group of a pod is known to have
 
@@ -74,20 +52,21 @@ class KubePods:
                 self._burstable[name.removeprefix(_PREFIX)] = weight * 1000 // 1024
         self._weigh_burstable()
 
-    async def create(self, pod: JsonObject) -> str:
+    async def create(self, allotment: PodAllotment) -> str:
         """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it."""
-        path = self._path(pod)
+        path = self._path(allotment)
+        wanted = allotment.limits
         if self._hierarchy.make(path):
-            self._known[path] = replace(UNLIMITED, period=self._period)
+            self._known[path] = replace(UNLIMITED, period=wanted.period)
         known = self._known.get(path, Limits())
-        self._limit(path, replace(self._limits(pod), quota=known.quota, period=known.period))
-        self._count(pod)
+        self._limit(path, replace(wanted, quota=known.quota, period=known.period))
+        self._count(allotment)
         return path
 
-    async def update(self, pod: JsonObject) -> None:
+    async def update(self, allotment: PodAllotment) -> None:
         """Put every limit of the pod on its cgroup, which there is, the CPU quota included. Raises CgroupError."""
-        self._limit(self._path(pod), self._limits(pod))
-        self._count(pod)
+        self._limit(self._path(allotment), allotment.limits)
+        self._count(allotment)
 
     async def remove(self, uid: str) -> None:
         """Take the pod's cgroup away, with every process still in it. Raises CgroupError when the kernel keeps it."""
@@ -127,11 +106,8 @@ class KubePods:
         """Leave no cgroup behind, nor a process in one."""
         await self._remove(self.top)
 
-    def _path(self, pod: JsonObject) -> str:
-        return f"{self.top}{_LEVELS[qos_class(pod['spec'])]}/{_PREFIX}{pod['metadata']['uid']}"
-
-    def _limits(self, pod: JsonObject) -> Limits:
-        return pod_limits(pod, period=self._period, enforce_cpu=self._enforce_cpu, pids=self._pids)
+    def _path(self, allotment: PodAllotment) -> str:
+        return f"{self.top}{_LEVELS[allotment.quality]}/{_PREFIX}{allotment.uid}"
 
     def _limit(self, path: str, wanted: Limits) -> None:
         """Write only what is not there yet: each limit is a file."""
@@ -139,10 +115,9 @@ class KubePods:
         self._hierarchy.limit(path, unlike(wanted, known))
         self._known[path] = wanted
 
-    def _count(self, pod: JsonObject) -> None:
-        uid, request = pod["metadata"]["uid"], burstable_request(pod)
-        if self._burstable.get(uid, 0) != request:
-            self._burstable[uid] = request
+    def _count(self, allotment: PodAllotment) -> None:
+        if self._burstable.get(allotment.uid, 0) != allotment.burstable:
+            self._burstable[allotment.uid] = allotment.burstable
             self._weigh_burstable()
 
     def _weigh_burstable(self) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.agent.allocation.model import ContainerAllotment
 from tarmac.agent.containers.mounts import HOSTS, volume_devices, volume_mounts
 from tarmac.agent.containers.notes import container_notes
 from tarmac.agent.containers.paths import PodPaths
-from tarmac.agent.containers.resources import container_resources
 from tarmac.agent.containers.security import container_security
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.hosts import hosts_file, write_hosts_file
@@ -31,7 +31,7 @@ class Wanted:
     image: Image
     volumes: Mapping[str, MountedVolume]
     surroundings: Surroundings
-    memory_capacity: int
+    allotment: ContainerAllotment
     recursive_read_only: bool = False
     target: str = ""  # id of the container whose processes it sees
 
@@ -77,7 +77,7 @@ class ContainerConfigs:
             stdin_once=bool(container.get("stdinOnce")),
             tty=bool(container.get("tty")),
             stop_signal=(container.get("lifecycle") or {}).get("stopSignal") or "",
-            resources=container_resources(pod, container, wanted.memory_capacity),
+            resources=wanted.allotment.resources(),
             security=security,
         )
 

@@ -36,7 +36,10 @@ _log = log("eviction")
 class EvictedPods(Protocol):
     """Of the pod loop, what eviction needs."""
 
-    def pods(self) -> Sequence[JsonObject]: ...
+    def allocated(self) -> Sequence[JsonObject]:
+        """Every pod bound here, with the resources it has been promised and its status as of now."""
+        ...
+
     def evict(self, pod: JsonObject, reason: str, message: str, grace: float | None = None) -> None: ...
 
 
@@ -149,7 +152,7 @@ class Evictions:
         self._pods.evict(pod, REASON, why, grace)
 
     def _active(self) -> list[JsonObject]:
-        return [pod for pod in self._pods.pods() if (pod.get("status") or {}).get("phase") not in _ENDED]
+        return [pod for pod in self._pods.allocated() if (pod.get("status") or {}).get("phase") not in _ENDED]
 
     async def _figures(self, fresh: float) -> dict[str, PodFigures]:
         return {each.uid: each for each in await self._stats.pods(fresh)}

@@ -14,7 +14,6 @@ from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.containers.configs import Wanted
 from tarmac.agent.containers.hooks import HookFailed
 from tarmac.agent.containers.images import Pulling, Unavailable
-from tarmac.agent.containers.resources import container_resources
 from tarmac.agent.containers.sandboxes import sandbox_config
 from tarmac.agent.containers.security import SecurityRefused
 from tarmac.agent.environment.hosts import HostnameTooLong
@@ -101,7 +100,7 @@ class Hands:
         if self._quota_set:
             return
         try:
-            await self._tools.cgroups.update(pod.raw)
+            await self._tools.cgroups.update(self._tools.allocator.allot(pod))
             self._quota_set = True
         except CgroupError as error:
             _log.warning("limits of a pod not set", pod=pod.key, error=str(error))
@@ -113,6 +112,7 @@ class Hands:
         self._volumes = None
         await self._tools.cgroups.remove(uid)
         self._cgroup = None
+        self._tools.allocator.release(uid)
 
     async def _prepare(self, pod: Pod) -> Mapping[str, MountedVolume]:
         """Folders and volumes. Raises StepFailed."""
@@ -136,7 +136,7 @@ class Hands:
         settings = self._tools.settings
         if self._cgroup is None:
             try:
-                self._cgroup = await self._tools.cgroups.create(pod.raw)
+                self._cgroup = await self._tools.cgroups.create(self._tools.allocator.allot(pod))
             except CgroupError as error:
                 message = f"unable to ensure pod container exists: {error}"
                 self._tools.recorder.event(pod.reference, "Warning", "FailedCreatePodContainer", message)
@@ -193,7 +193,7 @@ class Hands:
                 image,
                 await self._prepare(pod),
                 self._tools.surroundings(sandbox, pod),
-                self._tools.memory_capacity(),
+                self._tools.allocator.allot(pod).containers[name],
                 target=_target(container, seen),
             )
             config = await self._tools.configs.config(wanted)
@@ -248,10 +248,10 @@ class Hands:
     async def resize(self, pod: Pod, action: Resize) -> bool:
         """Give a running container other limits."""
         name = action.container["name"]
-        wanted = container_resources(pod, action.container, self._tools.memory_capacity())
+        allotment = self._tools.allocator.allot(pod)
         try:
-            await self._tools.cgroups.update(pod.raw)
-            await self._tools.runtime.update_container(action.id, wanted)
+            await self._tools.cgroups.update(allotment)
+            await self._tools.runtime.update_container(action.id, allotment.containers[name].resources())
         except (RuntimeFault, CgroupError) as error:
             self._soon(name)
             message = f"Error resizing container {name}: {error}"

@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from tarmac.agent.allocation.model import Refusal
+from tarmac.agent.allocation.promises import Postponed
 from tarmac.agent.containers.security import wants_strict_groups
 from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.resizing import Postponed
 from tarmac.api.schema import JsonObject
 from tarmac.decide.scheduling.amounts import PODS, Amounts, add, amounts_of
 from tarmac.decide.scheduling.demand import requests_of
 from tarmac.decide.scheduling.nodeterms import choice_of
-
-Refusal = tuple[str, str]
-"""Reason and message for a pod that may not run here."""
 
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage", PODS)
 _SAFE_SYSCTLS: Final = frozenset(

@@ -67,6 +67,7 @@ class Undertaker:
         if not released:
             await self._tools.volumes.unmount(uid)
             await self._tools.cgroups.remove(uid)
+            self._tools.allocator.release(uid)
         for sandbox in sandboxes:
             await runtime.remove_sandbox(sandbox.id)
         self._clear(uid)

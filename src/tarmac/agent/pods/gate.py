@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.model import Refusal
+from tarmac.agent.allocation.promises import Postponed
 from tarmac.agent.environment.variables import ConfigMissing
-from tarmac.agent.pods.admission import Refusal, handler_refusal, postponed, refusal
+from tarmac.agent.pods.admission import handler_refusal, postponed, refusal
 from tarmac.agent.pods.interfaces import Handlers
 from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.resizing import Postponed
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.api.schema import JsonObject
 from tarmac.client.informer import Informer
@@ -25,6 +27,7 @@ class Gate:
         node: Callable[[], JsonObject],
         handlers: Handlers,
         classes: Informer[JsonObject],
+        allocator: Allocator,
         others: Callable[[str], list[Pod]],
     ) -> None:
         self.closed = False
@@ -33,6 +36,7 @@ class Gate:
         self._node = node
         self._handlers = handlers
         self._classes = classes
+        self._allocator = allocator
         self._others = others
 
     def refusal(self, pod: Pod) -> Refusal | None:
@@ -43,13 +47,15 @@ class Gate:
             if (why := question(pod.raw)) is not None:
                 return why
         if not self._settings.enforce_fit:
-            return None
+            return self._allocator.admit(pod)
         name = pod.spec.get("runtimeClassName") or ""
         try:
             unserved = handler_refusal(name, self.handler(pod), self._handlers)
         except ConfigMissing:
             unserved = None  # the class may come yet: until then there is no sandbox
-        return unserved or refusal(pod, self._node(), self._others(pod.uid), self._settings.allowed_unsafe_sysctls)
+        others, sysctls = self._others(pod.uid), self._settings.allowed_unsafe_sysctls
+        # The allocator comes last: whoever it lets in holds what it was given until it has ended.
+        return unserved or refusal(pod, self._node(), others, sysctls) or self._allocator.admit(pod)
 
     def fits(self, pod: Pod) -> Postponed | None:
         """Why a pod that runs here cannot have what it now asks for, if it cannot."""

@@ -5,20 +5,21 @@ from __future__ import annotations
 import socket
 from typing import Protocol
 
+from tarmac.agent.allocation.model import PodAllotment
 from tarmac.api.schema import JsonObject
 
 
 class PodCgroups(Protocol):
     """A cgroup per pod, above those of its containers. Every call may be repeated."""
 
-    async def create(self, pod: JsonObject) -> str:
+    async def create(self, allotment: PodAllotment) -> str:
         """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it.
 
         The quota would slow the start of a sandbox with its own kernel: `update` sets it, once containers run.
         """
         ...
 
-    async def update(self, pod: JsonObject) -> None:
+    async def update(self, allotment: PodAllotment) -> None:
         """Put every limit of the pod on its cgroup, the CPU quota included."""
         ...
 

@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from tarmac.agent.allocation.promises import Resizes
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.resizing import Resizes
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log

@@ -13,19 +13,20 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.model import Refusal
+from tarmac.agent.allocation.promises import Resizes
 from tarmac.agent.containers.configs import ContainerConfigs
 from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.repositories import RepositoryAccess
-from tarmac.agent.pods.admission import Refusal
 from tarmac.agent.pods.burying import Undertaker
 from tarmac.agent.pods.gate import Gate
 from tarmac.agent.pods.interfaces import Connector, Handlers, PodCgroups
 from tarmac.agent.pods.kept import Definitions
 from tarmac.agent.pods.killing import LEAST_GRACE
 from tarmac.agent.pods.pod import CONFIG_MIRROR, Pod
-from tarmac.agent.pods.resizing import Resizes
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.agent.pods.tools import Tools
 from tarmac.agent.pods.waits import within
@@ -70,6 +71,7 @@ class PodManager:
         volumes: Volumes,
         sources: Sources,
         cgroups: PodCgroups,
+        allocator: Allocator,
         connect: Connector,
         node: Callable[[], JsonObject],
         handlers: Handlers,
@@ -86,12 +88,13 @@ class PodManager:
         self._pods = informers.informer(PODS, fields=f"spec.nodeName={settings.node_name}")
         self._services = informers.informer(SERVICES)
         self._classes = informers.informer(RUNTIME_CLASSES)
-        self._gate = Gate(settings, node, handlers, self._classes, self._others)
+        self._gate = Gate(settings, node, handlers, self._classes, allocator, self._others)
         self._kept = Definitions(paths, clock)
         self._tools = Tools(
             runtime=runtime,
             volumes=volumes,
             cgroups=cgroups,
+            allocator=allocator,
             images=Images(runtime, RepositoryAccess(client, sources), recorder, clock, settings.parallel_pulls),
             configs=ContainerConfigs(settings, paths, volumes, sources),
             hooks=Hooks(runtime, connect, clock),
@@ -132,6 +135,10 @@ class PodManager:
     def pods(self) -> Sequence[JsonObject]:
         """Every pod bound here, with its status as of now; static pods as themselves, not as mirrors."""
         return [_shown(worker) for worker in self._workers.values()]
+
+    def allocated(self) -> Sequence[JsonObject]:
+        """The same, with the resources that each pod has been promised, whatever it asks for by now."""
+        return [_shown(worker, worker.allocation.effective(worker.pod)) for worker in self._workers.values()]
 
     def find(self, namespace: str, name: str, uid: str | None = None) -> JsonObject | None:
         """One pod with its status as of now."""
@@ -425,8 +432,8 @@ class PodManager:
             await self._progress.wait()
 
 
-def _shown(worker: PodWorker) -> JsonObject:
-    return {"apiVersion": "v1", "kind": "Pod", **worker.pod.raw, "status": worker.status}
+def _shown(worker: PodWorker, pod: Pod | None = None) -> JsonObject:
+    return {"apiVersion": "v1", "kind": "Pod", **(pod or worker.pod).raw, "status": worker.status}
 
 
 def _disrupted(reason: str, message: str) -> Verdict:

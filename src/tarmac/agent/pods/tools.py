@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.containers.configs import ContainerConfigs
 from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
@@ -18,7 +19,6 @@ from tarmac.agent.probes.checks import Checks
 from tarmac.agent.status.podstatus import in_order
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
-from tarmac.base.quantity import Quantity
 from tarmac.base.randomness import Randomness
 from tarmac.client.events import Recorder
 from tarmac.runtimes.interface import Runtime, Sandbox
@@ -32,6 +32,7 @@ class Tools:
     runtime: Runtime
     volumes: Volumes
     cgroups: PodCgroups
+    allocator: Allocator
     images: Images
     configs: ContainerConfigs
     hooks: Hooks
@@ -63,8 +64,3 @@ class Tools:
             (self.node().get("status") or {}).get("allocatable") or {},
             self.services(),
         )
-
-    def memory_capacity(self) -> int:
-        """Bytes of memory the node has."""
-        capacity = (self.node().get("status") or {}).get("capacity") or {}
-        return Quantity.parse(capacity.get("memory") or "0").value()

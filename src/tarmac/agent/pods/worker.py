@@ -14,13 +14,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tarmac.agent.allocation.promises import Fits, PodPromises, Resizes
 from tarmac.agent.pods.acting import Hands, StepFailed
 from tarmac.agent.pods.backoff import BackOffs
 from tarmac.agent.pods.decide import Kill, MakeSandbox, Plan, Resize, Situation, Start, StopSandbox, decide
 from tarmac.agent.pods.killing import Killer
 from tarmac.agent.pods.looking import Looker, Made
 from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.resizing import Allocation, Fits, Resizes
 from tarmac.agent.pods.seen import Seen
 from tarmac.agent.pods.tools import Tools
 from tarmac.agent.pods.waits import Alarm
@@ -80,7 +80,7 @@ class PodWorker:
         """Nothing of it runs, nothing will, and what it had is given back."""
         self.released = False
         """It was this worker that gave it back. Of a pod that was refused, an earlier agent may have left something."""
-        self.allocation = Allocation(pod, promised)
+        self.allocation = PodPromises(pod, promised)
         self._tools = tools
         self._report = report
         self._fits = fits

@@ -152,6 +152,7 @@ class Node:
             volumes=self._volumes,
             sources=self._sources,
             cgroups=self._parts.cgroups,
+            allocator=self._parts.allocator,
             connect=self._connect,
             node=self.node,
             handlers=self._health.handlers,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.config.reading import BadConfig
@@ -14,7 +16,7 @@ from tarmac.agent.node.observer import node_capacity
 from tarmac.agent.stats.machine import MachineStats
 from tarmac.base.clock import Clock
 from tarmac.decide.allocatable.reservations import PID, enforced, objections, processes_for_pods
-from tarmac.decide.scheduling.amounts import Amounts
+from tarmac.decide.scheduling.amounts import MEMORY, Amounts
 from tarmac.runtimes.cri.driver import CriRuntime
 from tarmac.runtimes.interface import Runtime
 from tarmac.runtimes.parts import PartMissing, find_parts
@@ -30,6 +32,7 @@ class Machinery:
     capacity: Amounts
     enforced: Amounts
     cgroups: KubePods
+    allocator: Allocator
     stats: MachineStats
     runtime: Runtime
 
@@ -44,13 +47,12 @@ def machinery(config: AgentConfig, clock: Clock) -> Machinery:
     if findings := objections({**capacity, PID: most}, config.reservations):
         raise BadConfig(f"invalid Node Allocatable configuration. {' '.join(findings)}")
     for_pods = enforced(capacity, config.reservations)
-    cgroups = KubePods(
-        hierarchy,
-        config.cgroup_root,
-        clock,
+    cgroups = KubePods(hierarchy, config.cgroup_root, clock)
+    allotments = AllocationSettings(
+        memory_capacity=capacity[MEMORY],
         pids=config.kubelet.pod_pids_limit,
         enforce_cpu=config.kubelet.cpu_cfs_quota,
-        period=config.kubelet.cpu_cfs_quota_period,
+        period=round(config.kubelet.cpu_cfs_quota_period * 1_000_000),
     )
     pids = processes_for_pods(most, config.reservations)
     cgroups.prepare(for_pods if "pods" in config.kubelet.enforce_node_allocatable else capacity, pids)
@@ -59,6 +61,7 @@ def machinery(config: AgentConfig, clock: Clock) -> Machinery:
         capacity=capacity,
         enforced=for_pods,
         cgroups=cgroups,
+        allocator=Allocator(allotments),
         stats=stats,
         runtime=RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock)),
     )

@@ -105,6 +105,10 @@ class FakeRuntime:
         self._images[name] = Image(digest, (name,), (), image.size, image.user, image.user_name)
         return digest
 
+    def resources_of(self, id: str) -> Resources:
+        """The limits that a container has now."""
+        return self._containers[id].resources
+
     # ---- the runtime itself
 
     async def status(self) -> RuntimeStatus:

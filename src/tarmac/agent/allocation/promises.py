@@ -1,8 +1,9 @@
-"""Changing the resources of a pod that runs.
+"""The resources a pod has been promised, and changing them while it runs.
 
 What a pod's spec asks for is not yet what it has: the node first promises it (*allocated*), if it fits beside the
 others, and then gives it to the containers (*applied*). Until then the pod says so in a condition. Decisions about the
-pod are made on the promised resources, never on the asked ones.
+pod are made on the promised resources, never on the asked ones. Promises are kept on disk with the pod's definition
+(`tarmac.agent.pods.kept`): the next agent keeps them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Postponed:
 Fits = Callable[[Pod], Postponed | None]
 
 
-class Allocation:
+class PodPromises:
     """The resources one pod has been promised."""
 
     def __init__(self, pod: Pod, promised: Resizes | None = None) -> None:

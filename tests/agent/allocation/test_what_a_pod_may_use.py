@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.cgroups.limits import Limits, burstable_request, pod_limits, quota, shares
+from tarmac.agent.allocation.limits import Limits, quota, shares
+from tarmac.agent.allocation.pods import burstable_request, pod_limits
+from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.v2 import weight
 
 
@@ -22,7 +24,7 @@ def resources(cpu: str = "", memory: str = "", request_cpu: str = "") -> dict[st
 
 
 def limits(value: dict[str, Any], enforce_cpu: bool = True, pids: int = -1) -> Limits:
-    return pod_limits(value, period=100_000, enforce_cpu=enforce_cpu, pids=pids)
+    return pod_limits(value["spec"], AllocationSettings(pids=pids, enforce_cpu=enforce_cpu))
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,6 @@ def test_without_quotas_only_the_weight_is_left() -> None:
 
 
 def test_only_burstable_pods_add_to_the_weight_of_their_level() -> None:
-    assert burstable_request(pod(resources("1", "1Gi"))) == 0
-    assert burstable_request(pod({})) == 0
-    assert burstable_request(pod(resources("1", "1Gi", request_cpu="300m"))) == 300
+    assert burstable_request(pod(resources("1", "1Gi"))["spec"]) == 0
+    assert burstable_request(pod({})["spec"]) == 0
+    assert burstable_request(pod(resources("1", "1Gi", request_cpu="300m"))["spec"]) == 300

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.cgroups.limits import pod_limits
-from tarmac.agent.containers.resources import container_resources
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.pods.pod import Pod
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.encode import resources_message
@@ -24,13 +24,14 @@ def test_any_amount_can_be_said_to_the_runtime_and_the_kernel(size: str) -> None
     amounts = {"cpu": size, "memory": size}
     made = _pod(container={"resources": {"limits": amounts, "requests": {"cpu": "1m", "memory": "1"}}})
     for capacity in (0, 1, 8 << 30):
-        told = resources_message(container_resources(made, made.containers[0], capacity))
-        assert told.SerializeToString()
-    limits = pod_limits(made.raw, period=100_000, enforce_cpu=True, pids=100)
-    assert limits.memory is not None
-    assert limits.memory < 1 << 63
-    assert limits.quota is not None
-    assert limits.quota < 1 << 44
+        allotment = Allocator(AllocationSettings(capacity, pids=100)).allot(made)
+        for container in allotment.containers.values():
+            assert resources_message(container.resources()).SerializeToString()
+        limits = allotment.limits
+        assert limits.memory is not None
+        assert limits.memory < 1 << 63
+        assert limits.quota is not None
+        assert limits.quota < 1 << 44
 
 
 @pytest.mark.parametrize("seconds", [2**63 - 1, 2**31, 0])

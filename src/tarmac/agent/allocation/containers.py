@@ -1,45 +1,31 @@
-"""Requests and limits as what the kernel is told: shares, quota, bytes and who goes first when memory runs out."""
+"""The allotment of one container: shares, quota, bytes, and who goes first when memory runs out. Pure."""
 
 from __future__ import annotations
 
-from tarmac.agent.cgroups.limits import MOST_MEMORY, MOST_QUOTA
+from tarmac.agent.allocation.limits import MOST_MEMORY, PERIOD, quota, shares
+from tarmac.agent.allocation.model import ContainerAllotment
 from tarmac.agent.pods.pod import Pod, is_sidecar
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
-from tarmac.runtimes.interface import Resources
 
-PERIOD = 100_000
-SMALLEST_QUOTA = 1_000
-FEWEST_SHARES = 2
-MOST_SHARES = 262_144
 GUARANTEED_SCORE = -997
 BEST_EFFORT_SCORE = 1000
 _NODE_CRITICAL = 2_000_001_000
 
 
-def shares(milli: int) -> int:
-    """Relative weight of so many thousandths of a processor."""
-    return max(FEWEST_SHARES, min(milli * 1024 // 1000, MOST_SHARES))
-
-
-def quota(milli: int) -> int:
-    """Microseconds of each period; 0 for no limit."""
-    return max(SMALLEST_QUOTA, min(milli * PERIOD // 1000, MOST_QUOTA)) if milli else 0
-
-
-def container_resources(pod: Pod, container: JsonObject, memory_capacity: int) -> Resources:
-    """What the runtime is told of a container; limits of the pod as a whole hold for those without their own."""
+def container_allotment(pod: Pod, container: JsonObject, memory_capacity: int) -> ContainerAllotment:
+    """What a container is given; limits of the pod as a whole hold for those without their own."""
     cpu_limit = _amount(container, "limits", "cpu") or _amount(pod.spec, "limits", "cpu")
     memory_limit = _amount(container, "limits", "memory") or _amount(pod.spec, "limits", "memory")
     stated = ((container.get("resources") or {}).get("requests") or {}).get("cpu")
     request = cpu_limit if stated is None else Quantity.parse(stated)
-    return Resources(
-        cpu_period=PERIOD,
-        cpu_quota=quota(cpu_limit.milli()),
-        cpu_shares=shares(request.milli()),
-        memory_limit=min(memory_limit.value(), MOST_MEMORY),
-        oom_score_adj=oom_score(pod, container, memory_capacity),
+    limit = cpu_limit.milli()
+    return ContainerAllotment(
+        shares=shares(request.milli()),
+        quota=quota(limit, PERIOD) if limit else 0,
+        memory=min(memory_limit.value(), MOST_MEMORY),
+        oom_score=oom_score(pod, container, memory_capacity),
     )
 
 
