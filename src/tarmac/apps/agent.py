@@ -1,6 +1,7 @@
 """`tarmac agent`: a node, composed of its parts in the order in which they need each other.
 
-    settings → cgroups → runtime → identity and client → volumes → pods → status, lease, eviction, collection, HTTP
+    configuration (read, size, settle) → cgroups → runtime → identity and client → volumes → pods
+      → status, lease, eviction, collection, HTTP
 
 SIGTERM and SIGINT end the agent and nothing else: pods run on, and the next agent adopts them. SIGPWR says that the
 machine goes down: pods are ended first, within `shutdownGracePeriod`, and no new ones are taken. Parts that fail are
@@ -19,14 +20,17 @@ from pathlib import Path
 import uvloop
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import BadConfig, read
-from tarmac.agent.config.settings import AgentConfig, Flags, settle
+from tarmac.agent.config.reading import BadConfig, Stated, read, stated
+from tarmac.agent.config.settings import AgentConfig, settle
+from tarmac.agent.config.sizing import size
 from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.node.composing import Node
 from tarmac.base.heap import share_one_heap
 from tarmac.base.log import configure, log
 from tarmac.client.errors import BadKubeconfig
+from tarmac.decide.allocatable.reservations import Reservations
 
 _FAREWELL = 8.0
 _log = log("agent")
@@ -40,11 +44,11 @@ def main(options: argparse.Namespace) -> int:
     share_one_heap()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     try:
-        kubelet = read(options.config) if options.config else KubeletConfiguration()
-        config = settle(_flags(options), kubelet)
+        told = stated(_flags(options), read(options.config) if options.config else KubeletConfiguration())
         if options.remove:
-            return _remove(config)
-        uvloop.run(run(config))
+            # What removes a node must not depend on whether it could still be sized.
+            return _remove(settle(told, Reservations()))
+        uvloop.run(run(told))
     except (BadConfig, BadKubeconfig, CgroupError, OSError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
@@ -60,8 +64,9 @@ def _remove(config: AgentConfig) -> int:
     return 1 if left else 0
 
 
-async def run(config: AgentConfig) -> None:
+async def run(told: Stated) -> None:
     """Compose, then work until a signal comes; one line says when the node is known and can run pods."""
+    config = settle(told, await size(told))
     stopping, draining = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.config.reading import API_VERSION, KIND, decode
-from tarmac.agent.config.settings import AgentConfig, Flags, settle
+from tarmac.agent.config.flags import Flags
+from tarmac.agent.config.reading import API_VERSION, KIND, decode, stated
+from tarmac.agent.config.settings import AgentConfig, settle
+from tarmac.agent.config.sizing import stated_reservations
 from tarmac.agent.node.machine import Machine
+from tarmac.base.cpuset import CPUSet
 
 MACHINE = Machine(
     processors=4,
@@ -33,4 +36,5 @@ def agent_config(root: Path, file: dict[str, Any] | None = None, **flags: Any) -
         "node_ips": ("10.0.0.7", "fd00::7"),
         **flags,
     }
-    return settle(Flags(**told), decode({"apiVersion": API_VERSION, "kind": KIND, **(file or {})}))
+    said = stated(Flags(**told), decode({"apiVersion": API_VERSION, "kind": KIND, **(file or {})}))
+    return settle(said, stated_reservations(said, CPUSet(range(4))))

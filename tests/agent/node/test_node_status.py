@@ -7,7 +7,7 @@ from typing import Any
 
 from tarmac.agent.node.machine import capacity
 from tarmac.agent.node.status import Facts, changes, node_status
-from tarmac.decide.allocatable.reservations import Reservations, schedulable
+from tarmac.decide.allocatable.reservations import Reservations, Reserved, schedulable
 from tarmac.runtimes.interface import Handler, Image, RuntimeStatus
 from tests.agent.node.settings import MACHINE
 
@@ -16,7 +16,7 @@ RUNTIME = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("runc"), Ha
 FACTS = Facts(
     machine=MACHINE,
     capacity=CAPACITY,
-    allocatable=schedulable(CAPACITY, Reservations(system={"cpu": 500}, oversubscription=16000)),
+    allocatable=schedulable(CAPACITY, Reservations(system={"cpu": Reserved(500)}, oversubscription=16000)),
     addresses=[{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": "h"}],
     port=10250,
     runtime=RUNTIME,

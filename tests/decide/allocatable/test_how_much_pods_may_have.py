@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.reservations import (
     Reservations,
+    Reserved,
     enforced,
     objections,
     oversubscription_of,
@@ -28,16 +30,16 @@ LENT = (0, 1000, 1500, 4000, 5000)
         (2000, 2000, None, (100_000, 101_000, 101_500, 104_000, 105_000)),
         (500, 500, None, (103_000, 104_000, 104_500, 107_000, 108_000)),
         (250, 0, None, (103_750, 104_750, 105_250, 107_750, 108_750)),
-        (2000, 700, 4, (100_000, 101_000, 101_500, 104_000, 105_000)),
+        (2000, 700, CPUSet((0, 1, 52, 53)), (100_000, 101_000, 101_500, 104_000, 105_000)),
     ],
 )
 @pytest.mark.parametrize("eviction", [{}, {"memory.available": "100Mi"}, {"memory.available": "5%"}])
 def test_processors(
-    system: int, kube: int, cpus: int | None, expected: tuple[int, ...], eviction: dict[str, str]
+    system: int, kube: int, cpus: CPUSet | None, expected: tuple[int, ...], eviction: dict[str, str]
 ) -> None:
     held = thresholds(eviction, {}, {}, {})
     for lent, amount in zip(LENT, expected, strict=True):
-        reservations = Reservations({"cpu": system}, {"cpu": kube}, held, cpus, lent)
+        reservations = Reservations({"cpu": Reserved(system)}, {"cpu": Reserved(kube)}, held, cpus, lent)
         assert schedulable(CAPACITY, reservations)["cpu"] == amount
         assert enforced(CAPACITY, reservations)["cpu"] == expected[0]
 
@@ -47,7 +49,9 @@ def test_the_kernel_never_gives_more_than_there_is() -> None:
 
 
 def test_memory_is_held_back_for_eviction_but_enforced_without() -> None:
-    reservations = Reservations({"memory": 1 << 30}, eviction=thresholds({"memory.available": "5%"}, {}, {}, {}))
+    reservations = Reservations(
+        {"memory": Reserved(1 << 30)}, eviction=thresholds({"memory.available": "5%"}, {}, {}, {})
+    )
     assert schedulable(CAPACITY, reservations)["memory"] == (9 << 30) - 536_870_920
     assert enforced(CAPACITY, reservations)["memory"] == 9 << 30
 
@@ -70,21 +74,21 @@ def test_huge_pages_are_no_ordinary_memory() -> None:
 
 
 def test_reserving_more_than_there_is_is_refused_whatever_is_lent() -> None:
-    assert objections(CAPACITY, Reservations({"cpu": 104_000}, {"cpu": 1}, oversubscription=9000)) == [
-        'Resource "cpu" has a reservation of 104001m but capacity of 104. Expected capacity >= reservation.'
-    ]
-    assert objections(CAPACITY, Reservations({"cpu": 104_000})) == []
+    assert objections(
+        CAPACITY, Reservations({"cpu": Reserved(104_000)}, {"cpu": Reserved(1)}, oversubscription=9000)
+    ) == ['Resource "cpu" has a reservation of 104001m but capacity of 104. Expected capacity >= reservation.']
+    assert objections(CAPACITY, Reservations({"cpu": Reserved(104_000)})) == []
 
 
 @pytest.mark.parametrize(("text", "milli"), [("200.5m", 201), ("200.4m", 200), ("1", 1000), ("0.1", 100)])
 def test_reserved_processors_are_rounded_half_up(text: str, milli: int) -> None:
-    assert reserved_amounts({"cpu": text}) == {"cpu": milli}
+    assert reserved_amounts({"cpu": text}, "file") == {"cpu": Reserved(milli, "file")}
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5.5"])
 def test_a_reservation_that_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="memory"):
-        reserved_amounts({"memory": text})
+        reserved_amounts({"memory": text}, "file")
 
 
 @pytest.mark.parametrize(("text", "milli"), [("1.5", 1500), (1.5, 1500), ("1500m", 1500), (0, 0), ("0.0005", 1)])
@@ -100,5 +104,5 @@ def test_oversubscription_that_is_none(text: str) -> None:
 
 def test_all_pods_together_leave_processes_to_the_machine() -> None:
     assert processes_for_pods(32_768, Reservations()) == 29_492
-    assert processes_for_pods(32_768, Reservations({"pid": 1000}, {"pid": 500})) == 31_268
-    assert "pid" in objections({"pid": 1000}, Reservations({"pid": 1001}))[0]
+    assert processes_for_pods(32_768, Reservations({"pid": Reserved(1000)}, {"pid": Reserved(500)})) == 31_268
+    assert "pid" in objections({"pid": 1000}, Reservations({"pid": Reserved(1001)}))[0]

@@ -1,5 +1,6 @@
-"""Reading the configuration file: strictly, and with an answer to "what should it say instead".
+"""Reading what the agent is told: flags, and the configuration file, strictly and saying what would be accepted.
 
+The first of the three steps between the command line and a node: nothing is looked at but what was written down.
 An unknown field refuses the start, since a typo in a reservation must not become a node without one. A field that
 kubelets know and that has no effect here is a warning that names it. What fields say together is checked here too.
 """
@@ -9,13 +10,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.ignored import IGNORED
 from tarmac.agent.config.kubelet import KubeletConfiguration, special
+from tarmac.base.gates import BadGate, FeatureGates
 from tarmac.base.log import log
 
 API_VERSION, KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
@@ -26,6 +30,23 @@ _log = log("agent")
 
 class BadConfig(Exception):
     """What the agent was told makes no sense. The message names the field and what would be accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What flags and file say, each for itself."""
+
+    flags: Flags
+    kubelet: KubeletConfiguration
+    gates: FeatureGates
+
+
+def stated(flags: Flags, kubelet: KubeletConfiguration) -> Stated:
+    """Flags and file; of gates, the flag wins over the file, gate by gate. Raises BadConfig."""
+    try:
+        return Stated(flags, kubelet, FeatureGates("agent", {**kubelet.feature_gates, **flags.feature_gates}))
+    except BadGate as error:
+        raise BadConfig(f"--feature-gates: {error}") from error
 
 
 def read(path: Path) -> KubeletConfiguration:

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from tarmac.agent.config.kubelet import Bytes, Seconds
-from tarmac.agent.config.settings import AgentConfig, hard_evictions
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.config.sizing import hard_evictions
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
 from tarmac.base.quantity import Format, Quantity

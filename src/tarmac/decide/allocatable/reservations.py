@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tarmac.base.cpuset import CPUSet
 from tarmac.base.quantity import Quantity
 from tarmac.decide.allocatable.thresholds import MEMORY_AVAILABLE, NODEFS_AVAILABLE, Threshold
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, shown
@@ -27,20 +28,31 @@ _LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Reservations:
-    """What pods may not count on. `reserved_cpus`: how many processors are reserved by number, if any are."""
+class Reserved:
+    """An amount that is held back, and who said so: `file`, `flag`."""
 
-    system: Mapping[str, int] = field(default_factory=dict[str, int])
-    kube: Mapping[str, int] = field(default_factory=dict[str, int])
+    amount: int
+    said_by: str = ""
+
+
+NOTHING: Final = Reserved(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservations:
+    """What pods may not count on. `reserved_cpus`: the processors that are reserved by number, if any are."""
+
+    system: Mapping[str, Reserved] = field(default_factory=dict[str, Reserved])
+    kube: Mapping[str, Reserved] = field(default_factory=dict[str, Reserved])
     eviction: tuple[Threshold, ...] = ()
-    reserved_cpus: int | None = None
+    reserved_cpus: CPUSet | None = None
     oversubscription: int = 0
 
     def held(self, resource: str) -> int:
         """What the system and the agent keep for themselves."""
         if resource == CPU and self.reserved_cpus is not None:
-            return 1000 * self.reserved_cpus
-        return self.system.get(resource, 0) + self.kube.get(resource, 0)
+            return 1000 * len(self.reserved_cpus)
+        return self.system.get(resource, NOTHING).amount + self.kube.get(resource, NOTHING).amount
 
 
 def schedulable(capacity: Mapping[str, int], reservations: Reservations) -> Amounts:
@@ -94,9 +106,9 @@ def objections(capacity: Mapping[str, int], reservations: Reservations) -> list[
     return found
 
 
-def reserved_amounts(texts: Mapping[str, str]) -> Amounts:
-    """A reservation as written. Raises ValueError naming the resource."""
-    found: Amounts = {}
+def reserved_amounts(texts: Mapping[str, str], said_by: str) -> dict[str, Reserved]:
+    """A reservation as somebody wrote it. Raises ValueError naming the resource."""
+    found: dict[str, Reserved] = {}
     for resource, text in texts.items():
         try:
             quantity = Quantity.parse(text)
@@ -104,7 +116,7 @@ def reserved_amounts(texts: Mapping[str, str]) -> Amounts:
             raise ValueError(f"{resource}: {error}") from error
         if quantity.nanos < 0:
             raise ValueError(f"{resource}: {text!r} must not be negative")
-        found[resource] = _milli(quantity) if resource == CPU else quantity.value()
+        found[resource] = Reserved(_milli(quantity) if resource == CPU else quantity.value(), said_by)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tarmac.base.duration import parse_duration
@@ -56,13 +56,14 @@ class Measure:
 class Threshold:
     """Below `least` of the signal, something has to go; at once, or (soft) after `grace` seconds of it.
 
-    Whoever makes room goes on until there is `reclaim` more than the least.
+    Whoever makes room goes on until there is `reclaim` more than the least. `said_by`: whose threshold it is.
     """
 
     signal: str
     least: Measure
     grace: float = 0.0
     reclaim: Measure = Measure()
+    said_by: str = field(default="", compare=False)
 
     @property
     def hard(self) -> bool:
@@ -79,14 +80,14 @@ def thresholds(
     """What four maps of a configuration say together. Raises ValueError naming the map and the signal."""
     reclaim = {signal: _measure("evictionMinimumReclaim", signal, text) for signal, text in minimum_reclaim.items()}
     found = [
-        Threshold(signal, least, 0.0, reclaim.get(signal) or Measure())
+        Threshold(signal, least, 0.0, reclaim.get(signal) or Measure(), "evictionHard")
         for signal, least in _measures("evictionHard", hard)
     ]
     for signal, least in _measures("evictionSoft", soft):
         if signal not in soft_grace:
             raise ValueError(f"evictionSoftGracePeriod: there is none for {signal}; add one, such as 1m30s")
         grace = _grace(signal, soft_grace[signal])
-        found.append(Threshold(signal, least, grace, reclaim.get(signal) or Measure()))
+        found.append(Threshold(signal, least, grace, reclaim.get(signal) or Measure(), "evictionSoft"))
     return tuple(found)
 
 

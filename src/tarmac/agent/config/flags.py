@@ -1,0 +1,32 @@
+"""The command line of the agent, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+NetworkMode = Literal["tarmac", "cni", "auto"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """The command line."""
+
+    node_name: str
+    kubeconfig: Path
+    bootstrap_kubeconfig: Path | None = None
+    root_dir: Path = Path("/var/lib/tarmac/agent")
+    run_dir: Path = Path("/run/tarmac/agent")
+    pod_logs_dir: Path | None = None
+    location: str = ""
+    network: NetworkMode = "auto"
+    cni_bin_dir: Path = Path("/opt/cni/bin")
+    cni_conf_dir: Path = Path("/etc/cni/net.d")
+    node_labels: Mapping[str, str]
+    node_ips: tuple[str, ...] = ()
+    runtime_endpoint: str = ""
+    cgroup_root: str = ""
+    oversubscription: str = ""
+    feature_gates: Mapping[str, bool]

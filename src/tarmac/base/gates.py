@@ -1,0 +1,84 @@
+"""Feature gates: what can be switched on and off, since when it can be relied on, and what it is without being asked.
+
+Every part of Tarmac that has a gate reads it from here, and here alone is decided what becomes of a gate that has no
+effect: one that Tarmac does not have is a warning, since a configuration for kubelets names many. One that looks like a
+typo of a gate that there is refuses the start, since whoever wrote it believes that something is switched on. A stable
+gate cannot be changed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tarmac.base.log import log
+
+Part = Literal["agent", "server", "controllers"]
+_FEW = 2  # letters by which a typo differs
+_log = log("gates")
+
+
+class BadGate(ValueError):
+    """A gate that cannot be set like this. The message names it and what would be accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGate:
+    """One gate. `aliases` are other names that it is known by."""
+
+    name: str
+    stage: Literal["alpha", "beta", "stable"]
+    default: bool
+    parts: frozenset[Part]
+    aliases: tuple[str, ...] = ()
+
+
+REGISTRY: Final[tuple[FeatureGate, ...]] = ()
+"""Every gate there is."""
+
+
+class FeatureGates:
+    """What one part of Tarmac was told about the gates that it has."""
+
+    def __init__(self, part: Part, stated: Mapping[str, bool], registry: Iterable[FeatureGate] = REGISTRY) -> None:
+        """Raises BadGate."""
+        self._gates = {gate.name: gate for gate in registry if part in gate.parts}
+        named = {name: gate for gate in self._gates.values() for name in (gate.name, *gate.aliases)}
+        self._set: dict[str, bool] = {}
+        for name, value in stated.items():
+            if name in named:
+                self._say(named[name], name, value)
+            elif (meant := _meant(name, named)) is not None:
+                raise BadGate(f"there is no feature gate {name}; did you mean {meant}?")
+            else:
+                _log.warning("this feature gate has no effect here", gate=name)
+
+    def enabled(self, name: str) -> bool:
+        """Whether a gate of this part is on. Raises KeyError for one that it does not have."""
+        return self._set.get(name, self._gates[name].default)
+
+    def _say(self, gate: FeatureGate, name: str, value: bool) -> None:
+        if gate.stage == "stable" and value is not gate.default:
+            told, locked = str(value).lower(), str(gate.default).lower()
+            raise BadGate(f"cannot set feature gate {name} to {told}, feature is locked to {locked}")
+        if self._set.setdefault(gate.name, value) is not value:
+            names = " and ".join((gate.name, *gate.aliases))
+            raise BadGate(f"{names} are one feature gate and were given different values; give one of them")
+
+
+def _meant(name: str, known: Iterable[str]) -> str | None:
+    """The gate that this is a typo of, if it looks like one."""
+    return next((each for each in known if _distance(name.lower(), each.lower()) <= _FEW), None)
+
+
+def _distance(one: str, other: str) -> int:
+    """How many letters have to be added, left out or changed to make the one the other; more than few is any number."""
+    if abs(len(one) - len(other)) > _FEW:
+        return _FEW + 1
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        before, row = row, [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted)))
+    return row[-1]

@@ -1,0 +1,64 @@
+"""Feature gates: what a part was told, and what becomes of gates that have no effect there."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tarmac.base.gates import REGISTRY, BadGate, FeatureGate, FeatureGates
+from tarmac.base.log import configure
+
+SIZING = FeatureGate("KubeletSizingProviders", "alpha", False, frozenset({"agent"}), ("KubeletSizingProvider",))
+CLASSES = FeatureGate("ClassResources", "beta", True, frozenset({"agent", "server"}))
+OLD = FeatureGate("AlwaysThere", "stable", True, frozenset({"agent"}))
+GATES = (SIZING, CLASSES, OLD)
+
+
+def agent(**stated: bool) -> FeatureGates:
+    return FeatureGates("agent", stated, GATES)
+
+
+def test_a_gate_that_nobody_sets_is_what_it_is_by_default() -> None:
+    assert not agent().enabled("KubeletSizingProviders")
+    assert agent().enabled("ClassResources")
+
+
+def test_a_gate_is_set_by_its_name_or_by_its_alias() -> None:
+    assert agent(KubeletSizingProviders=True).enabled("KubeletSizingProviders")
+    assert agent(KubeletSizingProvider=True).enabled("KubeletSizingProviders")
+    assert not agent(ClassResources=False).enabled("ClassResources")
+
+
+def test_name_and_alias_must_not_contradict_each_other() -> None:
+    assert agent(KubeletSizingProviders=True, KubeletSizingProvider=True).enabled("KubeletSizingProviders")
+    with pytest.raises(BadGate, match="KubeletSizingProviders and KubeletSizingProvider are one feature gate"):
+        agent(KubeletSizingProviders=True, KubeletSizingProvider=False)
+
+
+@pytest.mark.parametrize("name", ["ClassResource", "classresources", "ClasResourcs", "ClassRezources"])
+def test_a_typo_is_refused_with_the_name_that_was_meant(name: str) -> None:
+    with pytest.raises(BadGate, match=f"there is no feature gate {name}; did you mean ClassResources"):
+        agent(**{name: True})
+
+
+def test_a_gate_of_somebody_else_is_one_warning() -> None:
+    stream = io.StringIO()
+    configure(stream=stream)
+    agent(GracefulNodeShutdown=True, MemoryQoS=True)
+    FeatureGates("controllers", {"ClassResources": True}, GATES)
+    lines = stream.getvalue().splitlines()
+    assert [line.rpartition("gate=")[2] for line in lines] == ["GracefulNodeShutdown", "MemoryQoS", "ClassResources"]
+    assert all("this feature gate has no effect here" in line for line in lines)
+
+
+def test_a_stable_gate_stays_as_it_is() -> None:
+    assert agent(AlwaysThere=True).enabled("AlwaysThere")
+    with pytest.raises(BadGate, match="cannot set feature gate AlwaysThere to false, feature is locked to true"):
+        agent(AlwaysThere=False)
+
+
+def test_no_gate_of_the_registry_can_be_mistaken_for_another() -> None:
+    names = [name for gate in (*REGISTRY, *GATES) for name in (gate.name, *gate.aliases)]
+    assert len(names) == len({name.lower() for name in names})
+    assert all(gate.default for gate in REGISTRY if gate.stage == "stable")
