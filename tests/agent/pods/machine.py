@@ -29,6 +29,7 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from tarmac.runtimes.fake import FakeRuntime
+from tarmac.runtimes.interface import Runtime
 from tarmac.server.security.users import User
 from tarmac.sim.faults.link import Link
 from tarmac.sim.faults.luck import Luck
@@ -116,6 +117,8 @@ class Machine:
         self.pods = self.user.resource(PODS)
         self.runtime = FakeRuntime(made.clock)
         self.runtime.add_image(IMAGE)
+        self.driver: Runtime = self.runtime
+        self.handlers = frozenset({"runc", "gvisor"})
         self.sources = FakeSources()
         self.volumes = PlainVolumes(root / "volumes")
         self.cgroups = Cgroups()
@@ -150,14 +153,14 @@ class Machine:
         self.manager = PodManager(
             client=client,
             informers=informers,
-            runtime=self.runtime,
+            runtime=self.driver,
             volumes=self.volumes,
             sources=self.sources,
             cgroups=self.cgroups,
             allocator=self.allocator,
             connect=self.connect,
             node=lambda: self.node,
-            handlers=lambda: frozenset({"runc", "gvisor"}),
+            handlers=lambda: self.handlers,
             recorder=recorder,
             settings=self.settings,
         )

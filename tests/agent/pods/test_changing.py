@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tarmac.api.schema import JsonObject
@@ -53,6 +54,12 @@ def test_a_container_may_ask_to_be_restarted_for_it() -> None:
     play(story)
 
 
+def requests_shown(pods: Sequence[JsonObject]) -> str:
+    """What `web` asks for of the processor."""
+    [found] = [each for each in pods if each["metadata"]["name"] == "web"]
+    return found["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+
+
 def test_what_the_node_does_not_have_now_is_put_off() -> None:
     async def story(machine: Machine) -> None:
         await machine.create("other", container=asking("2"))
@@ -65,6 +72,8 @@ def test_what_the_node_does_not_have_now_is_put_off() -> None:
         assert found["reason"] == "Deferred"
         assert found["message"] == "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000"
         assert container_status(await machine.status())["allocatedResources"] == {"cpu": "1"}
+        assert requests_shown(machine.manager.pods()) == "3"
+        assert requests_shown(machine.manager.allocated()) == "1", "eviction judges by what was promised"
         await machine.pods.delete("other", "default")
         await machine.gone("other")
         await machine.wait(70)
