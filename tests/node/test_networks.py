@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -47,13 +48,13 @@ def workload(name: str, cities: list[str], networks: list[str], policy: Json | N
     }
 
 
-def network(name: str) -> Json:
-    """A network of the same range as every other one made here."""
+def network(name: str, ipv4: str = "10.77.0.0/16") -> Json:
+    """A network; several have the same range."""
     return {
         "apiVersion": "networking.datumapis.com/v1alpha",
         "kind": "Network",
         "metadata": {"name": name},
-        "spec": {"ipam": {"mode": "Auto", "ipv4Range": "10.77.0.0/16"}, "ipFamilies": list(FAMILIES)},
+        "spec": {"ipam": {"mode": "Auto", "ipv4Range": ipv4}, "ipFamilies": list(FAMILIES)},
     }
 
 
@@ -88,13 +89,15 @@ def instances(planet: Planet) -> Iterator[Instances]:
     made: list[Any] = [
         network("red"),
         network("blue"),
+        network("green", "10.78.0.0/16"),
         workload("east", ["DFW", "LHR"], ["red"]),
         workload("west", ["DFW"], ["blue"]),
-        workload("both", ["LHR"], ["red", "blue"]),
+        workload("north", ["DFW"], ["green"]),
+        workload("both", ["LHR"], ["red", "green"]),
         workload("shy", ["DFW"], ["red"], ONLY_HTTP),
     ]
     planet.apply(*made)
-    for each in made[2:]:
+    for each in made[3:]:
         planet.wait(f"workload/{each['metadata']['name']}", "condition=Available", 120)
     pods: dict[tuple[str, str], Json] = {}
     for found in planet.get("pods")["items"]:
@@ -103,8 +106,8 @@ def instances(planet: Planet) -> Iterator[Instances]:
         if owner:
             pods[owner, labels[LABEL_CITY_CODE]] = found
     yield Instances(planet, pods)
-    planet.kubectl.run("delete", "workload", "east", "west", "both", "shy", "--wait", timeout=90)
-    planet.kubectl.run("delete", "network", "red", "blue", "--wait", timeout=60)
+    planet.kubectl.run("delete", "workload", "east", "west", "north", "both", "shy", "--wait", timeout=90)
+    planet.kubectl.run("delete", "network", "red", "blue", "green", "--wait", timeout=60)
 
 
 def test_an_instance_is_reached_by_name_in_another_city_over_both_families(instances: Instances) -> None:
@@ -132,14 +135,39 @@ def test_networks_of_one_range_do_not_meet(instances: Instances) -> None:
     )
 
 
-def test_an_instance_on_two_networks_is_in_both(instances: Instances) -> None:
-    planet, name = instances.planet, instances.name("both", "LHR")
-    listed = planet.exec(name, "ip", "-o", "addr")
-    assert len({line.split()[1] for line in listed.splitlines() if " inet 10.77." in line}) == 2
-    assert len([line for line in listed.splitlines() if " inet6 fd" in line]) == 2
-    assert instances.fetch(
-        ("both", "LHR"), f"http://{instances.name('west', 'DFW')}.west.default.inst.cluster.local:8000/"
-    ) == (instances.name("west", "DFW"))
+def test_an_instance_on_two_networks_is_in_both_and_reached_from_both(instances: Instances) -> None:
+    planet, both = instances.planet, instances.name("both", "LHR")
+    lines = planet.exec(both, "ip", "-o", "addr").splitlines()
+    addresses = {each.split()[3].partition("/")[0] for each in lines if " inet 10.7" in each or " inet6 fd" in each}
+    assert len(addresses) == 4
+    heard: set[str] = set()
+    for other in ("east", "north"):
+        there, name = (other, "DFW"), instances.name(other, "DFW")
+        assert instances.fetch(("both", "LHR"), f"http://{name}.{other}.default.inst.cluster.local:8000/") == name
+        assert instances.fetch(there, f"http://{both}.both.default.inst.cluster.local:8000/") == both
+        heard |= {each for each in addresses if instances.fetch(there, f"http://{bracketed(each)}:8000/") == both}
+        for each in instances.addresses(*there):
+            assert instances.fetch(("both", "LHR"), f"http://{bracketed(each)}:8000/") == name
+    assert heard == addresses, "each of its addresses is reached from the network that it is on"
+
+
+def test_networks_that_overlap_are_not_put_on_one_instance(instances: Instances) -> None:
+    planet = instances.planet
+    asked = json.dumps(workload("torn", ["DFW"], ["red", "blue"]))
+    refused = planet.kubectl.run("apply", "-f", "-", stdin=asked)
+    assert refused.code != 0
+    assert "spec.template.spec.networkInterfaces[1].network" in refused.err
+    assert "Networks default/red (10.77.0.0/16) and default/blue (10.77.0.0/16), which overlap" in refused.err
+    reason = "{.status.conditions[?(@.type=='Available')].reason}"
+    planet.apply(workload("torn", ["DFW"], ["red", "late"]))
+    try:
+        planet.apply(network("late", "10.77.128.0/17"))
+        planet.wait("workload/torn", f"jsonpath={reason}=NetworkRangesOverlap", 30)
+        told = planet.kubectl("get", "events", "--field-selector", "reason=NetworkRangesOverlap", "-o", "name")
+        assert told.strip()
+        assert not planet.get("pods", "-l", f"{LABEL_WORKLOAD_NAME}=torn")["items"]
+    finally:
+        planet.kubectl.run("delete", "workload/torn", "network/late", "--ignore-not-found", "--wait", timeout=60)
 
 
 def test_a_policy_of_an_interface_allows_what_it_lists_and_nothing_else(instances: Instances) -> None:

@@ -133,6 +133,9 @@ NETWORK_NOT_FOUND = user(65, "NetworkNotFound", "The network does not exist.")
 ADDRESS_FAMILY_NOT_CARRIED = user(64, "AddressFamilyNotCarried", "The network does not carry the address family.")
 NETWORK_FAILED_TO_CREATE = platform(70, "NetworkFailedToCreate", "The network could not be made.")
 NETWORK_RANGE_REFUSED = user(72, "NetworkRangeRefused", "The network's range holds addresses that can be no network's.")
+NETWORK_RANGES_OVERLAP = user(
+    68, "NetworkRangesOverlap", "Two interfaces of the instance are on networks that have addresses in common."
+)
 ADDRESS_RANGE_EXHAUSTED = user(71, "AddressRangeExhausted", "The network's range has no room for another subnet.")
 ADDRESS_POOL_EXHAUSTED = user(71, "AddressPoolExhausted", "The subnet has no free address.")
 NETWORK_IDS_EXHAUSTED = platform(71, "NetworkIdsExhausted", "No network identifier is free.")

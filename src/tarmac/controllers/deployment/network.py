@@ -17,6 +17,7 @@ from tarmac.controllers.attaching import Attaching
 from tarmac.controllers.conditions import find, holds
 from tarmac.controllers.targets import NETWORK_BINDINGS
 from tarmac.decide import reasons
+from tarmac.decide.addresses import overlap
 from tarmac.decide.verdict import Refusal, Verdict
 
 
@@ -31,12 +32,15 @@ class NetworkState:
     def attachments(self, deployment: WorkloadDeployment) -> Verdict[tuple[Attachment, ...]]:
         """Every interface of the deployment, or the first reason why there is none yet."""
         found: list[Attachment] = []
-        for index, nic in enumerate(deployment.spec.template.spec.network_interfaces):
+        interfaces = deployment.spec.template.spec.network_interfaces
+        for index, nic in enumerate(interfaces):
             verdict = self._attachment(deployment, index, nic)
             if verdict.value is None:
                 return Verdict(None, verdict.refusals)
             found.append(verdict.value)
-        return Verdict(self._attaching.leading(found))
+        # Last, because networks that have subnets have their ranges; what has none yet overlaps nothing.
+        clash = overlap(deployment.metadata.namespace, interfaces, self.networks.get)
+        return Verdict(None, (clash.refusal,)) if clash else Verdict(self._attaching.leading(found))
 
     def _attachment(self, deployment: WorkloadDeployment, index: int, nic: NetworkInterface) -> Verdict[Attachment]:
         namespace = nic.network.namespace or deployment.metadata.namespace

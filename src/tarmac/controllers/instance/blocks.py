@@ -20,8 +20,9 @@ from tarmac.client.targets import CONFIG_MAPS, SECRETS
 from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.waiting import Waiting
-from tarmac.controllers.targets import NETWORK_BINDINGS
+from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORKS
 from tarmac.decide import reasons
+from tarmac.decide.addresses import overlap
 from tarmac.decide.children.sources import CONFIG_MAP, SECRET, sources
 from tarmac.decide.verdict import Refusal
 
@@ -36,6 +37,7 @@ class Blocks:
     def __init__(self, context: Context, waiting: Waiting) -> None:
         self._informers = context.informers
         self._bindings = context.informers.informer(NETWORK_BINDINGS)
+        self._known_networks = context.informers.informer(NETWORKS)
         self._sources: dict[str, Informer[JsonObject]] = {}
         self._waiting = waiting
         self._controller: Controller
@@ -44,6 +46,7 @@ class Blocks:
         """Call the controller for Instances whose blocks change."""
         self._controller = controller
         controller.watches(self._bindings, self._waiting.woken_by(_BINDING))
+        controller.awaits(self._known_networks)  # a range that comes is told by the binding too
 
     async def of(self, key: str, instance: Instance, *, started: bool) -> tuple[Refusal, ...]:
         """What there is now. Once its containers have started, sources that go away do not matter."""
@@ -67,6 +70,9 @@ class Blocks:
             said = find(binding.status.conditions, "Ready") if binding and binding.status else None
             if said is not None and said.status == "False":
                 yield Refusal(said.reason, said.message, rule="network")
+        clash = overlap(instance.metadata.namespace, instance.spec.network_interfaces, self._known_networks.get)
+        if clash is not None:
+            yield clash.refusal
 
     async def _missing(self, key: str, instance: Instance) -> list[Refusal]:
         missing: dict[str, None] = {}

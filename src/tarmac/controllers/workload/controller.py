@@ -30,6 +30,7 @@ from tarmac.controllers.workload.revisions import Revisions
 from tarmac.controllers.workload.stillness import Stillness
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
+from tarmac.decide.addresses import overlap
 from tarmac.decide.children.deployments import Child, changes, document
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.children.waves import waves_of
@@ -108,7 +109,7 @@ class WorkloadController:
             existing = await self._listed(workload)
             waves = self._waves(workload, history, goal, places, existing)
         goal.wake_in(waves.again)
-        blocks = self._missing_networks(workload)
+        blocks = self._unusable_networks(workload)
         if not blocks:
             await self._remove_orphans(workload, goal, existing)
             templates = _templates(workload, waves, earlier)
@@ -143,10 +144,12 @@ class WorkloadController:
     ) -> Waves:
         return waves_of(workload, history, goal, places, existing, self._clock.now(), self._stillness.seen)
 
-    def _missing_networks(self, workload: Workload) -> list[Refusal]:
+    def _unusable_networks(self, workload: Workload) -> list[Refusal]:
         missing = [key for key in _networks(workload) if key not in self._networks.cache]
         if not missing:
-            return []
+            interfaces = workload.spec.template.spec.network_interfaces
+            clash = overlap(workload.metadata.namespace, interfaces, self._networks.get)
+            return [clash.refusal] if clash is not None else []
         names = ", ".join(missing)
         return [Refusal(reasons.NETWORK_NOT_FOUND, f"Unable to find networks: {names}", change=f"Create {names}.")]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tarmac.api.compute.names import API_VERSION, LABEL_MOVED_FROM
 from tarmac.api.compute.workload import RevisionRecord, Workload, WorkloadDeployment, WorkloadStatus
@@ -11,6 +11,10 @@ from tarmac.client.events import EventType, Recorder, Reference
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child
 from tarmac.decide.children.goal import Goal
+
+
+_WARNINGS: Final = (reasons.NOT_ANNOUNCED, reasons.QUOTA_EXHAUSTED, reasons.NETWORK_RANGES_OVERLAP)
+"""Reasons that people are told of when a Workload first has them."""
 
 
 class Told(NamedTuple):
@@ -59,12 +63,10 @@ def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[Told]:
         yield Told("Normal", reasons.ROLLOUT_STARTED, f"Revision {new.revision} is to replace {old.revision}")
     if new.revisions and _is_replacing(new.revisions[-1]) and new.revisions[-1].number not in _completed(old):
         yield Told("Normal", reasons.ROLLOUT_COMPLETE, f"Every instance is of revision {new.revision}")
-    unannounced = _unannounced(new)
-    if unannounced and not _unannounced(old):
-        yield Told("Warning", reasons.NOT_ANNOUNCED, unannounced)
-    exhausted = _exhausted(new)
-    if exhausted and not _exhausted(old):
-        yield Told("Warning", reasons.QUOTA_EXHAUSTED, exhausted)
+    for reason in _WARNINGS:
+        message = _said(new, reason)
+        if message and not _said(old, reason):
+            yield Told("Warning", reason, message)
 
 
 def _is_replacing(newest: RevisionRecord) -> bool:
@@ -76,11 +78,7 @@ def _completed(status: WorkloadStatus) -> set[int]:
     return {each.number for each in status.revisions if each.completed is not None}
 
 
-def _unannounced(status: WorkloadStatus) -> str:
-    return next((each.message for each in status.conditions if each.reason == reasons.NOT_ANNOUNCED), "")
-
-
-def _exhausted(status: WorkloadStatus) -> str:
-    """Where which quota has no room, in the words of the condition that says so, wherever in the status it is."""
+def _said(status: WorkloadStatus, reason: str) -> str:
+    """The words of the condition that gives a reason, wherever in the status it is."""
     conditions = [*status.conditions, *(each for placement in status.placements for each in placement.conditions)]
-    return next((each.message for each in conditions if each.reason == reasons.QUOTA_EXHAUSTED), "")
+    return next((each.message for each in conditions if each.reason == reason), "")

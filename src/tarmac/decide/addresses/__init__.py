@@ -11,6 +11,7 @@ from __future__ import annotations
 from tarmac.decide.addresses.interfaces import Assignment, assign, mac_address, release
 from tarmac.decide.addresses.nodes import NodeAddresses
 from tarmac.decide.addresses.numbers import FIRST_VNI, Numbers, allocate_vni, vni_numbers
+from tarmac.decide.addresses.overlaps import Overlap, overlap
 from tarmac.decide.addresses.packets import packet_size
 from tarmac.decide.addresses.pool import Pool
 from tarmac.decide.addresses.routes import routes_of
@@ -21,12 +22,14 @@ __all__ = [
     "Assignment",
     "NodeAddresses",
     "Numbers",
+    "Overlap",
     "Pool",
     "allocate_vni",
     "assign",
     "carve",
     "default_range",
     "mac_address",
+    "overlap",
     "packet_size",
     "release",
     "routes_of",

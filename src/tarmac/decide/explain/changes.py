@@ -16,6 +16,7 @@ _USUAL: Final = {
     reasons.NETWORK_NOT_FOUND: "Create the network that the message names.",
     reasons.NETWORK_IN_USE: "Attach to another Network; this one goes when nothing uses it any more.",
     reasons.NETWORK_FAILED_TO_CREATE: "Correct the Network as the message says.",
+    reasons.NETWORK_RANGES_OVERLAP: "Attach one of the interfaces to a Network whose range is apart from the others.",
     reasons.ADDRESS_FAMILY_NOT_CARRIED: "Remove the family from the interface, or use a Network that carries it.",
     reasons.ADDRESS_RANGE_EXHAUSTED: "Use a Network with a larger range.",
     reasons.ADDRESS_POOL_EXHAUSTED: "Scale down, or use another Network.",

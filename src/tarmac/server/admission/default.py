@@ -19,6 +19,7 @@ from tarmac.server.admission.interfaces import InterfaceHolding
 from tarmac.server.admission.limitranges import LimitRanger
 from tarmac.server.admission.localdisks import LocalDiskRemoval
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
+from tarmac.server.admission.networkoverlaps import NetworkOverlaps
 from tarmac.server.admission.networkranges import NetworkRanges
 from tarmac.server.admission.nodeaddresses import NodeAddresses
 from tarmac.server.admission.noderestriction import NodeRestriction
@@ -73,6 +74,7 @@ def default_plugins(
         InterfaceHolding(reader),
         WorkloadReferences(authorizer),
         NetworkRanges(reader),
+        NetworkOverlaps(reader),
         ServiceAddresses(reader, randomness),
         ResourceQuotas(reader, quotas),
     ]

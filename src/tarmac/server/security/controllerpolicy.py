@@ -124,7 +124,7 @@ DUTIES: dict[str, Duties] = {
         {
             "core": "configmaps persistentvolumeclaims pods secrets",
             COMPUTE: "instances instancetypes",
-            NETWORKING: "networkbindings",
+            NETWORKING: "networkbindings networks",
         },
         [
             rule("patch", COMPUTE, "instances instances/status"),
