@@ -10,7 +10,7 @@ import yaml
 from tarmac.apps.main import main
 
 Json = dict[str, Any]
-FEW = "*,-garbage,-namespace,-serviceaccount,-clusterrole,-certificates,-service,-volume,-node,-disruption"
+FEW = "workloads"
 
 
 def printed(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[tuple[str, str], Json]:

@@ -17,6 +17,8 @@ from tests.support.controllers_process import running_controllers
 from tests.support.prometheus import running_prometheus
 
 SHORT = (
+    "--controllers=*",  # nobody else's run, so these look after the whole cluster
+    "--scheduler-names=tarmac,default-scheduler",
     "--autoscaler-sync-period=500ms",
     "--node-monitor-grace-period=2s",
     "--leader-elect-lease-duration=5s",

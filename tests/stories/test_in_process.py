@@ -13,7 +13,9 @@ from tarmac.apps.up import NODES
 from tarmac.apps.world import world as virtual_world
 from tarmac.base.randomness import Randomness
 from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered, Usage
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.context import Settings
+from tarmac.controllers.manager import Manager, choose
+from tarmac.server.security.users import User
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.faults.luck import Luck
 from tarmac.sim.loop import VirtualLoop, run
@@ -43,8 +45,17 @@ class _Prometheus:
         pass
 
 
+CLUSTER = User("system:somebody", groups=("system:masters", "system:authenticated"))
+OF_THE_CLUSTER = ",".join(("*", *(f"-{name}" for name in choose("workloads"))))
+
+
 @pytest.mark.parametrize("name", STORIES)
 def test_story(name: str) -> None:
+    tell(name)
+
+
+def tell(name: str, *, beside: bool = False) -> None:
+    """Play a story; `beside` other controllers that look after everything but Workloads."""
     tap, prometheus = LogTap(), _Prometheus()
     tap.listen()
 
@@ -53,8 +64,15 @@ def test_story(name: str) -> None:
         luck.stop()
         async with virtual_world(loop, 1, luck) as planet:
             controllers = planet.client("controllers", planet.link(CONTROLLING))
+            others = planet.client("others", planet.link(CLUSTER))
             manager = Manager(controllers, root_ca="simulated", metrics_source=prometheus)
-            async with ended(asyncio.create_task(manager.run())):
+            cluster = Manager(others, OF_THE_CLUSTER if beside else "", root_ca="simulated")
+            if beside:
+                settings = Settings(scheduler_names=("tarmac",))
+                manager = Manager(
+                    controllers, "workloads", settings=settings, metrics_source=prometheus, networked=False
+                )
+            async with ended(asyncio.create_task(manager.run())), ended(asyncio.create_task(cluster.run())):
                 nodes = planet.client("nodes", planet.link(NODES))
                 await play(STORIES[name], World(planet.reliable(), nodes, "story", UNHURRIED, prometheus.load))
 

@@ -11,32 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.api.catalog import build_catalog
-from tarmac.api.crds import crd_documents
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import dynamic
 from tests.stories.all import STORIES
 from tests.stories.outside import Scene, scene, tell
-from tests.stories.world import condition
 from tests.support.peer import Peer, running_peer
-from tests.support.roles import install_roles, kubeconfig, token
+from tests.support.roles import install_kinds, install_roles, kubeconfig, token
 
 pytestmark = pytest.mark.peers
-
-CRDS = dynamic("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 
 
 async def _install(peer: Peer, controllers: Path) -> None:
     """Make kinds and roles known, and write the controllers' kubeconfig."""
     client = Client(HttpTransport(load(str(peer.kubeconfig)).http))
     try:
-        crds = client.resource(CRDS)
-        for document in crd_documents(build_catalog()):
-            await crds.apply(document, manager="somebody")
-        while not all(condition(each, "Established").get("status") == "True" for each in (await crds.list()).items):
-            await client.clock.sleep(0.1)
+        await install_kinds(client)
         await install_roles(client)
         controllers.write_text(kubeconfig(peer, await token(client)))
     finally:

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import pytest
 
 from tarmac.api import identities
-from tarmac.controllers.manager import CONTROLLERS
+from tarmac.controllers.manager import CONTROLLERS, choose
+from tarmac.controllers.manager import WORKLOADS as OF_WORKLOADS
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.controllerpolicy import DUTIES, controller_roles
+from tarmac.server.security.controllerpolicy import BESIDE_OTHERS, DUTIES, Role, controller_roles
 from tarmac.server.security.policy import Rule as RuleText
 from tarmac.server.security.users import User
 from tests.controllers import (
@@ -39,7 +40,7 @@ from tests.controllers import (
     test_workloads,
 )
 from tests.stories.all import STORIES
-from tests.stories.test_in_process import test_story as play_story
+from tests.stories.test_in_process import tell
 
 Chore = Callable[[], None]
 Asked = set[tuple[str, RequestInfo]]
@@ -76,6 +77,8 @@ SELDOM = {
     ("tarmac-workload", "get", "workloaddeployments"): "another process has made the deployment first",
     ("tarmac-namespace", "delete", "*"): "an aggregated API that cannot delete a collection",
 }
+SELDOM_FOLLOWED = {"configmaps", "secrets"}  # from the first Instance on that refers to one
+BESIDE = ("rollout", "quota_hit_and_lifted", "city_without_location_then_added", "deletion")
 FOLLOW = {"list", "watch"}
 
 
@@ -102,7 +105,7 @@ def test_every_right_is_there_and_used(monkeypatch: pytest.MonkeyPatch) -> None:
     refused: list[str] = []
     with listening(monkeypatch, asked, refused):
         for name in STORIES:
-            play_story(name)
+            tell(name)
         for chore in CHORES:
             chore()
     assert not refused
@@ -115,6 +118,32 @@ def test_every_right_is_there_and_used(monkeypatch: pytest.MonkeyPatch) -> None:
         and not any(account == role.account and _uses(text, atom, info) for account, info in asked)
     }
     assert not unused
+
+
+@pytest.mark.timeout(300)
+def test_beside_another_cluster_less_is_needed_and_no_more_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: Asked = set()
+    with listening(monkeypatch, asked, []):
+        for name in BESIDE:
+            tell(name, beside=True)
+    names = [identity for name in choose(OF_WORKLOADS) for identity in identities.identities_of(name)]
+    given = {(role.account, atom) for role in controller_roles(names, BESIDE_OTHERS) for atom in _all(role)}
+    at_home = {(role.account, atom) for role in controller_roles() for atom in _all(role)}
+    assert given < at_home, "what is given is used at home"
+    wanted = {(account, _atom(info)) for account, info in asked if account in {name for name, _ in given}}
+    assert not {each for each in wanted - given if (each[0], each[1]._replace(name="")) not in given}
+    followed = {atom.resource for account, atom in given if account == identities.PROCESS and atom.verb == "watch"}
+    watched = {info.resource for account, info in asked if account == identities.PROCESS and info.verb == "watch"}
+    assert followed - SELDOM_FOLLOWED == watched
+
+
+def _all(role: Role) -> Iterator[Atom]:
+    return (atom for text in role.rules for atom in atoms(text))
+
+
+def _atom(info: RequestInfo) -> Atom:
+    resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    return Atom(info.group, resource, info.verb, info.name)
 
 
 class Atom(NamedTuple):

@@ -1,17 +1,21 @@
-"""The controllers' roles on a real kube-apiserver, and the credential of the process that runs them."""
+"""Our kinds and the controllers' roles on a real kube-apiserver, and the credential of the process that runs them."""
 
 from __future__ import annotations
 
 import base64
 import json
 
+from tarmac.api.catalog import build_catalog
+from tarmac.api.crds import crd_documents
 from tarmac.api.identities import NAMESPACE, PROCESS
-from tarmac.apps.crds import role_documents
+from tarmac.api.schema import JsonObject
+from tarmac.apps.crds import rbac_documents, role_documents
 from tarmac.client.client import Client
 from tarmac.client.targets import SERVICE_ACCOUNTS, dynamic
 from tarmac.server.security.controllerpolicy import DUTIES
 from tests.support.peer import Peer
 
+CRDS = dynamic("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 PLURALS = {
     "ServiceAccount": "serviceaccounts",
     "ClusterRole": "clusterroles",
@@ -19,9 +23,24 @@ PLURALS = {
 }
 
 
-async def install_roles(client: Client) -> None:
-    """What `tarmac crds --rbac | kubectl apply -f -` does, for all, also who needs the server's key."""
-    for document in role_documents(list(DUTIES)):
+async def install_kinds(client: Client) -> None:
+    """What `tarmac crds | kubectl apply -f -` does; returns when the server knows them."""
+    crds = client.resource(CRDS)
+    for document in crd_documents(build_catalog()):
+        await crds.apply(document, manager="somebody")
+    while not all(_is_established(each) for each in (await crds.list()).items):
+        await client.clock.sleep(0.1)
+
+
+def _is_established(crd: JsonObject) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+async def install_roles(client: Client, controllers: str = "*") -> None:
+    """What `tarmac crds --rbac=… | kubectl apply -f -` does, besides the kinds; `*`: also who needs the server's key."""
+    documents = role_documents(list(DUTIES)) if controllers == "*" else rbac_documents(controllers)
+    for document in documents:
         kind, namespaced = document["kind"], "namespace" in document["metadata"]
         target = dynamic(document["apiVersion"], PLURALS[kind], kind, namespaced=namespaced)
         await client.resource(target).apply(document, manager="somebody")

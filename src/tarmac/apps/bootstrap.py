@@ -33,11 +33,14 @@ def _named(api_version: str, kind: str, name: str, **content: object) -> JsonObj
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **content}
 
 
-def _initial() -> Iterable[tuple[str, JsonObject]]:
+def _of_the_cluster() -> Iterable[tuple[str, JsonObject]]:
     for name in _NAMESPACES:
         yield "namespaces", _named("v1", "Namespace", name)
     for name, content in SYSTEM.items():
         yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=content["value"])
+
+
+def _of_workloads() -> Iterable[tuple[str, JsonObject]]:
     for name in CLASSES:
         yield "runtimeclasses", _named("node.k8s.io/v1", "RuntimeClass", name, handler=name)
     for body in built_in():
@@ -46,7 +49,17 @@ def _initial() -> Iterable[tuple[str, JsonObject]]:
 
 async def ensure_initial_objects(client: Client) -> None:
     """Create what is missing. What is there stays as it is: it may have been changed on purpose."""
-    for plural, body in _initial():
+    await _ensure(client, _of_the_cluster())
+    await ensure_objects_of_workloads(client)
+
+
+async def ensure_objects_of_workloads(client: Client) -> None:
+    """The part of it that Workloads rely on: all that is made in a cluster of others."""
+    await _ensure(client, _of_workloads())
+
+
+async def _ensure(client: Client, wanted: Iterable[tuple[str, JsonObject]]) -> None:
+    for plural, body in wanted:
         target = dynamic(body["apiVersion"], plural, body["kind"], namespaced=False)
         with suppress(AlreadyExists):
             await client.resource(target).create(body, manager=_FIELD_MANAGER)

@@ -1,8 +1,11 @@
 """`tarmac controllers`: the controllers in a process of their own, over HTTP, against any Kubernetes API server.
 
 On a server that is not Tarmac's, its kinds must be there first (`tarmac crds | kubectl apply -f -`); the objects that
-controllers rely on, such as instance types, are made at start. Of several processes one leads, elected through a Lease;
-the others wait with empty hands.
+Workloads rely on, such as instance types, are made at start. Everything else there has somebody who looks after it, so
+by default only what belongs to Workloads is touched: the controllers of Workloads run, pods of other schedulers are
+left alone, and no Network is made for what is connected by the cluster's own means.
+
+Of several processes one leads, elected through a Lease; the others wait with empty hands.
 """
 
 from __future__ import annotations
@@ -16,19 +19,21 @@ import uvloop
 
 from tarmac.api.identities import BOOTSTRAP, controller_user
 from tarmac.api.status import ApiError
-from tarmac.apps.bootstrap import ensure_initial_objects
+from tarmac.apps.bootstrap import ensure_initial_objects, ensure_objects_of_workloads
 from tarmac.apps.electing import elector
-from tarmac.apps.settings import settings_of
+from tarmac.apps.settings import names_of, settings_of
 from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import configure, log
 from tarmac.base.randomness import Randomness
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
+from tarmac.client.discovery import serves
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import Connection, load
 from tarmac.client.leader import Timing
+from tarmac.client.targets import POD_ENDPOINTS
 from tarmac.controllers.manager import Manager, choose
 
 _log = log("tarmac")
@@ -38,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
     """Work until SIGTERM or SIGINT; the exit code is 0 then, 1 when it could not start."""
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     try:
-        choose(options.controllers)
+        choose(names_of(options))
         timing = Timing(
             options.leader_elect_lease_duration, options.leader_elect_renew_deadline, options.leader_elect_retry_period
         )
@@ -56,22 +61,22 @@ async def run(options: argparse.Namespace, connection: Connection, timing: Timin
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     clock, randomness = SystemClock(), Randomness()
     client = Client(HttpTransport(connection.http), clock, randomness)
-    manager = Manager(
-        client,
-        options.controllers,
-        root_ca=connection.http.ca or "",
-        elector=elector(client, timing) if options.leader_elect else None,
-        settings=settings_of(options),
-    )
-
     starting = Client(ActingAs(client.transport, controller_user(BOOTSTRAP)), clock, randomness)
-
-    async def work() -> None:
-        await ensure_initial_objects(starting)
-        await manager.run()
-
     try:
-        await client.get_json("/version")
+        beside = not await serves(client, POD_ENDPOINTS)  # what only Tarmac's own server has
+        manager = Manager(
+            client,
+            names_of(options, beside=beside),
+            root_ca=connection.http.ca or "",
+            elector=elector(client, timing) if options.leader_elect else None,
+            settings=settings_of(options, beside=beside),
+            networked=not beside,
+        )
+
+        async def work() -> None:
+            await (ensure_objects_of_workloads if beside else ensure_initial_objects)(starting)
+            await manager.run()
+
         async with ended(asyncio.create_task(supervise("controllers", work, clock))):
             print(f"tarmac controllers ready {connection.http.url}", flush=True)
             await stopping.wait()

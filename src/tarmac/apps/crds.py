@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
 
@@ -16,8 +16,8 @@ from tarmac.api.catalog import build_catalog
 from tarmac.api.crds import crd_documents
 from tarmac.api.identities import NAMESPACE, PROCESS, identities_of
 from tarmac.api.schema import JsonObject
-from tarmac.controllers.manager import choose
-from tarmac.server.security.controllerpolicy import controller_roles
+from tarmac.controllers.manager import WORKLOADS, choose
+from tarmac.server.security.controllerpolicy import BESIDE_OTHERS, DUTIES, Duties, controller_roles
 from tarmac.server.security.rbac import GROUP
 
 # Works with the server's key, which a process elsewhere has not got.
@@ -39,14 +39,15 @@ def main(options: argparse.Namespace) -> int:
 def rbac_documents(controllers: str) -> Iterator[JsonObject]:
     """Who runs these controllers, chosen as by `--controllers`, and what they may do. Raises ValueError."""
     chosen = [name for name in choose(controllers) if name not in _BESIDE_THE_SERVER]
-    yield from role_documents([identity for name in chosen for identity in identities_of(name)])
+    duties = BESIDE_OTHERS if controllers == WORKLOADS else DUTIES
+    yield from role_documents([identity for name in chosen for identity in identities_of(name)], duties)
 
 
-def role_documents(names: Sequence[str]) -> Iterator[JsonObject]:
+def role_documents(names: Sequence[str], duties: Mapping[str, Duties] = DUTIES) -> Iterator[JsonObject]:
     """The account of a process that acts under these names, and their roles."""
     metadata = {"name": PROCESS, "namespace": NAMESPACE}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-    for role, rules, account in controller_roles(names):
+    for role, rules, account in controller_roles(names, duties):
         version = {"apiVersion": f"{GROUP}/v1"}
         yield {**version, "kind": "ClusterRole", "metadata": {"name": role}, "rules": rules}
         yield {

@@ -16,7 +16,7 @@ import uvloop
 from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
 from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.layout import Layout, make_layout
-from tarmac.apps.settings import settings_of
+from tarmac.apps.settings import names_of, settings_of
 from tarmac.base.exhaustion import end_if_out_of_memory, end_when_out_of_memory
 from tarmac.base.log import configure, log
 from tarmac.store.interface import StoreError
@@ -59,7 +59,7 @@ def main(options: argparse.Namespace, surround: Callable[[Layout], Surroundings]
         layout = make_layout(options)
         surroundings = surround(layout)
         address = Address(host, port, tuple(getattr(options, "tls_san", ())), surroundings.hosts)
-        uvloop.run(run(layout, address, surroundings.beside, Chosen(options.controllers, settings_of(options))))
+        uvloop.run(run(layout, address, surroundings.beside, Chosen(names_of(options), settings_of(options))))
     except asyncio.CancelledError:
         return 0
     except (OSError, ValueError, StoreError) as error:

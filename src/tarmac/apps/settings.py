@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
-from tarmac.controllers.context import Settings
+from tarmac.controllers.context import DEFAULT_SCHEDULER, Settings
+from tarmac.controllers.manager import WORKLOADS
+from tarmac.decide.children.pods import SCHEDULER
+
+EVERYTHING: Final = "*"
 
 
-def settings_of(options: argparse.Namespace) -> Settings:
-    """The operator's choices."""
+def names_of(options: argparse.Namespace, *, beside: bool = False) -> str:
+    """Which controllers run. Beside an API server of others only those of Workloads do, unless somebody says so."""
+    return options.controllers if options.controllers is not None else WORKLOADS if beside else EVERYTHING
+
+
+def settings_of(options: argparse.Namespace, *, beside: bool = False) -> Settings:
+    """The operator's choices. Pods that name no scheduler are others' where the cluster is."""
+    usual = (SCHEDULER,) if beside else (SCHEDULER, DEFAULT_SCHEDULER)
     return Settings(
         node_grace=options.node_monitor_grace_period,
         metrics_url=options.metrics_url,
         autoscaling_period=options.autoscaler_sync_period,
-        scheduler_names=options.scheduler_names,
+        scheduler_names=options.scheduler_names if options.scheduler_names is not None else usual,
     )

@@ -37,8 +37,9 @@ def add_controllers(commands: Any) -> None:
 def add_controller_flags(command: argparse.ArgumentParser) -> None:
     """Flags of whatever runs controllers."""
     command.add_argument(
-        "--controllers", default="*", metavar="NAMES",
-        help="which controllers to run: * for all, NAME for one, -NAME for all but one (default: *)",
+        "--controllers", default=None, metavar="NAMES",
+        help="which controllers to run: * for all, NAME for one, -NAME for all but one, workloads for those of "
+        "Workloads only (default: *, and workloads beside an API server that is not Tarmac's)",
     )  # fmt: skip
     command.add_argument(
         "--node-monitor-grace-period", type=seconds, default=seconds("40s"), metavar="TIME",
@@ -53,9 +54,9 @@ def add_controller_flags(command: argparse.ArgumentParser) -> None:
         help="how often to look at the metrics of each deployment (default: 15s)",
     )  # fmt: skip
     command.add_argument(
-        "--scheduler-names", type=names, default=names("tarmac,default-scheduler"), metavar="NAME,NAME",
-        help="pods with one of these schedulerNames are given nodes; only tarmac beside a kube-scheduler "
-        "(default: tarmac,default-scheduler)",
+        "--scheduler-names", type=names, default=None, metavar="NAME,NAME",
+        help="pods with one of these schedulerNames are given nodes "
+        "(default: tarmac,default-scheduler, and tarmac alone beside an API server that is not Tarmac's)",
     )  # fmt: skip
 
 

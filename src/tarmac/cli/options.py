@@ -55,8 +55,9 @@ def parser() -> argparse.ArgumentParser:
 
     crds = commands.add_parser("crds", help="print what a Kubernetes cluster must know before `controllers` work there")
     crds.add_argument(
-        "--rbac", nargs="?", const="*", default="", metavar="NAMES",
-        help="besides the kinds: the roles of these controllers, and an account that may run them (default: * for all)",
+        "--rbac", nargs="?", const="workloads", default="", metavar="NAMES",
+        help="besides the kinds: the roles of these controllers, and an account that may run them (default: workloads, "
+        "no more than those of Workloads need in a cluster with controllers of its own)",
     )  # fmt: skip
     _add_store(commands)
     add_verbs(commands)

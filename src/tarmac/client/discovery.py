@@ -8,9 +8,10 @@ reported as a failure, never silently left out: whoever deletes "everything" mus
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import ApiError
+from tarmac.api.status import ApiError, NotFound
 from tarmac.client.client import Client, decode_json
 from tarmac.client.targets import Target, dynamic
 
@@ -35,6 +36,15 @@ class Discovery:
     def with_verbs(self, *verbs: str) -> list[Served]:
         """The resources that have all these verbs."""
         return [each for each in self.resources if each.verbs.issuperset(verbs)]
+
+
+async def serves(client: Client, target: Target[Any]) -> bool:
+    """Whether the server has a resource. Raises ApiError or ClientError when it does not answer."""
+    try:
+        found: JsonObject = await client.get_json(f"/apis/{target.api_version}" if target.group else "/api/v1")
+    except NotFound:
+        return False
+    return any(each.get("name") == target.plural for each in found.get("resources") or ())
 
 
 async def discover(client: Client) -> Discovery:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from tarmac.api.identities import PROCESS, TokenHolder, controller_user
 from tarmac.client.acting import ActingAs
@@ -31,6 +32,9 @@ SignToken = Callable[[TokenHolder], str]
 """sign_token(whose token, in which Secret) -> the token."""
 
 
+DEFAULT_SCHEDULER: Final = "default-scheduler"  # of pods that name none
+
+
 @dataclass(frozen=True)
 class Settings:
     """What an operator may choose. Seconds."""
@@ -38,7 +42,12 @@ class Settings:
     node_grace: float = 40.0  # how long nothing may be heard from a node before it counts as silent
     metrics_url: str = ""  # Prometheus for external metrics of places that name none of their own
     autoscaling_period: float = 15.0  # between two looks at a deployment's metrics
-    scheduler_names: tuple[str, ...] = ("tarmac", "default-scheduler")  # whose pods are given nodes here
+    scheduler_names: tuple[str, ...] = ("tarmac", DEFAULT_SCHEDULER)  # whose pods are given nodes here
+
+    @property
+    def schedules_the_cluster(self) -> bool:
+        """Whether every pod that names no scheduler is ours. Beside another scheduler, nobody goes for our pods."""
+        return DEFAULT_SCHEDULER in self.scheduler_names
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,7 @@ class Context:
     settings: Settings = Settings()
     metrics_source: MetricsSource | None = None  # None: Prometheus and the server's own resource metrics
     running: frozenset[str] = frozenset()  # the controllers of this process, by name
+    networked: bool = True  # pods are connected by our Networks; False beside an API server of others
 
     def acting_as(self, name: str) -> Context:
         """The context of another controller of the process."""

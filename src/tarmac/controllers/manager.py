@@ -1,8 +1,11 @@
 """Runs a chosen set of controllers, alone or as the elected leader.
 
 The choice is written as kube-controller-manager's `--controllers`: `*` is everything, a name adds one, `-name` leaves
-one out, and the most specific word wins. Under election everything is built anew for each leadership, over a fenced
-client: caches, queues and controllers of an ended leadership are never reused.
+one out, and the most specific word wins; `workloads` stands for those that look after Workloads and nothing else, which
+is what a cluster with controllers of its own needs.
+
+Under election everything is built anew for each leadership, over a fenced client: caches, queues and controllers of an
+ended leadership are never reused.
 
 The client is the process's own. It feeds the caches; the controllers act through it under names of their own.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
@@ -87,9 +90,26 @@ CONTROLLERS: Mapping[str, Build] = {
 }
 
 
+WORKLOADS: Final = "workloads"
+_OF_WORKLOADS: Final = (
+    "workload",
+    "deployment",
+    "instance",
+    "scheduler",
+    "instancetype",
+    "network",
+    "location",
+    "quota",
+    "autoscaler",
+    "externalservice",
+)
+
+
 def choose(words: str, known: Mapping[str, Build] = CONTROLLERS) -> list[str]:
     """The names that `words` selects, in their own order. Raises ValueError for a name that does not exist."""
     chosen = [word.strip() for word in words.split(",") if word.strip()]
+    if WORKLOADS in chosen:
+        chosen = [*_OF_WORKLOADS, *(word for word in chosen if word != WORKLOADS)]
     unknown = {word.removeprefix("-") for word in chosen} - known.keys() - {"*"}
     if unknown:
         raise ValueError(f"no such controller: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
@@ -110,6 +130,7 @@ class Manager:
         elector: Elector | None = None,
         settings: Settings | None = None,
         metrics_source: MetricsSource | None = None,
+        networked: bool = True,
         controllers: Mapping[str, Build] = CONTROLLERS,
     ) -> None:
         self.metrics = ClientMetrics()
@@ -121,6 +142,7 @@ class Manager:
         self._elector = elector
         self._settings = settings or Settings()
         self._metrics_source = metrics_source
+        self._networked = networked
         self._controllers = controllers
         if elector is not None:
             self.metrics.electors.append(elector)
@@ -154,6 +176,7 @@ class Manager:
             settings=self._settings,
             metrics_source=self._metrics_source,
             running=frozenset(self._names),
+            networked=self._networked,
         )
         controllers = [self._controllers[name](context_of(name)) for name in self._names]
         async with asyncio.TaskGroup() as group:

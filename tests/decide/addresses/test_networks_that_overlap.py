@@ -59,7 +59,7 @@ def interfaces(*names: str) -> list[NetworkInterface]:
 def test_two_that_share_addresses_are_named_with_their_ranges(names: tuple[str, ...], index: int, words: str) -> None:
     found = overlap("default", interfaces(*names), NETWORKS.get)
     assert found is not None
-    assert (found.index, found.refusal.reason) == (index, reasons.NETWORK_RANGES_OVERLAP)
+    assert (found.position, found.refusal.reason) == (index, reasons.NETWORK_RANGES_OVERLAP)
     assert words in found.refusal.message
     assert f"Attach eth{index} to a Network" in found.refusal.change
 

@@ -8,14 +8,12 @@ an agent that starts while the server is away does as it did before.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.api.networking.names import API_VERSION
-from tarmac.api.status import ApiError, NotFound
+from tarmac.api.status import ApiError
 from tarmac.base.log import log
 from tarmac.client.client import Client
+from tarmac.client.discovery import serves
 from tarmac.client.errors import ClientError
 from tarmac.client.targets import POD_ENDPOINTS
 
@@ -37,7 +35,7 @@ async def has_own_network(config: AgentConfig, client: Client) -> bool:
         return True
     while True:
         try:
-            kept.write_text("tarmac" if await _has_endpoints(client) else "cni")
+            kept.write_text("tarmac" if await serves(client, POD_ENDPOINTS) else "cni")
         except (ApiError, ClientError) as error:
             if told == "tarmac":
                 return True  # as told: it has nothing to make networks from until the server is back anyway
@@ -49,11 +47,3 @@ async def has_own_network(config: AgentConfig, client: Client) -> bool:
         if told == "tarmac" and not own:
             raise BadConfig(_UNSERVED)
         return own
-
-
-async def _has_endpoints(client: Client) -> bool:
-    try:
-        found: dict[str, Any] = await client.get_json(f"/apis/{API_VERSION}")
-    except NotFound:
-        return False
-    return any(each.get("name") == POD_ENDPOINTS.plural for each in found.get("resources") or ())

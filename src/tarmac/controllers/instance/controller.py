@@ -52,6 +52,7 @@ class InstanceController:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._recorder = context.recorder
+        self._networked = context.networked
         self._instances = client.resource(INSTANCES.unread)
         self._pods = client.resource(PODS.unread)
         self._claims = client.resource(VOLUME_CLAIMS.unread)
@@ -199,7 +200,7 @@ class InstanceController:
             gates=gates_of(instance),
             blocks=(refusal, *blocks) if refusal else blocks,
             pod=view,
-            interfaces=interfaces_of(instance),
+            interfaces=interfaces_of(instance, view.addresses if view else (), networked=self._networked),
         )
         status = instance_status(given, instance.status, self._clock.now())
         written = await write_status(self._instances, instance.metadata, instance.status, status, MANAGER)

@@ -1,7 +1,12 @@
-"""The interfaces of an Instance's status, repeated from the annotation that holds its addresses."""
+"""The interfaces of an Instance's status: those that hold its addresses, or what its Pod has where others connect Pods.
+
+A Pod on one of our Networks has the addresses that its annotation says. One that shows others is connected by the
+cluster's own means: then those are what answers, on the first interface, and nothing else is shown.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import zip_longest
 
 import msgspec
@@ -11,13 +16,31 @@ from tarmac.api.networking.interfaces import AttachedInterface, decode_interface
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 
 
-def interfaces_of(instance: Instance) -> list[InterfaceStatus]:
-    """What status says; nothing while the Instance has no addresses."""
+def interfaces_of(instance: Instance, pod: Sequence[str], *, networked: bool = True) -> list[InterfaceStatus]:
+    """What status says, given the addresses that its Pod shows; nothing while there are none that could answer."""
+    given = [_status(interface) for interface in _attached(instance)]
+    held = {address.address.partition("/")[0] for each in given for address in each.addresses}
+    if not pod or not held.isdisjoint(pod):
+        return given if networked else []
+    named = instance.spec.network_interfaces
+    return [_of_others(named[0].name if named else "eth0", pod)]
+
+
+def _attached(instance: Instance) -> list[AttachedInterface]:
     text = instance.metadata.annotations.get(ANNOTATION_INTERFACES, "")
     try:
-        return [_status(interface) for interface in decode_interfaces(text)] if text else []
+        return decode_interfaces(text) if text else []
     except msgspec.MsgspecError:
         return []
+
+
+def _of_others(name: str, addresses: Sequence[str]) -> InterfaceStatus:
+    """Nobody says how large their subnets are, so each address stands for itself."""
+    shown = [
+        InterfaceAddress("IPv6", f"{each}/128") if ":" in each else InterfaceAddress("IPv4", f"{each}/32")
+        for each in addresses
+    ]
+    return InterfaceStatus(name=name, assignments=InterfaceAssignments(network_ip=addresses[0]), addresses=shown)
 
 
 def _status(interface: AttachedInterface) -> InterfaceStatus:

@@ -11,19 +11,20 @@ from tarmac.controllers.network.defaults import DefaultNetworks
 from tarmac.controllers.network.networks import NetworkController
 from tarmac.controllers.network.podbindings import PodBindings
 from tarmac.controllers.network.subnets import SubnetController
+from tarmac.controllers.network.workloadnetworks import WorkloadNetworks
 
 
 class NetworkControllers:
     """Small loops that hand over to each other through the objects they write."""
 
     def __init__(self, context: Context) -> None:
+        ours = (DefaultNetworks(context), PodBindings(context)) if context.networked else (WorkloadNetworks(context),)
         self._parts = (
-            DefaultNetworks(context),
+            *ours,
             NetworkController(context),
             BindingController(context),
             ContextController(context),
             SubnetController(context),
-            PodBindings(context),
         )
 
     async def run(self) -> None:

@@ -46,7 +46,7 @@ class DefaultNetworks:
         if not name or f"{namespace}/{name}" in self._known.cache:
             return
         try:
-            await self._networks.create(_default_network(namespace, name), manager=MANAGER)
+            await self._networks.create(default_network(namespace, name), manager=MANAGER)
         except (AlreadyExists, Forbidden):
             return  # somebody was faster, or the namespace has begun to terminate
 
@@ -62,7 +62,8 @@ def _wanted(item: Item[Any]) -> str:
     return "" if (metadata.annotations or {}).get(ANNOTATION_DEFAULT_NETWORK) == "none" else DEFAULT_NETWORK
 
 
-def _default_network(namespace: str, name: str) -> Network:
+def default_network(namespace: str, name: str) -> Network:
+    """A Network with nothing of its own."""
     return Network(
         metadata=ObjectMeta(name=name, namespace=namespace),
         spec=NetworkSpec(ipam=IPAM("Auto"), ip_families=["IPv4", "IPv6"]),

@@ -56,18 +56,18 @@ _read = msgspec.json.Decoder(_Pod).decode
 
 
 class PodInterfaces:
-    """Where plain Pods get theirs from. Without the controller of networks beside it, nobody gets any."""
+    """Where plain Pods get theirs from. Without our networks, or their controller beside it, nobody gets any."""
 
     def __init__(self, context: Context) -> None:
         informers = context.informers
-        self.enabled = "network" in context.running
+        self.enabled = context.networked and "network" in context.running
         self._addresses = context.addresses
         self._attaching = Attaching(informers)
-        self._namespaces = informers.informer(NAMESPACES)
+        self._namespaces = informers.informer(NAMESPACES) if self.enabled else None
         self._known_bindings = informers.informer(NETWORK_BINDINGS)
         self._bindings = context.client.resource(NETWORK_BINDINGS)
-        own = (*self._attaching.informers, self._namespaces, self._known_bindings, *self._addresses.informers)
-        self.informers = own if self.enabled else ()
+        own = (*self._attaching.informers, self._known_bindings, *self._addresses.informers)
+        self.informers = (*own, self._namespaces) if self._namespaces is not None else ()
         self.subnets = self._attaching.subnets
 
     async def of(self, pod: Item[Any], location: str) -> Verdict[str]:
@@ -119,7 +119,7 @@ class PodInterfaces:
             return
 
     def _declines(self, namespace: str) -> bool:
-        item = self._namespaces.cache.item(namespace)
+        item = self._namespaces.cache.item(namespace) if self._namespaces is not None else None
         return item is not None and (item.metadata.annotations or {}).get(ANNOTATION_DEFAULT_NETWORK) == "none"
 
 

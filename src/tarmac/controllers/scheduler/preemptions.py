@@ -6,7 +6,8 @@ remembered here is only the reservation: after a restart it is read from the nom
 whatever was left undone between two writes is decided anew.
 
 At one Location, few pods at a time may have victims on their way out: what the others would take away is seen only
-after that, so a burst of important pods never empties a city at once.
+after that, so a burst of important pods never empties a city at once. Beside another scheduler nobody goes at all: what
+it has placed is not ours to end.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Preemptions:
         self._pods = context.client.resource(PODS.unread)
         self._state = state
         self._scheduler = scheduler
-        self._budgets = context.informers.informer(BUDGETS)
+        self._budgets = context.informers.informer(BUDGETS) if context.settings.schedules_the_cluster else None
         self._nominated: dict[str, _Nomination] = {}
         self._jobs: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()  # few: see AT_ONCE
         state.pods.on_change(self._pod_changed)
@@ -110,7 +111,7 @@ class Preemptions:
     @property
     def informers(self) -> tuple[Informer[JsonObject], ...]:
         """What must be complete before anybody goes."""
-        return (self._budgets,)
+        return (self._budgets,) if self._budgets is not None else ()
 
     async def run(self) -> NoReturn:
         """Write what was decided, until cancelled."""
@@ -149,6 +150,8 @@ class Preemptions:
         Nothing is awaited: until the pod is set aside, a change of it would make it wait a second time.
         """
         facts, cluster = self._state.facts(waiter), self._state.cluster
+        if self._budgets is None:
+            return ""
         if facts is None or facts.spec.preemption_policy == "Never" or not may_preempt(pod, cluster):
             self.forget(waiter.uid)
             return ""

@@ -12,7 +12,6 @@ from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child
 from tarmac.decide.children.goal import Goal
 
-
 _WARNINGS: Final = (reasons.NOT_ANNOUNCED, reasons.QUOTA_EXHAUSTED, reasons.NETWORK_RANGES_OVERLAP)
 """Reasons that people are told of when a Workload first has them."""
 

@@ -22,7 +22,7 @@ from tarmac.decide.verdict import Refusal
 class Overlap(NamedTuple):
     """An interface, by its place among the others, that cannot be beside one before it; and why."""
 
-    index: int
+    position: int
     refusal: Refusal
 
 
@@ -30,7 +30,7 @@ class _Span(NamedTuple):
     version: int
     first: int
     last: int
-    index: int
+    position: int
     network: str  # namespace/name
     range: str
 
@@ -47,7 +47,7 @@ def overlap(
     before: _Span | None = None
     for span in sorted(_spans(namespace, interfaces, network)):
         if before is not None and span.version == before.version and span.first <= before.last:
-            return _told(*sorted((before, span), key=lambda each: each.index), interfaces)
+            return _told(before, span, interfaces)
         before = span
     return None
 
@@ -55,7 +55,7 @@ def overlap(
 def _spans(
     namespace: str, interfaces: Sequence[NetworkInterface], network: Callable[[str], Network | None]
 ) -> Iterator[_Span]:
-    for index, interface in enumerate(interfaces):
+    for position, interface in enumerate(interfaces):
         key = f"{interface.network.namespace or namespace}/{interface.network.name}"
         found = network(key)
         if found is None:
@@ -66,7 +66,7 @@ def _spans(
             except ValueError:  # none yet; or a server that does not know our rules has stored any text
                 continue
             first, last = int(whole.network_address), int(whole.broadcast_address)
-            yield _Span(whole.version, first, last, index, key, str(whole))
+            yield _Span(whole.version, first, last, position, key, str(whole))
 
 
 def _range(network: Network, family: IPFamily) -> str:
@@ -78,10 +78,14 @@ def _range(network: Network, family: IPFamily) -> str:
 
 
 def _told(one: _Span, other: _Span, interfaces: Sequence[NetworkInterface]) -> Overlap:
-    names = f"interfaces {interfaces[one.index].name} and {interfaces[other.index].name}"
+    if one.position > other.position:
+        one, other = other, one
+    names = f"interfaces {interfaces[one.position].name} and {interfaces[other.position].name}"
     where = f"Networks {one.network} ({one.range}) and {other.network} ({other.range}), which overlap"
     if one.network == other.network:
         where = f"Network {one.network} ({one.range}) both"
     message = f"The {names} are on {where}: an instance could reach and answer their addresses on one of them only."
-    change = f"Attach {interfaces[other.index].name} to a Network whose range has no address in common with the others."
-    return Overlap(other.index, Refusal(reasons.NETWORK_RANGES_OVERLAP, message, rule="network", change=change))
+    change = (
+        f"Attach {interfaces[other.position].name} to a Network whose range has no address in common with the others."
+    )
+    return Overlap(other.position, Refusal(reasons.NETWORK_RANGES_OVERLAP, message, rule="network", change=change))

@@ -81,6 +81,10 @@ class _Spec(Struct):
         return next((str(each["memory"]) for each in limits if "memory" in each), "")
 
 
+class _Address(Struct):
+    ip: str = ""
+
+
 class PodStatus(Struct, kw_only=True):
     """What the node says."""
 
@@ -88,6 +92,7 @@ class PodStatus(Struct, kw_only=True):
     reason: str = ""
     message: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")
+    pod_ips: list[_Address] = msgspec.field(name="podIPs", default_factory=list[_Address])
     qos_class: str = ""
     conditions: list[Condition] = msgspec.field(default_factory=list[Condition])
     init_container_statuses: list[ContainerStatus] = msgspec.field(default_factory=list[ContainerStatus])
@@ -112,6 +117,7 @@ class PodView:
     ready: Finding
     restarts: int = 0
     qos_class: str = ""
+    addresses: tuple[str, ...] = ()  # as the node says
 
     @staticmethod
     def of(pod: PodFacts) -> PodView:
@@ -125,6 +131,7 @@ class PodView:
             ready=_ready(conditions.get("Ready")),
             restarts=sum(container.restart_count for container in status.container_statuses),
             qos_class=status.qos_class,
+            addresses=tuple(each.ip for each in status.pod_ips) or ((status.pod_ip,) if status.pod_ip else ()),
         )
 
 

@@ -40,9 +40,9 @@ class NetworkOverlaps(Plugin):
         found = overlap(attributes.namespace, [decode(NetworkInterface, each) for each in wanted], self._network)
         if found is None:
             return
-        errors, where = FieldErrors(), f"spec.template.spec.networkInterfaces[{found.index}].network"
+        errors, where = FieldErrors(), f"spec.template.spec.networkInterfaces[{found.position}].network"
         detail = f"{found.refusal.message} {found.refusal.change}"
-        errors.invalid(where, wanted[found.index]["network"]["name"], detail)
+        errors.invalid(where, wanted[found.position]["network"]["name"], detail)
         raise invalid(attributes.resource.group, attributes.resource.kind, attributes.name, errors)
 
     def _network(self, key: str) -> Network | None:

@@ -10,7 +10,7 @@ writes rights that it has not got: the rules of aggregated roles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tarmac.api import identities
@@ -217,6 +217,33 @@ DUTIES: dict[str, Duties] = {
 }
 
 
+BESIDE_OTHERS: dict[str, Duties] = DUTIES | {
+    # Nobody goes for a pod, and plain Pods and namespaces get no Networks.
+    identities.POD_SCHEDULER: Duties(
+        {"core": "nodes persistentvolumeclaims persistentvolumes pods", "node.k8s.io": "runtimeclasses"},
+        [
+            rule("create", "core", "pods/binding"),
+            rule("patch", "core", "persistentvolumeclaims pods/status"),
+            _EVENTS,
+        ],
+    ),
+    "network": Duties(
+        {**DUTIES["network"].follows, "core": "nodes pods", COMPUTE: "instances workloads"},
+        [
+            rule("create patch", NETWORKING, "networkcontexts networks"),
+            rule("create", NETWORKING, "subnetclaims subnets"),
+            rule("delete", NETWORKING, "networkcontexts"),
+            rule("patch", NETWORKING, "networkbindings/status networkcontexts/status networks/status"),
+            rule("patch", NETWORKING, "subnetclaims/status subnets/status"),
+        ],
+    ),
+    identities.BOOTSTRAP: Duties(
+        {}, [rule("create", "node.k8s.io", "runtimeclasses"), rule("create", COMPUTE, "instancetypes")]
+    ),
+}
+"""The same where the cluster has a scheduler, controllers and a network of its own."""
+
+
 class Role(NamedTuple):
     """A ClusterRole, and the service account that has it."""
 
@@ -225,19 +252,19 @@ class Role(NamedTuple):
     account: str
 
 
-def controller_roles(names: Iterable[str] = DUTIES) -> Iterator[Role]:
+def controller_roles(names: Iterable[str] = DUTIES, duties: Mapping[str, Duties] = DUTIES) -> Iterator[Role]:
     """The roles of these controllers, and of a process that runs them."""
     chosen = sorted({*names, identities.BOOTSTRAP})
-    yield Role("tarmac:controllers", _of_the_process(chosen), identities.PROCESS)
+    yield Role("tarmac:controllers", _of_the_process(chosen, duties), identities.PROCESS)
     for name in chosen:
-        yield Role(f"tarmac:controller:{name}", DUTIES[name].does, identities.account(name))
+        yield Role(f"tarmac:controller:{name}", duties[name].does, identities.account(name))
 
 
-def _of_the_process(names: Iterable[str]) -> list[Rule]:
+def _of_the_process(names: Iterable[str], duties: Mapping[str, Duties]) -> list[Rule]:
     """Feed caches, hold the lease, and act as the controllers."""
     followed: dict[str, set[str]] = {}
     for name in names:
-        for group, resources in DUTIES[name].follows.items():
+        for group, resources in duties[name].follows.items():
             followed.setdefault(group, set()).update(resources.split())
     accounts = " ".join(identities.account(name) for name in names)
     return [

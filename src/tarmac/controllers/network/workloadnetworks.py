@@ -1,0 +1,59 @@
+"""The `default` Networks of a cluster that others look after: made where a Workload names one, and nowhere else.
+
+Namespaces and Pods there are connected by the cluster's own means; only Workloads rely on Networks.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tarmac.api.compute.workload import Workload
+from tarmac.api.networking.names import DEFAULT_NETWORK
+from tarmac.api.status import AlreadyExists, Forbidden, NotFound
+from tarmac.client.cache import Item
+from tarmac.controllers.context import Context
+from tarmac.controllers.network.defaults import default_network
+from tarmac.controllers.network.networks import MANAGER
+from tarmac.controllers.targets import NETWORKS, WORKLOADS
+
+BY_DEFAULT_NETWORK = "default-network"
+
+
+class WorkloadNetworks:
+    """Reconciles by namespace name."""
+
+    def __init__(self, context: Context) -> None:
+        self._networks = context.client.resource(NETWORKS)
+        self._known = context.informers.informer(NETWORKS)
+        self._workloads = context.informers.informer(WORKLOADS)
+        self._workloads.add_index(BY_DEFAULT_NETWORK, _namespaces)
+        self._controller = context.controller("workload-network", self.reconcile)
+        self._controller.watches(self._workloads, _namespaces)
+        self._controller.watches(self._known, lambda item: (item.metadata.namespace,))
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    async def reconcile(self, namespace: str) -> None:
+        """Make the Network of one namespace if it is missing and a Workload names it."""
+        if f"{namespace}/{DEFAULT_NETWORK}" in self._known.cache:
+            return
+        if not self._workloads.indexed(BY_DEFAULT_NETWORK, namespace):
+            return
+        try:
+            await self._networks.create(default_network(namespace, DEFAULT_NETWORK), manager=MANAGER)
+        except (AlreadyExists, Forbidden, NotFound):
+            return  # somebody was faster, or the namespace is terminating or gone
+
+
+def _namespaces(item: Item[Workload]) -> tuple[str, ...]:
+    """Where the Workload wants a Network called `default`; one that is going wants none."""
+    if item.metadata.deletion_timestamp is not None:
+        return ()
+    try:
+        interfaces = item.object.spec.template.spec.network_interfaces
+    except msgspec.ValidationError:
+        return ()  # a server that does not know our kinds lets things through that cannot be read
+    named = (each.network for each in interfaces if each.network.name == DEFAULT_NETWORK)
+    return tuple({each.namespace or item.metadata.namespace: None for each in named})
