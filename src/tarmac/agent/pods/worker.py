@@ -26,7 +26,7 @@ from tarmac.agent.pods.tools import Tools
 from tarmac.agent.pods.waits import Alarm
 from tarmac.agent.probes.prober import Prober
 from tarmac.agent.status.conditions import OURS
-from tarmac.agent.status.facts import StatusFacts, Verdict
+from tarmac.agent.status.facts import TOO_LONG, StatusFacts, Verdict
 from tarmac.agent.status.podstatus import in_order, pod_status
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
@@ -36,7 +36,6 @@ from tarmac.runtimes.interface import Event, RuntimeFault
 
 FIRST_RETRY = 1.0
 LONGEST_RETRY = 20.0
-TOO_LONG = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 TOGETHER = 0.05
 """Events of the runtime within so many seconds of each other are answered by one look."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.pods.seen import Seen
@@ -17,6 +18,9 @@ class Verdict:
     reason: str
     message: str
     condition: JsonObject | None = None
+
+
+TOO_LONG: Final = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.schema import JsonObject
+
 BUCKET: Final = "node.k8s.io/runtimeclasses"
 SANDBOX_CLASS: Final = "gvisor"
 """What a Pod gets that names no class."""
@@ -16,3 +19,12 @@ MACHINE_CLASS: Final = "vm"
 CLASSES: Final = (SANDBOX_CLASS, HOST_CLASS, MACHINE_CLASS)
 """Made at start; each is named after its handler."""
 OWN_KERNEL_HANDLERS: Final = frozenset({SANDBOX_CLASS, MACHINE_CLASS})
+
+SIMULATED_RUNTIME: Final = "sim://"
+"""What the version of a simulated node's runtime begins with: nothing real runs there."""
+
+
+def is_simulated(node: JsonObject) -> bool:
+    """Whether a Node is only played."""
+    version: str = mapping(node, "status", "nodeInfo").get("containerRuntimeVersion", "")
+    return version.startswith(SIMULATED_RUNTIME)

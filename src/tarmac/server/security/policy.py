@@ -223,6 +223,8 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule("create patch", "coordination.k8s.io", "leases"),
         rule("list watch", "core", "persistentvolumeclaims persistentvolumes"),
         rule("patch", "core", "persistentvolumeclaims/status persistentvolumes"),
+        rule("get", "core", "configmaps secrets"),
+        rule("list watch", "node.k8s.io", "runtimeclasses"),
     ],
     # For bindings in namespaces: nobody has them from the start, not even the nodes. A node asks with the identity of
     # a pod, which it may have made for the registry.

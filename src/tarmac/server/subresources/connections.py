@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from tarmac.api.kubernetes.runtimeclasses import is_simulated
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, ServiceUnavailable
 from tarmac.http.messages import Answer, Request, Response
@@ -77,7 +78,7 @@ def log_route(served: Served, connections: NodeConnections) -> Route:
         if not node:
             return Response(204, b"", "")  # nothing has run, so nothing was said
         place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}/{container}"
-        return _reached(node, connections.log(node, f"/containerLogs/{place}?{query}"))
+        return _reached(served, node, connections.log(node, f"/containerLogs/{place}?{query}"))
 
     return {"get": answer}
 
@@ -89,7 +90,7 @@ def stream_route(served: Served, connections: NodeConnections, kind: str) -> Rou
         pod = _object(served, request.info.namespace, request.info.name)
         target = podstreams.TARGETS[kind](request, pod)
         node = _node_of(pod)
-        return _reached(node, connections.forward(node, request, target))
+        return _reached(served, node, connections.forward(node, request, target))
 
     return {"create": answer}
 
@@ -101,7 +102,7 @@ def node_proxy_route(served: Served, connections: NodeConnections) -> Route:
         _, name, port = proxies.scheme_name_port(request.info.name, "node")
         node = _object(served, "", name)
         proxies.check_node_port(node, port)
-        return _reached(name, connections.forward(name, request, proxies.behind(request)))
+        return _reached(served, name, connections.forward(name, request, proxies.behind(request)))
 
     return dict.fromkeys(_ANY_METHOD, answer)
 
@@ -113,7 +114,7 @@ def pod_proxy_route(served: Served, connections: NodeConnections) -> Route:
         scheme, name, port = proxies.scheme_name_port(request.info.name, "pod")
         pod = _object(served, request.info.namespace, name)
         number = proxies.port_of_pod(pod, port, scheme)
-        return _to_pod(connections, request, pod, number)
+        return _to_pod(served, connections, request, pod, number)
 
     return dict.fromkeys(_ANY_METHOD, answer)
 
@@ -127,19 +128,21 @@ def service_proxy_route(routes: Routes, served: Served, connections: NodeConnect
         pods = partial(_object, routes.sibling("", "v1", "pods"))
         reader = served.services.reader
         pod, number = proxies.endpoint_of(service, port, reader, served.services.randomness, pods)
-        return _to_pod(connections, request, pod, number)
+        return _to_pod(served, connections, request, pod, number)
 
     return dict.fromkeys(_ANY_METHOD, answer)
 
 
-def _to_pod(connections: NodeConnections, request: Request, pod: JsonObject, port: int) -> Awaitable[Answer]:
+def _to_pod(
+    served: Served, connections: NodeConnections, request: Request, pod: JsonObject, port: int
+) -> Awaitable[Answer]:
     metadata, address = pod["metadata"], pod.get("status", {}).get("podIP", "")
     if not address:
         raise BadRequest("address not allowed")
     node = _node_of(pod)
     host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     place = PodPort(metadata["namespace"], metadata["name"], metadata["uid"], port, host)
-    return _reached(node, connections.to_pod(node, place, request, proxies.behind(request)))
+    return _reached(served, node, connections.to_pod(node, place, request, proxies.behind(request)))
 
 
 def _object(served: Served, namespace: str, name: str) -> JsonObject:
@@ -156,7 +159,10 @@ def _node_of(pod: JsonObject) -> str:
     return node
 
 
-def _reached(node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
-    if answer is None:
-        raise ServiceUnavailable(f"no connection to node {node}: no agent serves it")
-    return answer
+def _reached(served: Served, node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
+    if answer is not None:
+        return answer
+    known = served.services.reader.get("core/nodes", node) or {}
+    if is_simulated(known):
+        raise BadRequest(f"node {node} is simulated: nothing real runs there that could be read, entered or reached")
+    raise ServiceUnavailable(f"no connection to node {node}: no agent serves it")

@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+import msgspec
+
+from tarmac.agent.status.facts import TOO_LONG
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.base.duration import parse_duration
@@ -26,13 +29,16 @@ from tarmac.client.controller import Controller
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets import PODS, encode
 from tarmac.client.watch import Change
+from tarmac.sim.nodes.deadlines import Deadlines
 from tarmac.sim.nodes.disks import Disks
 from tarmac.sim.nodes.heartbeat import Keeper
+from tarmac.sim.nodes.needs import Needs, Unready, refers
 from tarmac.sim.nodes.pod import PodView, SimulatedPod, Stage, view_of
 from tarmac.sim.nodes.settings import CRASH_AFTER, Behaviour, Heartbeat, Place, Shape, drawn
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 REPORTERS = 32
+LOOK_AGAIN_SECONDS = 5.0  # for what a pod refers to and is not there
 _KILLED = 137
 _LOOPS = 4  # crashes of a pod that loops for a while
 
@@ -63,10 +69,15 @@ class Fleet:
         self._randomness: Randomness = client.randomness
         self._pods: dict[str, SimulatedPod] = {}  # by uid
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._deadlines = Deadlines(client.clock, self._expire)
         self._resource = client.resource(PODS)
         self._telling = client.resource(PODS.unread)
         self._reports = Controller(
             "simulated-pods", self._report, clock=client.clock, randomness=client.randomness, workers=REPORTERS
+        )
+        self._needs = Needs(client)
+        self._checks = Controller(
+            "simulated-needs", self._check_needs, clock=client.clock, randomness=client.randomness, workers=REPORTERS
         )
         beat = heartbeat or Heartbeat.for_fleet(len(self.nodes))
         self._keeper = Keeper(client, self.nodes, shape or Shape(), beat, returned=self._returned, strike=self._strike)
@@ -77,6 +88,8 @@ class Fleet:
             group.create_task(self._keeper.run())
             group.create_task(Reflector(self._client, PODS, self).run())
             group.create_task(self._reports.run())
+            group.create_task(self._needs.run())
+            group.create_task(self._checks.run())
             group.create_task(Disks(self._client, self.nodes).run())
 
     async def registered(self) -> None:
@@ -150,18 +163,30 @@ class Fleet:
         view = view_of(change.raw)
         node = self.nodes.get(view.spec.node_name)
         if node is not None and node.hears:
-            self._see(node, view)
+            self._see(node, view, change.raw)
 
-    def _see(self, node: SimulatedNode, view: PodView) -> None:
+    def _see(self, node: SimulatedNode, view: PodView, raw: bytes | msgspec.Raw) -> None:
         pod = self._pods.get(view.metadata.uid)
         if pod is None:
             pod = self._take(node, view)
+            if pod is not None:
+                pod.refers = refers(raw)
+                self._deadlines.keep(pod)
         else:
-            pod.read(view)
-            if view.ready is not (pod.stage is Stage.RUNNING):
-                self._reports.queue.add(pod.uid)  # somebody thought the node dead and said so of its pods
+            self._read(pod, view)
         if view.metadata.deletion_timestamp and pod is not None:
             self._stop(pod)
+
+    def _read(self, pod: SimulatedPod, view: PodView) -> None:
+        """A pod that this node has, as it is now. Of one that is to go, its end is all that is left to tell."""
+        limit, addresses = pod.deadline, pod.addresses
+        pod.read(view)
+        if limit != pod.deadline:
+            self._deadlines.keep(pod)
+        fresh = view.status.observed_generation != pod.generation or addresses != pod.addresses
+        tellable = pod.stage is not Stage.WAITING and not view.metadata.deletion_timestamp
+        if (fresh and tellable) or view.ready is not (pod.stage is Stage.RUNNING):
+            self._reports.queue.add(pod.uid)  # changed, or somebody thought the node dead and said so of its pods
 
     def _take(self, node: SimulatedNode, view: PodView) -> SimulatedPod | None:
         """A pod that this node has not seen: a new one, or one it had before it went away."""
@@ -190,6 +215,7 @@ class Fleet:
 
     def _forget(self, pod: SimulatedPod) -> None:
         self._cancel(pod)
+        self._deadlines.forget(pod)
         self._pods.pop(pod.uid, None)
         self.nodes[pod.node].remove(pod)
 
@@ -204,12 +230,61 @@ class Fleet:
             else:
                 self._reports.queue.add(pod.uid)
         for obj in page.items:
-            self._see(node, view_of(encode(obj)))
+            raw = encode(obj)
+            self._see(node, view_of(raw), raw)
         node.booted = False
 
     # What pods do.
 
     def _start(self, pod: SimulatedPod) -> None:
+        """As an agent: is it taken at all, is everything there that it refers to, and then its images."""
+        try:
+            refused = self._needs.refusal(pod)
+        except Unready as unready:
+            self._wait_for_needs(pod, unready)
+            return
+        if refused is not None:
+            reason, message = refused
+            pod.give_up(reason, f"Pod was rejected: {message}", self._now())
+            self._reports.queue.add(pod.uid)
+        elif pod.refers:
+            self._checks.queue.add(pod.uid)
+        else:
+            self._begin(pod)
+
+    async def _check_needs(self, uid: str) -> None:
+        pod = self._pods.get(uid)
+        if pod is None or not self.nodes[pod.node].hears:
+            return
+        try:
+            raw = await self._resource.get(pod.name, pod.namespace)
+            await self._needs.check(raw, self.nodes[pod.node].address)
+        except NotFound:
+            return  # the watch tells in time
+        except Unready as unready:
+            if self._may_begin(pod):
+                self._wait_for_needs(pod, unready)
+            return
+        if self._may_begin(pod):
+            self._begin(pod)
+
+    def _may_begin(self, pod: SimulatedPod) -> bool:
+        """Whether it is still to start: while something was asked, it may have gone or been given up."""
+        return self._pods.get(pod.uid) is pod and pod.stage in (Stage.WAITING, Stage.UNCONFIGURED, Stage.BACKOFF)
+
+    def _wait_for_needs(self, pod: SimulatedPod, unready: Unready) -> None:
+        if pod.lack(unready.containers):
+            self._reports.queue.add(pod.uid)
+        self._after(LOOK_AGAIN_SECONDS, pod, self._start)
+
+    def _expire(self, pod: SimulatedPod) -> None:
+        if pod.stage in (Stage.FAILED, Stage.STOPPING, Stage.STOPPED):
+            return
+        self._cancel(pod)
+        pod.give_up(TOO_LONG.reason, TOO_LONG.message, self._now())
+        self._reports.queue.add(pod.uid)
+
+    def _begin(self, pod: SimulatedPod) -> None:
         if not pod.pullable:
             self.happened["unpullable"] += 1
             pod.stage = Stage.UNPULLABLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tarmac.api.kubernetes.runtimeclasses import SIMULATED_RUNTIME
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.schema import JsonObject
@@ -12,6 +13,7 @@ from tarmac.sim.nodes.settings import Heartbeat, Place, Shape
 LOCATIONS = dynamic(API_VERSION, "locations", "Location", namespaced=False)
 LEASE_NAMESPACE = "kube-node-lease"
 VERSION = "v1.35.0-sim"
+HANDLERS = ("", "runc", "gvisor", "vm")  # what a node says that its runtime has
 
 _HEALTHY = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -52,7 +54,7 @@ def node(name: str, place: Place, shape: Shape, address: str, now: float) -> Jso
             "conditions": conditions(now),
             "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
             "nodeInfo": _node_info(name),
-            "runtimeHandlers": [{"name": handler} for handler in ("", "runc", "gvisor", "vm")],
+            "runtimeHandlers": [{"name": handler} for handler in HANDLERS],
         },
     }
 
@@ -80,7 +82,7 @@ def _node_info(name: str) -> JsonObject:
         "bootID": name,
         "kernelVersion": "simulated",
         "osImage": "simulated",
-        "containerRuntimeVersion": "sim://1",
+        "containerRuntimeVersion": f"{SIMULATED_RUNTIME}1",
         "kubeletVersion": VERSION,
         "kubeProxyVersion": "",
         "operatingSystem": "linux",

@@ -1,7 +1,8 @@
 """One pod on a simulated node: a state machine without a clock, and the status that each state shows.
 
     WAITING ──► RUNNING ──► (crash) BACKOFF ──► RUNNING …
-       │           └──────► FAILED             (restartPolicy says no)
+       │           └──────► FAILED             (restartPolicy says no, its time is up, or it may not run here)
+       ├──► UNCONFIGURED ──► RUNNING           (once a ConfigMap or Secret is there that a container needs)
        └──► UNPULLABLE                         (stays until deleted)
     any ──► STOPPING ──► STOPPED               (its object is to be removed)
 
@@ -28,6 +29,7 @@ class Stage(Enum):
 
     WAITING = "waiting"
     UNPULLABLE = "unpullable"
+    UNCONFIGURED = "unconfigured"
     RUNNING = "running"
     BACKOFF = "backoff"
     FAILED = "failed"
@@ -48,6 +50,8 @@ class _Spec(_Fields):
     containers: list[_Container]
     node_name: str = ""
     restart_policy: str = "Always"
+    runtime_class_name: str = ""
+    active_deadline_seconds: int | None = None
     init_containers: list[_Container] | None = None
 
 
@@ -65,6 +69,7 @@ class _Status(_Fields):
     conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     start_time: str = ""
+    observed_generation: int = 0
 
 
 class _Metadata(_Fields):
@@ -74,6 +79,7 @@ class _Metadata(_Fields):
     annotations: dict[str, str] | None = None
     labels: dict[str, str] | None = None
     deletion_timestamp: str = ""
+    generation: int = 0
 
 
 class PodView(_Fields):
@@ -94,6 +100,8 @@ class PodView(_Fields):
 view_of = msgspec.json.Decoder(PodView).decode
 
 _NONE: Mapping[str, str] = {}
+_BEFORE = (Stage.WAITING, Stage.UNPULLABLE, Stage.UNCONFIGURED)  # nothing has run
+_KILLED = 137
 
 
 @lru_cache(1024)
@@ -129,15 +137,18 @@ class SimulatedPod:
     """The pod. `stage`, `restarts` and `last` are the truth about it, whatever the API says."""
 
     __slots__ = (
-        "addresses", "annotations", "changed", "containers", "doomed", "initial", "labels", "last", "name", "namespace",
-        "node",
-        "restart_policy", "restarts", "stage", "start_time", "started", "uid",
+        "addresses", "annotations", "changed", "containers", "deadline", "doomed", "generation", "initial", "labels",
+        "last", "missing", "name", "namespace", "node", "refers", "restart_policy", "restarts", "runtime_class",
+        "stage", "start_time", "started", "uid", "verdict",
     )  # fmt: skip
 
     def __init__(self, view: PodView, now: str) -> None:
         metadata, spec = view.metadata, view.spec
         self.annotations: Mapping[str, str] = _NONE
         self.labels: dict[str, str] = {}
+        self.generation = 0
+        self.deadline: int | None = None  # seconds from its start time
+        self.addresses: tuple[str, ...] = ()
         self.read(view)
         self.name = intern(metadata.name)
         self.namespace = intern(metadata.namespace)
@@ -146,7 +157,10 @@ class SimulatedPod:
         self.containers = _images(tuple((each.name, each.image) for each in spec.containers))
         self.initial = _images(tuple((each.name, each.image) for each in spec.init_containers or ()))
         self.restart_policy = intern(spec.restart_policy)
-        self.addresses = _addresses((metadata.annotations or {}).get(ANNOTATION_INTERFACES, ""))
+        self.runtime_class = intern(spec.runtime_class_name)
+        self.refers = False  # to objects that may be missing
+        self.missing: Mapping[str, str] = _NONE  # what containers say that they lack, by name
+        self.verdict: tuple[str, str] | None = None  # reason and message of a node that ended or refused it
         self.doomed = 0  # starts that are yet to go wrong
         self.restarts = sum(status.restart_count for status in view.status.container_statuses or ())
         self.stage = Stage.WAITING
@@ -160,6 +174,10 @@ class SimulatedPod:
         annotations, labels = view.metadata.annotations or {}, view.metadata.labels or {}
         own = {name: value for name, value in annotations.items() if name.startswith(OWN_ANNOTATIONS)}
         self.annotations = own or _NONE
+        if not self.addresses:  # they are given once, and may come after the binding
+            self.addresses = _addresses(annotations.get(ANNOTATION_INTERFACES, ""))
+        self.generation = view.metadata.generation
+        self.deadline = view.spec.active_deadline_seconds
         self.labels = {intern(name): intern(value) for name, value in labels.items()}
 
     @property
@@ -193,6 +211,19 @@ class SimulatedPod:
         self.stage = Stage.BACKOFF if restarts else Stage.FAILED
         return restarts
 
+    def lack(self, missing: Mapping[str, str]) -> bool:
+        """It cannot start yet: these containers say why, or none does; whether that is news."""
+        stage = Stage.UNCONFIGURED if missing else Stage.WAITING
+        known = (self.stage, self.missing) == (stage, missing)
+        self.stage, self.missing = stage, missing or _NONE
+        return not known
+
+    def give_up(self, reason: str, message: str, now: str) -> None:
+        """Its node ends it, or does not take it at all."""
+        if self.runs:
+            self.last = Termination(_KILLED, "Error", self.started, now)
+        self.stage, self.changed, self.verdict = Stage.FAILED, now, (reason, message)
+
     def status(self, host: str) -> JsonObject:
         """What the node reports, as a strategic merge patch of the pod's status."""
         ready = self.stage is Stage.RUNNING
@@ -202,10 +233,14 @@ class SimulatedPod:
             "hostIP": host,
             "hostIPs": [{"ip": host}],
             "conditions": self._conditions(ready),
-            "containerStatuses": [self._container(name, image, ready) for name, image in self.containers],
+            "observedGeneration": self.generation,
         }
-        if self.initial:
-            status["initContainerStatuses"] = [_done(name, image, self.start_time) for name, image in self.initial]
+        if self.verdict is not None:
+            status["reason"], status["message"] = self.verdict
+        if self.verdict is None or self.last is not None:
+            status["containerStatuses"] = [self._container(name, image, ready) for name, image in self.containers]
+            if self.initial:
+                status["initContainerStatuses"] = [self._initial(name, image) for name, image in self.initial]
         if self.addresses and self.stage is not Stage.UNPULLABLE:
             status |= {"podIP": self.addresses[0], "podIPs": [{"ip": address} for address in self.addresses]}
         return {"metadata": {"uid": self.uid}, "status": status}
@@ -213,17 +248,22 @@ class SimulatedPod:
     def _phase(self) -> str:
         if self.stage is Stage.FAILED:
             return "Failed"
-        return "Pending" if self.stage in (Stage.WAITING, Stage.UNPULLABLE) else "Running"
+        return "Pending" if self.stage in _BEFORE else "Running"
 
     def _conditions(self, ready: bool) -> list[JsonObject]:
         reason: JsonObject = {} if ready else {"reason": "ContainersNotReady", "message": self._unready()}
         made = "False" if self.stage in (Stage.WAITING, Stage.UNPULLABLE) else "True"
-        return [
+        found = [
             _condition("PodReadyToStartContainers", made, self.start_time),
-            _condition("Initialized", "True", self.start_time),
+            _condition("Initialized", str(self._initialized), self.start_time),
             _condition("ContainersReady", str(ready), self.changed) | reason,
             _condition("Ready", str(ready), self.changed) | reason,
         ]
+        return [each | {"observedGeneration": self.generation} for each in found]
+
+    @property
+    def _initialized(self) -> bool:
+        return not any(name in self.missing for name, _ in self.initial)
 
     def _unready(self) -> str:
         return f"containers with unready status: [{' '.join(name for name, _ in self.containers)}]"
@@ -232,6 +272,8 @@ class SimulatedPod:
         state: JsonObject = {"running": {"startedAt": self.started}}
         if self.stage is Stage.UNPULLABLE:
             state = _waiting("ImagePullBackOff", f'Back-off pulling image "{image}"')
+        elif self.stage is Stage.UNCONFIGURED:
+            state = self._lacking(name)
         elif self.stage is Stage.BACKOFF:
             state = _waiting("CrashLoopBackOff", f"back-off restarting failed container={name} pod={self.name}")
         elif self.stage is Stage.WAITING:
@@ -252,6 +294,17 @@ class SimulatedPod:
         if self.last is not None and self.stage is not Stage.FAILED:
             made["lastState"] = self.last.document()
         return made
+
+    def _initial(self, name: str, image: str) -> JsonObject:
+        done = _done(name, image, self.start_time)
+        if self._initialized:
+            return done
+        return done | {"imageID": "", "ready": False, "state": self._lacking(name)}
+
+    def _lacking(self, name: str) -> JsonObject:
+        if name in self.missing:
+            return _waiting("CreateContainerConfigError", self.missing[name])
+        return _waiting("ContainerCreating" if self._initialized else "PodInitializing", "")
 
 
 def _condition(kind: str, status: str, since: str) -> JsonObject:

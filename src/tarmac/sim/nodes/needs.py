@@ -1,0 +1,142 @@
+"""What pods need before they start, asked for as an agent does: the handler of their class, ConfigMaps and Secrets.
+
+Files and variables are made by the agent's own functions and thrown away: what these miss, and in which words, is what
+counts. Only pods that refer to something are read whole, when they start; a service account's token, and what comes
+with it, is taken to be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from typing import Final, NoReturn
+
+import msgspec
+
+from tarmac.agent.environment.variables import ConfigMissing, Surroundings, environment
+from tarmac.agent.pods.admission import Refusal, handler_refusal
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.sources.sources import ApiSources
+from tarmac.api.schema import JsonObject
+from tarmac.client.client import Client
+from tarmac.client.informer import Informer
+from tarmac.client.targets import dynamic
+from tarmac.sim.nodes.objects import HANDLERS
+from tarmac.sim.nodes.pod import SimulatedPod
+from tarmac.volumes.content.collect import Collector
+from tarmac.volumes.content.files import ContentMissing, ContentUnsupported
+from tarmac.volumes.interface import SourceUnavailable
+
+RUNTIME_CLASSES: Final = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+_KNOWN: Final = frozenset(HANDLERS)
+_TOKEN: Final = "serviceAccountToken"
+_ABSENT: Final = msgspec.Raw()
+_PROJECTED: Final = ("configMap", "secret", "projected")
+
+
+class Unready(Exception):
+    """A pod cannot start yet. `containers` are those that say so themselves, with what they say."""
+
+    def __init__(self, containers: Mapping[str, str]) -> None:
+        super().__init__("; ".join(containers.values()))
+        self.containers = containers
+
+
+class Needs:
+    """Looks them up. `run` it."""
+
+    def __init__(self, client: Client) -> None:
+        self._classes: Informer[JsonObject] = Informer(client, RUNTIME_CLASSES)
+        self._sources = ApiSources(client, lambda _image: nullcontext(""))  # not run: it asks for each object
+
+    async def run(self) -> NoReturn:
+        """Follow the classes until cancelled."""
+        await self._classes.run()
+
+    def refusal(self, pod: SimulatedPod) -> Refusal | None:
+        """Why its node may not take the pod, if it may not. Raises Unready while its class is not known."""
+        if not pod.runtime_class:
+            return None
+        found = self._classes.get(pod.runtime_class)
+        if found is None:
+            raise Unready({})  # it may come yet: until then there is no sandbox
+        return handler_refusal(pod.runtime_class, found.get("handler") or "", lambda: _KNOWN)
+
+    async def check(self, raw: JsonObject, host: str) -> None:
+        """Whether everything is there that a pod refers to. Raises Unready."""
+        pod = Pod(raw)
+        await self._files(pod)
+        here = Surroundings((), (host,), {}, ())
+        missing: dict[str, str] = {}
+        for container in (*pod.init_containers, *pod.containers):
+            try:
+                await environment(pod, container, self._sources, here)
+            except ConfigMissing as error:
+                missing[container["name"]] = str(error)
+        if missing:
+            raise Unready(missing)
+
+    async def _files(self, pod: Pod) -> None:
+        collector = Collector(pod.raw, self._sources, {})
+        for kind, source in _mounted(pod):
+            try:
+                await collector.files(kind, source)
+            except (ContentMissing, ContentUnsupported, SourceUnavailable) as error:
+                raise Unready({}) from error  # no container is made before its files are there
+
+
+def _mounted(pod: Pod) -> Iterator[tuple[str, JsonObject]]:
+    """Volumes of objects that a container mounts."""
+    used = {mount["name"] for each in pod.every_container() for mount in each.get("volumeMounts") or ()}
+    for volume in pod.spec.get("volumes") or ():
+        for kind in _PROJECTED:
+            source = volume.get(kind)
+            if source is not None and volume["name"] in used and not _is_token(source):
+                yield kind, source
+
+
+def _is_token(source: JsonObject) -> bool:
+    return any(_TOKEN in each for each in source.get("sources") or ())
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    env_from: list[msgspec.Raw] | None = None
+    env: list[_Variable] | None = None
+
+
+class _Variable(msgspec.Struct, rename="camel"):
+    value_from: dict[str, msgspec.Raw] | None = None
+
+
+class _Volume(msgspec.Struct, rename="camel"):
+    config_map: msgspec.Raw = _ABSENT
+    secret: msgspec.Raw = _ABSENT
+    projected: msgspec.Raw = _ABSENT
+
+    @property
+    def refers(self) -> bool:
+        """Whether its files come from objects, other than a token's."""
+        files = bytes(self.config_map) + bytes(self.secret) + bytes(self.projected)
+        return bool(files) and _TOKEN.encode() not in files
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    containers: list[_Container]
+    init_containers: list[_Container] | None = None
+    volumes: list[_Volume] | None = None
+
+
+class _Pod(msgspec.Struct):
+    spec: _Spec
+
+
+_read = msgspec.json.Decoder(_Pod).decode
+
+
+def refers(raw: bytes | msgspec.Raw) -> bool:
+    """Whether a pod may need something that is not there."""
+    spec = _read(raw).spec
+    containers = (*spec.containers, *(spec.init_containers or ()))
+    return any(each.refers for each in spec.volumes or ()) or any(
+        each.env_from or any(one.value_from for one in each.env or ()) for each in containers
+    )
