@@ -37,10 +37,12 @@ async def told(planet: Planet) -> set[tuple[str, str]]:
     return {(each["involvedObject"]["kind"], each["reason"]) for each in found if WORDS in each["message"]}
 
 
-@pytest.mark.parametrize("names", [("wide", "narrow"), ("narrow", "wide"), ("wide", "wide"), ("apart", "wide", "same")])
+@pytest.mark.parametrize(
+    "names", [("wide", "narrow"), ("narrow", "wide"), ("wide", "wide"), ("apart", "wide", "narrow")]
+)
 def test_a_workload_that_asks_for_it_is_refused_at_the_interface(names: tuple[str, ...]) -> None:
     async def story(planet: Planet) -> None:
-        for made in (("wide", "10.128.0.0/9"), ("narrow", "10.200.0.0/16"), ("apart", "192.168.0.0/16"), ("same", "")):
+        for made in (("wide", "10.128.0.0/9"), ("narrow", "10.200.0.0/16"), ("apart", "192.168.0.0/16")):
             await planet.networks.create(network(*made))
         await planet.wait(5)
         with pytest.raises(Invalid) as refused:
@@ -81,6 +83,9 @@ def test_networks_that_come_later_are_not_attached_and_the_workload_says_why() -
 
 def test_ranges_that_come_when_instances_wait_for_them_let_none_start() -> None:
     async def story(planet: Planet) -> None:
+        for name in ("a", "b", "c"):  # with `default` they use up what is chosen from
+            await planet.networks.create(network(name))
+        await planet.wait(5)
         await planet.stop()
         planet.start(NAMES.replace("network,", ""))
         await planet.networks.create(network("one"))
@@ -102,5 +107,16 @@ def test_ranges_that_come_when_instances_wait_for_them_let_none_start() -> None:
         assert {each["reason"] for each in found} == {REASON}
         (line,) = (await why(planet, "instances", first["metadata"]["name"]))["verdicts"]
         assert line["reason"] == REASON
+
+    play(story)
+
+
+def test_networks_of_a_namespace_that_name_no_range_can_meet() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.networks.create(network("corp"))
+        await planet.apply(**on("default", "corp"))
+        await planet.ready(2)
+        ranges = [each["status"]["ipv4Range"] for each in await planet.all(planet.networks)]
+        assert sorted(ranges) == ["10.128.0.0/9", "172.16.0.0/12"]
 
     play(story)

@@ -18,13 +18,13 @@ class NetworkControllers:
     """Small loops that hand over to each other through the objects they write."""
 
     def __init__(self, context: Context) -> None:
-        ours = (DefaultNetworks(context), PodBindings(context)) if context.networked else (WorkloadNetworks(context),)
         self._parts = (
-            *ours,
+            DefaultNetworks(context) if context.networked else WorkloadNetworks(context),
             NetworkController(context),
             BindingController(context),
             ContextController(context),
             SubnetController(context),
+            *((PodBindings(context),) if context.networked else ()),
         )
 
     async def run(self) -> None:

@@ -110,7 +110,7 @@ class NetworkController:
         uid = network.metadata.uid
         self._allocated.release(uid)  # what it was given before and does not show yet it may be given again
         status = self._wanted(network)
-        self._allocated.hold(uid, status)
+        self._allocated.hold(uid, status, network.metadata.namespace)
         try:
             await write_status(self._networks, network.metadata, network.status, status, MANAGER)
         except NotFound:
@@ -135,7 +135,9 @@ class NetworkController:
         uid, taken, nodes = network.metadata.uid, self._allocated.ranges, self._nodes.are_in
         ipv4, ipv6 = ipam.ipv4_range or known.ipv4_range, ipam.ipv6_range or known.ipv6_range
         return (
-            (ipv4 or default_range("IPv4", uid, holds_node=nodes)) if "IPv4" in families else "",
+            (ipv4 or default_range("IPv4", uid, self._allocated.together(network.metadata.namespace), nodes))
+            if "IPv4" in families
+            else "",
             (ipv6 or default_range("IPv6", uid, taken, nodes)) if "IPv6" in families else "",
         )
 
@@ -175,7 +177,7 @@ class NetworkController:
         if new is None and old is not None:
             self._allocated.release(old.metadata.uid)
         elif new is not None and new.object.status is not None and new.object.status.vni:
-            self._allocated.hold(new.metadata.uid, new.object.status)
+            self._allocated.hold(new.metadata.uid, new.object.status, new.metadata.namespace)
 
     async def _take_down(self, key: str, network: Network) -> None:
         metadata = network.metadata

@@ -6,7 +6,7 @@ cut into sixteenths, down to sixteen addresses, so that even a small network rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
@@ -18,7 +18,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 Range = IPv4Network | IPv6Network
 
-_IPV4_RANGES: Final = ("10.128.0.0/9", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
+_IPV4_RANGES: Final = ("10.128.0.0/9", "172.16.0.0/12", "100.64.0.0/10", "192.168.0.0/16")
 _IPV6_RANGES: Final = IPv6Network("fd20::/20")
 _IPV6_RANGE_PREFIX: Final = 48
 _SUBNET_PREFIX: Final = {4: 20, 6: 64}
@@ -29,16 +29,18 @@ _RULE: Final = "addresses.subnets"
 def default_range(
     family: IPFamily,
     identity: str,
-    taken: Container[str] = (),
+    taken: Collection[str] = (),
     holds_node: Callable[[str], bool] = lambda _: False,
 ) -> str:
     """The range of a network that names none: networks may share one of IPv4, and have a /48 each of IPv6.
 
-    Of IPv4 it is the first that no node is in. The /48 follows from the network's identity, so that networks of
-    different control planes are unlikely to clash when they are joined one day; `taken` are those that are in use here.
+    Of IPv4 it is the first that no node is in and that overlaps none of those taken, so that networks which are used
+    together can meet on an instance; if there is no such, the first without a node. The /48 follows from the network's
+    identity, so that networks of different control planes are unlikely to clash when they are joined one day.
     """
     if family == "IPv4":
-        return next((each for each in _IPV4_RANGES if not holds_node(each)), _IPV4_RANGES[0])
+        possible = [each for each in _IPV4_RANGES if not holds_node(each)] or [_IPV4_RANGES[0]]
+        return next((each for each in possible if not _overlapping(ip_network(each), taken)), possible[0])
     bits = _IPV6_RANGE_PREFIX - _IPV6_RANGES.prefixlen
     number = int.from_bytes(sha256(identity.encode()).digest()[:8], "big") % (1 << bits)
     while (found := _nth_range(number)) in taken or holds_node(found):
