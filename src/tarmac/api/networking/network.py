@@ -26,7 +26,8 @@ class IPAM(Struct):
     ipv4_range: Annotated[
         str,
         Field(
-            "IPv4 range, /28 or larger, without host bits; by default 10.128.0.0/9, or another without nodes in it. "
+            "IPv4 range, /28 or larger, without host bits; by default 10.128.0.0/9, or another if a node "
+            "or another Network of the namespace is in it. "
             "Cannot be changed."
         ),
     ] = ""
