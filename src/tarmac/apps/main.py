@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from tarmac.apps.garbage import collect_later
 from tarmac.cli.options import parser
 
 # command -> module with `main(options) -> exit code`
@@ -34,6 +35,7 @@ _BROKEN_PIPE = 128 + signal.SIGPIPE  # as shells tell it of programs that the si
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    collect_later()
     options = parser().parse_args(arguments)
     try:
         code = import_module(ROOTS[options.command]).main(options)

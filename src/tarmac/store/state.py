@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
@@ -45,7 +46,7 @@ class Bucket:
 
     def load(self, entries: Iterable[Entry]) -> None:
         """Replace the contents, without history."""
-        self.ordered = sorted(entries, key=lambda entry: entry.name)
+        self.ordered = sorted(entries, key=_name_of)
         self.names = [entry.name for entry in self.ordered]
         self.entries = {entry.name: entry for entry in self.ordered}
 
@@ -189,17 +190,36 @@ class VisibleState:
         for name, batch in batches.items():
             self._tell(tuple(self._buckets[name].subscribers.values()), batch)
 
-    def load(self, entries: dict[str, dict[str, Entry]], revision: int) -> None:
-        """Start from these contents as of `revision`, with no history before it."""
+    def load(self, entries: dict[str, dict[str, Entry]], revision: int, history: Iterable[Sequence[Event]] = ()) -> None:
+        """Start from these contents, with the history since `revision`, in batches, that led to them.
+
+        The contents are looked at after the last batch, so both may come from one pass over a log.
+        """
         self.revision = self._start_floor = revision
         self._window.clear()
         self._window_bytes = 0
         previous, self._buckets = self._buckets, {}
+        for events in history:
+            self._remember(events)
         for name in {**entries, **previous}:
             bucket = self._bucket(name)
             bucket.load(entries.get(name, {}).values())
             if name in previous:
                 bucket.subscribers = previous[name].subscribers
+
+    def forgotten(self, bucket: str, revision: int) -> None:
+        """Of this bucket, changes up to this one are not in memory."""
+        self._bucket(bucket).floor = revision
+
+    def _remember(self, events: Sequence[Event]) -> None:
+        """Add to the history what the contents show already."""
+        for event in events:
+            name = event.bucket
+            (self._buckets.get(name) or self._bucket(name)).events.append(event)
+            self._window_bytes += _cost(event)
+        self._window += events
+        self.revision = events[-1].entry.revision
+        self._trim_window()
 
     def forget(self, revision: int) -> None:
         """Drop history up to and including `revision`."""
@@ -255,6 +275,9 @@ class VisibleState:
 
 def _end(subscribers: dict[object, Subscriber], token: object) -> None:
     subscribers.pop(token, None)
+
+
+_name_of = attrgetter("name")
 
 
 def _revision_of(event: Event) -> int:

@@ -7,6 +7,7 @@ and after a repair. They change nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import apsw
 
@@ -40,18 +41,22 @@ def check_recent(db: apsw.Connection, total: Total) -> None:
         raise Damaged(f"its history has {recent} rows instead of {total.recent}")
 
 
-def sound_rows(db: apsw.Connection) -> Iterator[Row]:
-    """Every row, oldest first, up to the first damaged one; then Damaged names those, or says what is missing."""
+def sound_rows(db: apsw.Connection) -> Iterator[tuple[Any, ...]]:
+    """The columns of every row, oldest first, up to the first damaged one; then Damaged names those, or what is missing.
+
+    A start waits for it, so no row becomes a `Row`.
+    """
     total = read_total(db)
+    floor = total.floor
     rows = recent = added = 0
     damaged: list[Row] = []
-    for row in map(Row._make, db.execute(f"{SELECT} ORDER BY revision")):
+    for row in db.execute(f"{SELECT} ORDER BY revision"):
         rows += 1
         if not is_sound(row):
-            damaged.append(row)
+            damaged.append(Row._make(row))
         elif not damaged:
-            recent += row.revision > total.floor
-            added += row.sum
+            recent += row[0] > floor
+            added += row[8]
             yield row
     if damaged:
         raise Damaged(named(damaged))

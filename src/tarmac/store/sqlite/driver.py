@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Task, TimerHandle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,7 @@ from tarmac.store.sqlite.verifying import Verifier
 
 _log = log("store.sqlite")
 
+_REPLAYED = 1024  # events of a batch while the file is loaded
 _TRIM_STEP = 256  # events forgotten with one batch: more than arrive with most, little enough not to be felt
 _MARKER_SECONDS = 1.0  # how late a power cut may find the marker
 _FSYNC_ERRORS = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
@@ -211,24 +212,35 @@ class SqliteStore(LocalStore):
         return candidate
 
     def _load(self) -> None:
-        """Rows up to the floor are the objects as of then; those above are replayed, which fills the history."""
-        floor = self._file.floor
+        """Rows up to the floor are the objects as of then; those above are the history since."""
         objects: dict[str, dict[str, Entry]] = {}
-        loaded = False
+        self.load(objects, self._file.floor, self._replayed(objects))
+
+    def _replayed(self, objects: dict[str, dict[str, Entry]]) -> Iterator[list[Event]]:
+        """Let `objects` become what the file holds; on the way, in batches, the history as far as memory keeps it."""
+        floor, events = self._file.floor, list[Event]()
+        remembered = self._file.newest - self._keep_events
         for revision, _, bucket, name, created, _, deleted, blob, _ in self._file.load():
-            bucket, name = intern(bucket), intern(name)
-            if revision <= floor:
-                entry = self._entry(bucket, name, revision, revision if created == revision else created, blob, None)
-                objects.setdefault(bucket, {})[name] = entry
-                continue
-            if not loaded:
-                self.load(objects, floor)
-                loaded = True
-            previous = self.get(bucket, name)
-            entry = self._entry(bucket, name, revision, created, blob, previous)
-            self.publish([_event(bucket, entry, bool(deleted), previous)])
-        if not loaded:
-            self.load(objects, floor)
+            bucket = intern(bucket)
+            entries = objects.get(bucket)
+            if entries is None:
+                entries = objects[bucket] = {}
+            previous = entries.get(name)
+            name = intern(name) if previous is None else previous.name
+            entry = self._entry(bucket, name, revision, revision if created == revision else created, blob, previous)
+            if deleted:
+                del entries[name]
+            else:
+                entries[name] = entry
+            if revision > remembered and revision > floor:
+                events.append(_event(bucket, entry, bool(deleted), previous))
+                if len(events) == _REPLAYED:  # it has a limit in bytes as well
+                    yield events
+                    events = []
+            elif revision > floor:
+                self.forgotten(bucket, revision)
+        if events:
+            yield events
 
     def _entry(
         self, bucket: str, name: str, revision: int, created: int, blob: bytes | None, previous: Entry | None

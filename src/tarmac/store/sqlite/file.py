@@ -26,6 +26,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -61,7 +62,7 @@ class LogFile:
     def __init__(self, path: Path, new_id: Callable[[], str]) -> None:
         """`new_id` names a store that is made here. Raises Damaged, Unavailable."""
         self.path = path
-        self.newest = 0  # the newest revision appended
+        self.newest: int  # the newest revision appended
         self._side: apsw.Connection | None = None
         self._wal = -1
         self._lock = take_lock(path)
@@ -69,6 +70,7 @@ class LogFile:
             with explained(path):
                 self._writer, self._marker, self._mark = open_database(path, new_id)
                 self._total = read_total(self._writer)
+                self.newest = self._writer.execute("SELECT ifnull(max(revision), 0) FROM log").get
         except BaseException:
             os.close(self._lock)
             raise
@@ -78,8 +80,8 @@ class LogFile:
         """Up to here only what was live then is left."""
         return self._total.floor
 
-    def load(self) -> Iterator[Row]:
-        """Every row, oldest first. Raises Damaged when one is not what was written, or missing."""
+    def load(self) -> Iterator[tuple[Any, ...]]:
+        """The columns of every row, oldest first. Raises Damaged when one is not what was written, or missing."""
         with explained(self.path):
             yield from sound_rows(self._writer)
 

@@ -73,7 +73,7 @@ def _refusal(path: Path, new_id: Callable[[], str]) -> str | None:
     """Why a server would not start on it."""
     try:
         with closing(LogFile(path, new_id)) as file:
-            newest = max((row.revision for row in file.load()), default=1)
+            newest = max((row[0] for row in file.load()), default=1)
             file.check_end(max(newest, file.floor))
     except Damaged as error:
         return str(error)
