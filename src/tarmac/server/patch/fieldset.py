@@ -92,6 +92,15 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
     return result
 
 
+def covers(fields: FieldSet, others: FieldSet) -> bool:
+    """Whether all of `others` is in the set. False may also mean that it takes a closer look."""
+    for element, node in others.items():
+        mine = fields.get(element)
+        if mine is None or not (covers(mine, node) if node else is_member(mine)):
+            return False
+    return True
+
+
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     """Paths in `left` but not in `right`. A parent in `right` does not remove its children."""
     if not left or not right:

@@ -17,11 +17,14 @@ def arrange(merged: list[Any], wanted: list[Any], live: list[Any], identify: Ide
     """`merged` in its final order: `wanted` orders what it names, `live` places the rest."""
     wanted_place = _places(wanted, identify)
     live_place = _places(live, identify)
-    named = [item for item in merged if identify(item) in wanted_place]
-    named.sort(key=lambda item: wanted_place[identify(item)])
-    rest = [item for item in merged if identify(item) not in wanted_place]
-    rest.sort(key=lambda item: live_place.get(identify(item), len(live)))
-    return _weave(rest, named, lambda item: live_place.get(identify(item)))
+    keyed = [(identify(item), item) for item in merged]
+    named = [pair for pair in keyed if pair[0] in wanted_place]
+    named.sort(key=lambda pair: wanted_place[pair[0]])
+    rest = [pair for pair in keyed if pair[0] not in wanted_place]
+    if not rest:
+        return [item for _, item in named]
+    rest.sort(key=lambda pair: live_place.get(pair[0], len(live)))
+    return [item for _, item in _weave(rest, named, lambda pair: live_place.get(pair[0]))]
 
 
 def _places(items: list[Any], identify: Identify) -> dict[Any, int]:

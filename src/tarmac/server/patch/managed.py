@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject, Schema
 from tarmac.server.patch import entries, resets
 from tarmac.server.patch.comparing import Comparison, compare
 from tarmac.server.patch.entries import UPDATE, Claim, Manager, Managers
-from tarmac.server.patch.fieldset import SELF, FieldSet, canonical, difference, union
+from tarmac.server.patch.fieldset import SELF, FieldSet, canonical, covers, difference, union
 from tarmac.server.patch.shapes import empty_object, shape_of
 
 UNTRACKED: list[JsonObject] = [{}]
@@ -72,13 +72,19 @@ def updated(
     resource: Resource, old: JsonObject, new: JsonObject, managers: Managers, mine: Manager, now: str
 ) -> Managers:
     """The managers after `mine` has turned `old` into `new`."""
+    usual = not any(_claims_identity(claim.fields) for claim in managers.values())
+    if usual:
+        old, new = _claimable_part(old), _claimable_part(new)
     comparison = changes(resource, old, new, mine.subresource)
-    managers = displaced(resource, managers, comparison)
+    before = managers.get(mine)
+    # Who changes again what is its own anyway, the most frequent update by far, owns what it did.
+    same = usual and before is not None and not comparison.removed and covers(before.fields, comparison.changed)
+    managers = displaced(resource, managers, comparison, keep=mine if same else None)
     taken = claimable(comparison.changed)
     if not taken:
         return managers
     if mine in managers:
-        taken = canonical(union(managers[mine].fields, taken))
+        taken = managers[mine].fields if same else canonical(union(managers[mine].fields, taken))
     managers[mine] = Claim(taken, resource.api_version, now)
     return _capped(managers)
 
@@ -88,9 +94,7 @@ def _of_new(resource: Resource, new: JsonObject, subresource: str) -> FieldSet:
 
     It is what `updated` comes to; but with nobody to displace, what `claimable` takes out need not be looked at at all.
     """
-    fields = {name: value for name, value in new.items() if name not in _TYPE_FIELDS}
-    fields["metadata"] = {name: value for name, value in new["metadata"].items() if name not in _IDENTITY_FIELDS}
-    return changes(resource, _nothing(resource.schema), fields, subresource).changed
+    return changes(resource, _nothing(resource.schema), _claimable_part(new), subresource).changed
 
 
 @cache
@@ -123,6 +127,20 @@ def claimable(fields: FieldSet) -> FieldSet:
     return kept
 
 
+def _claimable_part(obj: JsonObject) -> JsonObject:
+    """An object without the fields that are never anybody's."""
+    part = {name: value for name, value in obj.items() if name not in _TYPE_FIELDS}
+    metadata = obj.get("metadata")
+    if metadata:
+        part["metadata"] = {name: value for name, value in metadata.items() if name not in _IDENTITY_FIELDS}
+    return part
+
+
+def _claims_identity(fields: FieldSet) -> bool:
+    """Whether somebody was given, by a client that sent managedFields, what is never anybody's."""
+    return not _TYPE.isdisjoint(fields) or not _IDENTITY.isdisjoint(fields.get("f:metadata") or ())
+
+
 def displaced(resource: Resource, managers: Managers, comparison: Comparison, keep: Manager | None = None) -> Managers:
     """The managers without what a change took from them; those left with nothing, or of a version not served, go."""
     if not managers:
@@ -134,7 +152,7 @@ def displaced(resource: Resource, managers: Managers, comparison: Comparison, ke
             continue
         fields = claim.fields if manager == keep else difference(claim.fields, lost)
         if fields:
-            left[manager] = claim._replace(fields=fields)
+            left[manager] = claim if fields is claim.fields else claim._replace(fields=fields)
     return left
 
 

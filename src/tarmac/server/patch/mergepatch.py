@@ -9,6 +9,8 @@ from typing import Any
 
 from tarmac.api.schema import JsonObject
 
+_NESTED = (dict, list)
+
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
     """The merged document: objects merge, null removes, everything else replaces."""
@@ -28,7 +30,11 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
 def without_nulls(value: Any) -> Any:
     """A copy of a value whose objects have no null members."""
     if isinstance(value, dict):
-        return {name: without_nulls(item) for name, item in value.items() if item is not None}
+        return {
+            name: without_nulls(item) if isinstance(item, _NESTED) else item
+            for name, item in value.items()
+            if item is not None
+        }
     if isinstance(value, list):
-        return [without_nulls(item) for item in value]
+        return [without_nulls(item) if isinstance(item, _NESTED) else item for item in value]
     return value

@@ -28,6 +28,7 @@ _DELETE = "$deleteFromPrimitiveList"
 _ORDER = "$setElementOrder"
 _RETAIN = "$retainKeys"
 _FREE = Schema(Type.ANY)
+_NESTED = (dict, list)
 
 
 def apply_strategic_patch(schema: Schema, document: JsonObject, patch: JsonObject) -> JsonObject:
@@ -211,9 +212,17 @@ def _field_of(key: str, prefix: str) -> str:
 def _without_directives(value: Any) -> Any:
     """A copy of a value that goes in as it is: objects that hold `$patch` are dropped."""
     if isinstance(value, dict):
-        return {key: _without_directives(item) for key, item in value.items() if not _is_directed(item)}
+        return {
+            key: _without_directives(item) if isinstance(item, _NESTED) else item
+            for key, item in value.items()
+            if not _is_directed(item)
+        }
     if isinstance(value, list):
-        return [_without_directives(item) for item in value if not _is_directed(item)]
+        return [
+            _without_directives(item) if isinstance(item, _NESTED) else item
+            for item in value
+            if not _is_directed(item)
+        ]
     return value
 
 

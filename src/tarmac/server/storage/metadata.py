@@ -25,6 +25,7 @@ _ANNOTATIONS_LIMIT = 256 << 10
 _TRACES = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_CHECKED = ("labels", "annotations", "ownerReferences")
 GENERATED_NAME_BASE = 63 - 5
 
 _label_key = remembered(4096)(names.qualified_name)
@@ -96,9 +97,13 @@ def validate_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> No
     """The rules for metadata of a changed object. Kubernetes checks them twice, and says everything as often."""
     if new.get("finalizers") != old.get("finalizers"):
         _validate_finalizers(new.get("finalizers") or (), errors)
-    changed = any(new.get(field) != old.get(field) for field in ("labels", "annotations", "ownerReferences"))
+    changed = [new.get(field) for field in _CHECKED] != [old.get(field) for field in _CHECKED]
     if changed:
         _validate_common(new, errors)
+    elif "deletionTimestamp" not in old and [new.get(field) for field in _IMMUTABLE] == [
+        old.get(field) for field in _IMMUTABLE
+    ]:
+        return
     for _ in range(2):
         _validate_change(new, old, errors)
         if changed:
