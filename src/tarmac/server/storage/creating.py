@@ -37,23 +37,21 @@ async def create(served: Served, request: Request) -> Response:
 
 async def create_object(call: Call, obj: JsonObject, *, applied: bool = False) -> Entry:
     """Store a new object. `applied`: server-side apply has recorded the managers already."""
-    entry = await _create_guarded(call, obj, applied)
-    if not call.options.dry_run:
-        await call.until_settled("CREATE")
+    guards = call.guards("CREATE")
+    entry = await (_create_in_turn(call, obj, applied, guards) if guards else _create(call, obj, applied, guards))
+    for waiting in call.settling("CREATE"):
+        await waiting
     return entry
 
 
-async def _create_guarded(call: Call, obj: JsonObject, applied: bool) -> Entry:
-    guards = call.guards("CREATE")
-    if not guards:
-        return await _create(call, obj, applied, guards)
+def _create_in_turn(call: Call, obj: JsonObject, applied: bool, guards: Sequence[str]) -> Awaitable[Entry]:
     said = list(call.warnings)
 
     def attempt() -> Awaitable[Entry]:
         call.warnings[:] = said
         return _create(call, deepcopy(obj), applied, guards)
 
-    return await call.served.services.turns.write(guards, attempt)
+    return call.served.services.turns.write(guards, attempt)
 
 
 async def _create(call: Call, obj: JsonObject, applied: bool, guards: Sequence[str]) -> Entry:

@@ -231,12 +231,12 @@ class Call:
         info, served = self.info, self.served
         return served.services.admission.guards(served.resource, info.subresource, operation, info.namespace)
 
-    async def until_settled(self, operation: Operation) -> None:
-        """Wait, after the write, for what its acknowledgement promises beyond the object: the usage of quotas."""
+    def settling(self, operation: Operation) -> Sequence[Awaitable[None]]:
+        """What to await, after the write, that its acknowledgement promises beyond the object: the usage of quotas."""
+        if self.options.dry_run:
+            return ()
         info, served = self.info, self.served
-        admission = served.services.admission
-        for waiting in admission.settling(served.resource, info.subresource, operation, info.namespace):
-            await waiting
+        return served.services.admission.settling(served.resource, info.subresource, operation, info.namespace)
 
     def admit(self, subresource: str, name: str, obj: JsonObject) -> None:
         """Ask admission about something that is created at an object and not stored: a token, a binding, an eviction.

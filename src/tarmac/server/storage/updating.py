@@ -84,17 +84,14 @@ async def update(served: Served, rules: Rules, request: Request) -> Response:
 
 async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
     """Apply a change to the object in the URL until it holds. Raises NotFound, Conflict and what the rules refuse."""
-    entry = await _rewrite_guarded(call, change, rules)
-    if not call.options.dry_run:
-        await call.until_settled("UPDATE")
-    return entry
-
-
-async def _rewrite_guarded(call: Call, change: Change, rules: Rules) -> Entry:
     guards = call.guards("UPDATE")
-    if not guards:
-        return await _rewrite(call, change, rules, guards)
-    return await call.served.services.turns.write(guards, lambda: _rewrite(call, change, rules, guards))
+    if guards:
+        entry = await call.served.services.turns.write(guards, lambda: _rewrite(call, change, rules, guards))
+    else:
+        entry = await _rewrite(call, change, rules, guards)
+    for waiting in call.settling("UPDATE"):
+        await waiting
+    return entry
 
 
 async def _rewrite(call: Call, change: Change, rules: Rules, guards: Sequence[str]) -> Entry:

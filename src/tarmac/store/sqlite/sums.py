@@ -47,12 +47,12 @@ class Total(NamedTuple):
 
     def sum(self) -> int:
         """Over all of it."""
-        return crc32("\0".join(map(str, self)).encode())
+        return crc32(f"{self.id}\0{self.floor}\0{self.rows}\0{self.recent}\0{self.added}".encode())
 
     def grown(self, came: Sequence[int]) -> Total:
         """After rows with these sums came."""
         count = len(came)
-        return self._replace(rows=self.rows + count, recent=self.recent + count, added=self.added + sum(came))
+        return Total(self.id, self.floor, self.rows + count, self.recent + count, self.added + sum(came))
 
     def raised(self, floor: int, sunk: int, went: Sequence[int]) -> Total:
         """After the floor was raised over so many rows, and rows with these sums went."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.api.kubernetes import checks
+from tarmac.api.kubernetes.core.pods.alike import Unremarkable, text_of
 from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
@@ -39,6 +40,8 @@ _NULL_SELECTOR = "a null labelSelector results in matching no pod"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
+_silent = Unremarkable()
+
 
 def pod_warnings(pod: JsonObject) -> list[str]:
     """All warnings, in the order Kubernetes gives them."""
@@ -49,13 +52,19 @@ def pod_warnings(pod: JsonObject) -> list[str]:
             "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
             f"a DNS label is recommended: [{' '.join(messages)}]"
         )
+    annotations = metadata.get("annotations") or {}
+    known, before = text_of(spec) if _DEPRECATED_ANNOTATIONS.keys().isdisjoint(annotations) else None, len(found)
+    if _silent.has(known):
+        return found
     found.extend(_placement(spec))
-    found.extend(_metadata_and_volumes(metadata.get("annotations") or {}, spec))
+    found.extend(_metadata_and_volumes(annotations, spec))
     found.extend(_repeated_references(spec))
     for path, container in _containers(spec):
         found.extend(_container(path, container))
     found.extend(_ports(spec))
     found.extend(_pod_affinity(spec.get("affinity") or {}))
+    if len(found) == before:
+        _silent.add(known)
     return found
 
 
