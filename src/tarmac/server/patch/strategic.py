@@ -21,7 +21,6 @@ from tarmac.api.status import ApiError, BadRequest
 from tarmac.server.patch.gotext import go_text, go_type, unclassified
 from tarmac.server.patch.jsonpatch import rejected
 from tarmac.server.patch.listorder import Identify, arrange
-from tarmac.server.patch.mergepatch import without_nulls
 
 _PATCH = "$patch"
 _DELETE = "$deleteFromPrimitiveList"
@@ -73,7 +72,7 @@ def _merge_field(schema: Schema, merged: JsonObject, key: str, value: Any) -> No
     elif isinstance(value, dict) and _PATCH in value:
         merged.pop(key, None)
     else:
-        merged[key] = _without_directives(without_nulls(value))
+        merged[key] = _added(value) if isinstance(value, _NESTED) else value
 
 
 def _field_schema(schema: Schema, key: str) -> Schema:
@@ -209,20 +208,29 @@ def _field_of(key: str, prefix: str) -> str:
     return field
 
 
+def _added(value: Any) -> Any:
+    """A copy of a value that was not there before: members that are null are left out, and so are objects that hold
+    `$patch`, unless it is null.
+    """
+    if isinstance(value, dict):
+        return {
+            key: _added(item) if isinstance(item, _NESTED) else item
+            for key, item in value.items()
+            if item is not None and not (isinstance(item, dict) and item.get(_PATCH) is not None)
+        }
+    return [
+        _added(item) if isinstance(item, _NESTED) else item
+        for item in value
+        if not (isinstance(item, dict) and item.get(_PATCH) is not None)
+    ]
+
+
 def _without_directives(value: Any) -> Any:
     """A copy of a value that goes in as it is: objects that hold `$patch` are dropped."""
     if isinstance(value, dict):
-        return {
-            key: _without_directives(item) if isinstance(item, _NESTED) else item
-            for key, item in value.items()
-            if not _is_directed(item)
-        }
+        return {key: _without_directives(item) for key, item in value.items() if not _is_directed(item)}
     if isinstance(value, list):
-        return [
-            _without_directives(item) if isinstance(item, _NESTED) else item
-            for item in value
-            if not _is_directed(item)
-        ]
+        return [_without_directives(item) for item in value if not _is_directed(item)]
     return value
 
 
