@@ -130,10 +130,9 @@ async def drive(
     return outcome
 
 
-def encode(method: str, path: str, host: str, body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
+def encode(method: str, path: str, host: str, body: bytes = b"", content_type: str = "application/json") -> bytes:
     """One request, ready to send."""
     lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Accept: application/json"]
-    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     if body:
-        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        lines += [f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

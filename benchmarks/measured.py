@@ -24,6 +24,8 @@ class Measured:
     table_cpu_ms: list[float] = field(default_factory=list[float])
     metadata_cpu_ms: list[float] = field(default_factory=list[float])
     update: list[Cost] = field(default_factory=list[Cost])
+    create_pod: list[Cost] = field(default_factory=list[Cost])
+    report_pod: list[Cost] = field(default_factory=list[Cost])
     watch_p50_ms: list[float] = field(default_factory=list[float])
     sync_ms: list[float] = field(default_factory=list[float])  # an fdatasync of this disk, right before
     fan_out_us: list[float] = field(default_factory=list[float])
@@ -36,7 +38,7 @@ async def measure(subject: Subject, repeat: int, floor: Subject | None = None, f
     """Memory first, on a fresh server; then reads; then writes that leave more objects behind."""
     result = Measured()
     scale = 1.0 if full else 0.3  # the real thing is slower; fewer requests give the same figures
-    for name in ("list", "create", "watch", "grow"):
+    for name in ("list", "create", "pods", "watch", "grow"):
         await scenarios.make_namespace(subject, f"bench-{name}")
     await scenarios.create(subject, "bench-list", "item", 5000, 32, size=1250)
     result.resident_mb.append(resident_bytes(subject.pids) / 1e6)
@@ -59,6 +61,9 @@ async def measure(subject: Subject, repeat: int, floor: Subject | None = None, f
             result.floor.append(await scenarios.get(floor, "/"))
         result.create.append(await scenarios.create(subject, "bench-create", f"c64-{run}", int(5000 * scale), 64))
         result.update.append(await scenarios.update(subject, "bench-create", f"c64-{run}", int(5000 * scale), 16))
+        pods = (subject, "bench-pods", f"p-{run}", int(1500 * scale), 16)
+        result.create_pod.append(await scenarios.create_pods(*pods))
+        result.report_pod.append(await scenarios.report_pods(*pods))
         result.create_one.append(await scenarios.create(subject, "bench-create", f"c1-{run}", int(500 * scale), 1))
         result.sync_ms.append(scenarios.fdatasync_ms())
         result.watch_p50_ms.append((await scenarios.watch_latency(subject, "bench-watch", f"w-{run}"))[0])

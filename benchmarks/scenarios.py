@@ -23,6 +23,7 @@ from benchmarks.subjects import Subject
 
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"  # as kubectl get asks
+STRATEGIC = "application/strategic-merge-patch+json"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 
@@ -63,6 +64,11 @@ async def make_namespace(subject: Subject, name: str) -> None:
         body = {"metadata": {"name": name}}
         async with http.post(f"{subject.url}/api/v1/namespaces", json=body) as answer:
             assert answer.status in (201, 409), await answer.text()
+        account = {
+            "metadata": {"name": "default"}
+        }  # Pods need it, and not every server has the controller that makes it
+        async with http.post(f"{subject.url}/api/v1/namespaces/{name}/serviceaccounts", json=account) as answer:
+            assert answer.status in (201, 409), await answer.text()
 
 
 async def get(subject: Subject, path: str, count: int = 20000, connections: int = 32) -> Cost:
@@ -84,6 +90,58 @@ async def update(subject: Subject, namespace: str, prefix: str, count: int, conn
     bodies = ((f"{prefix}-{number}", config_map(f"{prefix}-{number}", 1001)) for number in range(count))
     requests = [encode("PUT", f"{path}/{name}", subject.host, body) for name, body in bodies]
     return await _measure(subject, iter(requests), connections)
+
+
+async def create_pods(subject: Subject, namespace: str, prefix: str, count: int, connections: int) -> Cost:
+    """Creates of Pods that are replicas of one template; no scheduler touches them."""
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    bodies = (msgspec.json.encode(_pod(f"{prefix}-{number}")) for number in range(count))
+    return await _measure(subject, iter([encode("POST", path, subject.host, body) for body in bodies]), connections)
+
+
+async def report_pods(subject: Subject, namespace: str, prefix: str, count: int, connections: int) -> Cost:
+    """Strategic merge patches of the status of the same Pods, as nodes send them."""
+    path = f"/api/v1/namespaces/{namespace}/pods/{prefix}-"
+    body = msgspec.json.encode({"status": _POD_STATUS})
+    requests = [encode("PATCH", f"{path}{number}/status", subject.host, body, STRATEGIC) for number in range(count)]
+    return await _measure(subject, iter(requests), connections)
+
+
+def _pod(name: str) -> dict[str, object]:
+    container = {
+        "name": "main",
+        "image": "registry.example/app:1",
+        "ports": [{"containerPort": 80}],
+        "env": [{"name": "A", "value": "b"}],
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+    }
+    spec = {"schedulerName": "nobody", "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "x"}}, "spec": spec}
+
+
+_POD_STATUS = {
+    "phase": "Running",
+    "hostIP": "10.0.0.1",
+    "podIP": "10.1.0.2",
+    "podIPs": [{"ip": "10.1.0.2"}],
+    "startTime": "2026-01-01T00:00:00Z",
+    "conditions": [
+        {"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for name in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ],
+    "containerStatuses": [
+        {
+            "name": "main",
+            "image": "registry.example/app:1",
+            "imageID": "sha256:1",
+            "containerID": "containerd://1",
+            "ready": True,
+            "started": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+        }
+    ],
+}
 
 
 @asynccontextmanager

@@ -37,9 +37,43 @@ WATCHERS = 300
 # CPU time of one request as multiples of one turn of the yardstick: twice what they were.
 GET_BUDGET = 1.0
 CREATE_BUDGET = 14.0
+UPDATE_BUDGET = 20.0
 APPLY_BUDGET = 26.0
+POD_BUDGET = 44.0
+STATUS_BUDGET = 40.0
 LIST_BUDGET = 0.075  # for each object
 FAN_OUT_BUDGET = 0.6  # for each event and watcher
+
+PODS = "/api/v1/namespaces/default/pods"
+POD_SPEC = {
+    "schedulerName": "nobody",
+    "containers": [
+        {
+            "name": "main",
+            "image": "registry.example/app:1",
+            "ports": [{"containerPort": 80}],
+            "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+        }
+    ],
+}
+POD_STATUS = {
+    "phase": "Running",
+    "podIP": "10.1.0.2",
+    "conditions": [
+        {"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for name in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ],
+    "containerStatuses": [
+        {
+            "name": "main",
+            "image": "registry.example/app:1",
+            "imageID": "sha256:1",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+        }
+    ],
+}
 
 
 class Sink:
@@ -163,6 +197,38 @@ async def test_get(server: Server) -> None:
 
 async def test_create(server: Server) -> None:
     assert await cost(lambda: server.write(160, server.create), 160) < CREATE_BUDGET
+
+
+async def test_update(server: Server) -> None:
+    await server.write(BATCH, server.create)
+    turn = 0
+
+    def update() -> Awaitable[Response]:
+        nonlocal turn
+        turn += 1
+        name = f"made-{turn % BATCH + 1:06}"
+        return server.call("PUT", f"{CONFIG_MAPS}/{name}", config_map(name, f"{turn}" + "x" * 850))
+
+    assert await cost(lambda: server.write(160, update), 160) < UPDATE_BUDGET
+
+
+async def test_replicas_of_a_pod_and_what_a_node_says_of_them(server: Server) -> None:
+    await server.call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+    made = reported = 0
+
+    def create() -> Awaitable[Response]:
+        nonlocal made
+        made += 1
+        return server.call("POST", PODS, {"metadata": {"name": f"pod-{made}"}, "spec": POD_SPEC})
+
+    def report() -> Awaitable[Response]:
+        nonlocal reported
+        reported += 1
+        path, merge = f"{PODS}/pod-{reported}/status", "application/strategic-merge-patch+json"
+        return server.call("PATCH", path, {"status": POD_STATUS}, merge)
+
+    assert await cost(lambda: server.write(48, create), 48) < POD_BUDGET
+    assert await cost(lambda: server.write(48, report), 48) < STATUS_BUDGET
 
 
 async def test_apply(server: Server) -> None:
