@@ -166,12 +166,12 @@ class Resource:
         """The full structural schema, loaded on first use."""
         return self.load_schema()
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         """`v1` or `group/version`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @cached_property
     def bucket(self) -> str:
         """Where the store keeps it: `core/pods`, `compute.datumapis.com/workloads`."""
         return self.storage or f"{self.group or 'core'}/{self.plural}"

@@ -74,8 +74,9 @@ def updated(
     """The managers after `mine` has turned `old` into `new`."""
     usual = not any(_claims_identity(claim.fields) for claim in managers.values())
     if usual:
-        old, new = _claimable_part(old), _claimable_part(new)
-    comparison = changes(resource, old, new, mine.subresource)
+        comparison = _compared(resource, _claimable_part(old), _claimable_part(new), mine.subresource)
+    else:
+        comparison = changes(resource, old, new, mine.subresource)
     before = managers.get(mine)
     # Who changes again what is its own anyway, the most frequent update by far, owns what it did.
     same = usual and before is not None and not comparison.removed and covers(before.fields, comparison.changed)
@@ -94,7 +95,7 @@ def _of_new(resource: Resource, new: JsonObject, subresource: str) -> FieldSet:
 
     It is what `updated` comes to; but with nobody to displace, what `claimable` takes out need not be looked at at all.
     """
-    return changes(resource, _nothing(resource.schema), _claimable_part(new), subresource).changed
+    return _compared(resource, _nothing(resource.schema), _claimable_part(new), subresource).changed
 
 
 @cache
@@ -104,7 +105,11 @@ def _nothing(schema: Schema) -> JsonObject:
 
 def changes(resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> Comparison:
     """What a write to a resource or subresource changed, leaving out what it cannot change."""
-    comparison = compare(shape_of(resource.schema), _tracked(old), _tracked(new))
+    return _compared(resource, _tracked(old), _tracked(new), subresource)
+
+
+def _compared(resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> Comparison:
+    comparison = compare(shape_of(resource.schema), old, new)
     rule = resets.rule(resource, subresource)
     return Comparison(rule(comparison.changed), rule(comparison.removed))
 
