@@ -273,7 +273,6 @@ async def test_fan_out(server: Server) -> None:
     assert {sink.events for sink in sinks} == {5 * ROUNDS}
 
 
-PODS = "/api/v1/namespaces/default/pods"
 ENDPOINTS = "/apis/networking.datumapis.com/v1alpha/podendpoints"
 CHANGES = 10  # in a round
 
