@@ -51,6 +51,29 @@ async def test_history_is_kept_by_age_and_by_number(sqlite_place: SqlitePlace) -
         await store.history(PODS, floor - 1)
 
 
+async def test_a_start_remembers_as_much_as_memory_keeps(sqlite_place: SqlitePlace) -> None:
+    """Contents are whole, recent changes are in memory, and so is that nothing happened to a bucket since."""
+    store = await sqlite_place.open()
+    await store.create(SECRETS, "ns/a", value())
+    await _churn(store, 300)
+    newest = store.revision
+    pods = [(entry.name, entry.raw) for entry in store.list(PODS).entries]
+    await sqlite_place.close(store)
+
+    again = sqlite_place.make()
+    again._keep_events = 40
+    await again.start()
+    sqlite_place.stores.append(again)
+    assert [(entry.name, entry.raw) for entry in again.list(PODS).entries] == pods
+    assert again.revision == newest
+    assert revisions(again.since(PODS, newest - 40)) == list(range(newest - 39, newest + 1))
+    assert again.since(SECRETS, 2) == []
+    with pytest.raises(Compacted):
+        again.since(PODS, newest - 41)
+    assert revisions(await again.history(PODS, 2)) == list(range(3, newest + 1))
+    assert [(e.name, e.raw) for e in again.list(PODS, revision=newest - 20).entries]
+
+
 async def test_the_file_reaches_further_back_than_memory(sqlite_place: SqlitePlace) -> None:
     """Memory is bounded; what it dropped is read from the file, joined to what it has."""
     store = sqlite_place.make()

@@ -190,7 +190,9 @@ class VisibleState:
         for name, batch in batches.items():
             self._tell(tuple(self._buckets[name].subscribers.values()), batch)
 
-    def load(self, entries: dict[str, dict[str, Entry]], revision: int, history: Iterable[Sequence[Event]] = ()) -> None:
+    def load(
+        self, entries: dict[str, dict[str, Entry]], revision: int, history: Iterable[Sequence[Event]] = ()
+    ) -> None:
         """Start from these contents, with the history since `revision`, in batches, that led to them.
 
         The contents are looked at after the last batch, so both may come from one pass over a log.

@@ -42,7 +42,7 @@ def check_recent(db: apsw.Connection, total: Total) -> None:
 
 
 def sound_rows(db: apsw.Connection) -> Iterator[tuple[Any, ...]]:
-    """The columns of every row, oldest first, up to the first damaged one; then Damaged names those, or what is missing.
+    """Every row's columns, oldest first, up to the first damaged one; then Damaged names those, or what is missing.
 
     A start waits for it, so no row becomes a `Row`.
     """
