@@ -38,7 +38,7 @@ def _is_established(crd: JsonObject) -> bool:
 
 
 async def install_roles(client: Client, controllers: str = "*") -> None:
-    """What `tarmac crds --rbac=… | kubectl apply -f -` does, besides the kinds; `*`: also who needs the server's key."""
+    """What `tarmac crds --rbac=… | kubectl apply -f -` does, besides the kinds. `*` is everybody."""
     documents = role_documents(list(DUTIES)) if controllers == "*" else rbac_documents(controllers)
     for document in documents:
         kind, namespaced = document["kind"], "namespace" in document["metadata"]

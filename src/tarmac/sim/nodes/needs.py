@@ -47,7 +47,7 @@ class Needs:
 
     def __init__(self, client: Client) -> None:
         self._classes: Informer[JsonObject] = Informer(client, RUNTIME_CLASSES)
-        self._sources = ApiSources(client, lambda _image: nullcontext(""))  # not run: it asks for each object
+        self._sources = ApiSources(client, lambda _image, _pod: nullcontext(""))  # not run: it asks for each object
 
     async def run(self) -> NoReturn:
         """Follow the classes until cancelled."""
