@@ -227,7 +227,8 @@ def _judge(instance: JsonObject, before: Versions, after: Versions, log: str) ->
     assert not changed, "objects of others were touched"
     new = {(kind, namespace) for kind, namespace, _ in after.keys() - before.keys()}
     ours = {(kind, namespace) for kind, namespace in new if "datumapis.com" in kind}
-    assert new - ours == {("runtimeclasses.node.k8s.io", "")}
+    # the templates of a Workload's revisions are its own
+    assert new - ours == {("runtimeclasses.node.k8s.io", ""), ("controllerrevisions.apps", "default")}
     assert {namespace for _, namespace in ours} <= {"", "default"}
     (interface,) = instance["status"]["networkInterfaces"]
     assert interface["assignments"] == {"networkIP": ADDRESSES[0]}

@@ -86,6 +86,13 @@ def test_another_kind_of_our_group_is_invalid(workloads: Resource) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["null", "7", "[]", '{"a":1}'])
+def test_another_kind_whose_name_is_no_text_is_invalid_as_well(workloads: Resource, name: str) -> None:
+    body = f"""{{"kind":"Bar","apiVersion":"compute.datumapis.com/v1alpha","metadata":{{"name":{name}}}}}"""
+    with pytest.raises(Invalid, match="kind: Invalid value"):
+        decode_object(workloads, body.encode())
+
+
 def test_an_eviction_of_the_older_version_is_taken() -> None:
     body = b'{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"p"}}'
     assert decode_kind("policy", "v1", "Eviction", body).obj["apiVersion"] == "policy/v1"

@@ -224,6 +224,7 @@ BASES: dict[str, JsonObject] = {
         }
     },
     "instances": {"spec": _TEMPLATE},
+    "controllerrevisions": {"data": {"a": "b"}, "revision": 1},
     "sourceips": {"metadata": {"name": "192.0.2.9"}, "spec": {"address": "192.0.2.9", "className": "a"}},
     "sourceipclasses": {"spec": {"ranges": [{"cidr": "192.0.2.0/24"}]}},
     "subjectaccessreviews": {"spec": {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods"}}},

@@ -24,6 +24,7 @@ from tarmac.api.decode.headers import (
     not_registered,
     object_or_refuse,
     own_object,
+    stated_name,
     unrecognized,
 )
 from tarmac.api.decode.jsontext import Malformed, Written, parse_json
@@ -85,8 +86,7 @@ def decode_kind(
 def _too_many(group: str, kind: str, obj: JsonObject, found: TooManyItems) -> Invalid:
     errors = FieldErrors()
     errors.too_many(show((*locate(obj)[id(found.container)], found.key)), found.count, found.most)
-    metadata = obj.get("metadata")
-    return invalid(group, kind, metadata.get("name", "") if isinstance(metadata, dict) else "", errors)
+    return invalid(group, kind, stated_name(obj), errors)
 
 
 def _not_handled(kind: str, version: str, why: Refused) -> BadRequest:
@@ -221,7 +221,7 @@ def _check_own(
     if walk.mismatches:
         with FieldErrors() as errors:
             add_mismatches(walk.mismatches, obj, errors)
-        raise invalid(resource.group, resource.kind, metadata.get("name", ""), errors)
+        raise invalid(resource.group, resource.kind, stated_name(obj), errors)
     return warnings
 
 

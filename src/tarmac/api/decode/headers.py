@@ -116,6 +116,11 @@ def check_own_kind(resource: Resource, obj: JsonObject) -> None:
         if given != wanted:
             errors = FieldErrors()
             errors.invalid(field, given, f"must be {wanted}")
-            metadata = obj.get("metadata")
-            name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-            raise invalid(resource.group, str(obj.get("kind")), name, errors)
+            raise invalid(resource.group, str(obj.get("kind")), stated_name(obj), errors)
+
+
+def stated_name(obj: JsonObject) -> str:
+    """The name that an object gives itself before anybody has checked that it is text; else empty."""
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""

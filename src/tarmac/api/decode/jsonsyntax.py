@@ -62,7 +62,7 @@ def _scan(text: str) -> None:
         elif expect == "key":
             position, expect, empty = _string(text, position, _CONTEXT["key"]), "colon", False
             continue
-        elif character == (":" if expect == "colon" else ","):
+        elif expect and character == (":" if expect == "colon" else ","):
             position, expect, empty = position + 1, ("key" if expect == "{" else "value"), False
             continue
         elif not (expect == "" and not character):

@@ -20,8 +20,10 @@ def interfaces_of(instance: Instance, pod: Sequence[str], *, networked: bool = T
     """What status says, given the addresses that its Pod shows; nothing while there are none that could answer."""
     given = [_status(interface) for interface in _attached(instance)]
     held = {address.address.partition("/")[0] for each in given for address in each.addresses}
-    if not pod or not held.isdisjoint(pod):
-        return given if networked else []
+    if networked and (not pod or not held.isdisjoint(pod)):
+        return given
+    if not pod:
+        return []
     named = instance.spec.network_interfaces
     return [_of_others(named[0].name if named else "eth0", pod)]
 

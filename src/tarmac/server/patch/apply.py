@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.decode.headers import stated_name
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, invalid
@@ -78,7 +79,7 @@ def _check(resource: Resource, applied: JsonObject) -> None:
     except conformity.TooMany as found:
         errors = FieldErrors()
         errors.too_many(found.path, found.count, found.most)
-        raise invalid(resource.group, resource.kind, _text(applied.get("metadata"), "name"), errors) from None
+        raise invalid(resource.group, resource.kind, stated_name(applied), errors) from None
 
 
 def _place(obj: JsonObject, resource: Resource) -> str:
