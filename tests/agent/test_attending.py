@@ -7,8 +7,8 @@ import socket
 from typing import cast
 
 from tarmac.agent.attending import Attending, Door
-from tarmac.apps.tasks import ended
 from tarmac.base.clock import ManualClock
+from tarmac.base.tasks import background
 from tarmac.datapath.interface import Datapath
 
 
@@ -46,7 +46,7 @@ async def test_doors_follow_networks_and_open_again() -> None:
 
     attending = Attending(cast("Datapath", wires), clock, [Door("names", "169.254.20.10", 53, "udp", serve)])
     attending.attend(("a", "b"))
-    async with ended(asyncio.create_task(attending.run())):
+    async with background(attending.run(), "services of networks"):
         await settle()
         assert wires.open() == ["a", "b"]
         attending.attend(("b", "c"))

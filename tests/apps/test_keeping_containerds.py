@@ -16,8 +16,8 @@ from tarmac.agent.cgroups.v2 import V2
 from tarmac.apps.cities import running
 from tarmac.apps.cities.confining import Confinement
 from tarmac.apps.cities.places import City
-from tarmac.apps.tasks import supervise
 from tarmac.base.clock import SystemClock
+from tarmac.base.tasks import supervise
 
 
 class Hurried(SystemClock):

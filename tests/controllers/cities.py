@@ -11,10 +11,10 @@ from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.control_plane import CONTROLLING
-from tarmac.apps.tasks import ended
 from tarmac.apps.up import NODES
 from tarmac.apps.world import World, world
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
 from tarmac.client.targets import NODES as NODE_OBJECTS
@@ -127,7 +127,7 @@ def play(
             cities = Cities(made, fleet)
             for place in places:
                 await cities.locations.create(location(place))
-            async with ended(asyncio.create_task(fleet.run())):
+            async with background(fleet.run(), "simulated nodes"):
                 await fleet.registered()
                 cities.start(f"serviceaccount,garbage,{controllers}")
                 await cities.wait(1)

@@ -18,11 +18,11 @@ from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
 from tarmac.apps.control_plane import CONTROLLING
-from tarmac.apps.tasks import ended
 from tarmac.apps.up import NODES
 from tarmac.apps.world import World, world
 from tarmac.base.clock import rfc3339
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets import PODS, dynamic
 from tarmac.controllers.manager import CONTROLLERS, Manager
@@ -213,13 +213,13 @@ async def _planet(loop: VirtualLoop, behaviour: Behaviour | None) -> AsyncGenera
     luck.stop()
     async with world(loop, 1, luck) as made:
         fleet = Fleet(made.client("nodes", made.link(NODES)), PLACES, behaviour=behaviour)
-        async with ended(asyncio.create_task(fleet.run())):
+        async with background(fleet.run(), "simulated nodes"):
             await fleet.registered()
             planet = Planet(made, fleet)
             for place in PLACES:
                 await planet.open(place)
             planet.start()
-            async with ended(asyncio.create_task(planet.schedule())):
+            async with background(planet.schedule(), "scheduler"):
                 yield planet
                 await planet.stop()
 

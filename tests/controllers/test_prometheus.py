@@ -15,8 +15,8 @@ import pytest
 from tarmac.api.compute.names import API_VERSION
 from tarmac.apps.control_plane import CONTROLLING, Address, Chosen, control_plane, local_transport
 from tarmac.apps.layout import Layout
-from tarmac.apps.tasks import ended
 from tarmac.base.clock import ManualClock
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets import dynamic
 from tarmac.controllers.autoscaler.served import ServedMetrics
@@ -133,7 +133,7 @@ async def test_a_deployment_follows_a_prometheus(tmp_path: Path) -> None:
 
         await deploy(client)
         manager = Manager(controllers, "autoscaler", settings=Settings(metrics_url=everybodys.url))
-        async with ended(asyncio.create_task(manager.run())):
+        async with background(manager.run(), "controllers"):
             await until(lambda: wanted(5))
             await client.resource(LOCATIONS).patch("dfw", {"spec": {"metricsURL": own.url}})
             await until(lambda: wanted(7))

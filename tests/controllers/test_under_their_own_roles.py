@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from typing import Any
 
@@ -10,7 +9,7 @@ from tarmac.api.identities import BOOTSTRAP, NAMESPACE, PROCESS, TokenHolder, co
 from tarmac.api.schema import JsonObject
 from tarmac.apps.bootstrap import ensure_initial_objects
 from tarmac.apps.control_plane import CONTROLLING
-from tarmac.apps.tasks import ended
+from tarmac.base.tasks import background
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector
@@ -50,7 +49,7 @@ def test_nodes_and_people_get_certificates_and_old_requests_go() -> None:
         addresses = (await cities.nodes.get("dfw-0"))["status"]["addresses"]
         named = csr_pem(NODE.name, "system:nodes", *{each["address"] for each in addresses})
         manager = Manager(process(cities), "certificates", sign=signer())
-        async with ended(asyncio.create_task(manager.run())):
+        async with background(manager.run(), "controllers"):
             await nodes.create(request("client", csr_pem(NODE.name), KUBELET_CLIENT, CLIENT_USAGES))
             await nodes.create(request("serving", named, KUBELET_SERVING, SERVING_USAGES))
             made = await people.create(request("person", csr_pem("jane", "team"), CLIENT, CLIENT_USAGES))
@@ -69,7 +68,7 @@ def test_a_token_places_the_node_that_joins_with_it() -> None:
     async def story(cities: Cities) -> None:
         joining = cities.world.reliable(JOINING).resource(CERTIFICATE_REQUESTS)
         manager = Manager(process(cities), "certificates", sign=signer())
-        async with ended(asyncio.create_task(manager.run())):
+        async with background(manager.run(), "controllers"):
             await joining.create(request("new", csr_pem("system:node:dfw-new"), KUBELET_CLIENT, CLIENT_USAGES))
             await joining.create(request("taken", csr_pem(NODE.name), KUBELET_CLIENT, CLIENT_USAGES))
             await cities.wait(5)
@@ -101,7 +100,7 @@ async def told(cities: Cities) -> Any:
 def test_an_authority_that_somebody_changed_is_put_back() -> None:
     async def story(cities: Cities) -> None:
         maps = cities.user.resource(CONFIG_MAPS)
-        async with ended(asyncio.create_task(Manager(process(cities), "serviceaccount", root_ca="ours").run())):
+        async with background(Manager(process(cities), "serviceaccount", root_ca="ours").run(), "controllers"):
             await cities.wait(5)
             await maps.patch("kube-root-ca.crt", {"data": {"ca.crt": "theirs"}}, "default")
             await cities.wait(5)
@@ -157,7 +156,7 @@ def test_a_process_leads_and_makes_what_its_controllers_rely_on() -> None:
         await ensure_initial_objects(Client(ActingAs(client.transport, controller_user(BOOTSTRAP)), client.clock))
         assert await cities.user.resource(PRIORITIES).get("system-node-critical")
         manager = Manager(client, "location", elector=Elector(client, PROCESS, NAMESPACE, "this-one"))
-        async with ended(asyncio.create_task(manager.run())):
+        async with background(manager.run(), "controllers"):
             await cities.wait(30)
             assert (await cities.user.resource(LEASES).get(PROCESS, NAMESPACE))["spec"]["holderIdentity"] == "this-one"
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.apps.tasks import ended
 from tarmac.apps.up import NODES
 from tarmac.apps.world import World, world
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets import NODES as NODE_OBJECTS
 from tarmac.client.targets import PODS, SERVICE_ACCOUNTS
@@ -86,7 +85,7 @@ def play(story: Callable[[Stage], Coroutine[Any, Any, None]], behaviour: Behavio
                 )
             )
             fleet = Fleet(made.client("nodes", made.link(NODES)), PLACES, behaviour=behaviour)
-            async with ended(asyncio.create_task(fleet.run())):
+            async with background(fleet.run(), "simulated nodes"):
                 await fleet.registered()
                 await story(Stage(made, fleet))
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
 
 from tarmac.apps.control_plane import CONTROLLING
-from tarmac.apps.tasks import ended
 from tarmac.apps.up import NODES
 from tarmac.apps.world import world as virtual_world
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background
 from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered, Usage
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager, choose
@@ -72,7 +71,7 @@ def tell(name: str, *, beside: bool = False) -> None:
                 manager = Manager(
                     controllers, "workloads", settings=settings, metrics_source=prometheus, networked=False
                 )
-            async with ended(asyncio.create_task(manager.run())), ended(asyncio.create_task(cluster.run())):
+            async with background(manager.run(), "controllers"), background(cluster.run(), "cluster"):
                 nodes = planet.client("nodes", planet.link(NODES))
                 await play(STORIES[name], World(planet.reliable(), nodes, "story", UNHURRIED, prometheus.load))
 

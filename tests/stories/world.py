@@ -6,7 +6,6 @@ own, and `clear` takes away what it leaves behind, so that one server can be the
 
 from __future__ import annotations
 
-import asyncio
 import io
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -17,7 +16,7 @@ from tarmac.api.compute.answers import Explanation
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
-from tarmac.apps.tasks import ended
+from tarmac.base.tasks import background
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.why import explain
 from tarmac.client.client import Client
@@ -98,7 +97,7 @@ class World:
             heartbeat=pace.heartbeat,
         )
         self._fleets[city] = fleet
-        await self._stack.enter_async_context(ended(asyncio.create_task(fleet.run())))
+        await self._stack.enter_async_context(background(fleet.run(), "simulated nodes"))
         await self.until(lambda: self._is_ready(city), f"Location {city.lower()} is ready")
 
     async def _is_ready(self, city: str) -> bool:

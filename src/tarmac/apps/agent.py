@@ -29,6 +29,7 @@ from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.node.composing import Node
 from tarmac.base.heap import share_one_heap
 from tarmac.base.log import configure, log
+from tarmac.base.tasks import Tasks, first
 from tarmac.client.errors import BadKubeconfig
 from tarmac.decide.allocatable.reservations import Reservations
 
@@ -75,35 +76,16 @@ async def run(told: Stated) -> None:
     config.root_dir.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         node = await Node.compose(config, stack)
-        work = asyncio.ensure_future(node.run())
-        stack.push_async_callback(_ended, work)
-        said = asyncio.ensure_future(_say_when_ready(node))
-        stack.push_async_callback(_ended, said)
-        await _first(work, stopping, draining)
+        tasks = Tasks()
+        stack.push_async_callback(tasks.close, _FAREWELL)
+        work = tasks.promise(node.run(), "the node's work")
+        tasks.begin(_say_when_ready(node), "the line that says ready")
+        await first(asyncio.wait([work]), stopping.wait(), draining.wait())
+        if work.done():
+            await work  # it never ends by itself: an error comes out here
         if draining.is_set():
             await node.drain()
     _log.info("stopped", node=config.node_name)
-
-
-async def _first(work: asyncio.Future[None], *events: asyncio.Event) -> None:
-    """Wait for any of the events; the work never ends by itself, so an end of it is an error that comes out."""
-    waits = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        await asyncio.wait((work, *waits), return_when=asyncio.FIRST_COMPLETED)
-        if work.done():
-            await work
-    finally:
-        for wait in waits:
-            wait.cancel()
-
-
-async def _ended(task: asyncio.Future[None]) -> None:
-    task.cancel()
-    _, late = await asyncio.wait((task,), timeout=_FAREWELL)
-    if late:
-        _log.warning("a part of the agent does not end; it is left behind")
-    elif not task.cancelled() and (error := task.exception()) is not None:
-        _log.debug("ended with an error", error=repr(error))
 
 
 async def _say_when_ready(node: Node) -> None:

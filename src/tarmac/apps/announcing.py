@@ -19,9 +19,9 @@ from tarmac.agent.node.addresses import outgoing
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Conflict, NotFound
 from tarmac.apps.publishing import Place, publish
-from tarmac.apps.tasks import ended
 from tarmac.base.clock import rfc3339_micro
 from tarmac.base.log import log
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets import LEASES
@@ -132,7 +132,7 @@ async def announced(client: Client, hosts: Sequence[str], port: int) -> AsyncGen
     announcement = Announcement(client, hosts, port)
     await announcement.announce()
     try:
-        async with ended(asyncio.create_task(announcement.run())):
+        async with background(announcement.run(), "announcement"):
             yield
     finally:
         try:

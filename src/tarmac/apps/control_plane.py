@@ -7,7 +7,6 @@ lost: the listener finishes what is in flight, then the store writes what it has
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from tarmac.apps.announcing import announced, reached_at
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, ensure_own_service
 from tarmac.apps.electing import elector
 from tarmac.apps.layout import Layout
-from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import Tasks, background, supervise
 from tarmac.client.client import Client
 from tarmac.client.local import LocalAnswer, LocalTransport
 from tarmac.controllers.context import Settings
@@ -116,7 +115,7 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         metrics = Metrics()
         sealer = SecretSealer.from_file(layout.encryption_key)
         store = open_store(layout.store_url, sealer=sealer, clock=clock, observer=metrics.store_observed)
-        async with ended(asyncio.create_task(_say_that_it_waits(layout.store_url, clock))):
+        async with background(_say_that_it_waits(layout.store_url, clock), "waiting for the store"):
             await store.start()
         stack.push_async_callback(store.close)
         await ensure_defaults(store, clock, randomness)
@@ -132,8 +131,9 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         names = [address.host, *address.also, *address.names, *own]
         with pki.server_files(names) as files:
             context = server_context(*files, pki.ca_file)
-        renewing = asyncio.create_task(keep_renewed(pki, names, context, clock))
-        stack.callback(renewing.cancel)
+        renewing = Tasks()
+        stack.push_async_callback(renewing.close)
+        renewing.begin(keep_renewed(pki, names, context, clock), "renewal of the server's certificate")
         listener = await serve(server.handle, context, hosts, address.port, knows=server.knows)
         stack.push_async_callback(listener.stop)
         url = f"https://{_bracketed(address.host)}:{listener.port}"
@@ -190,8 +190,9 @@ def _join_nodes(parts: Parts, reader: Reader, pki: Pki, metering: Metering, stac
     parts.documents[TUNNELS_PATH] = tunnels.answer
     parts.metrics.gauges.append(tunnels.families)
     metering.source = scraper = Scraper(reader, ways, clock)
-    scraping = asyncio.create_task(supervise("metering", scraper.run, clock))
-    stack.callback(scraping.cancel)
+    scraping = Tasks()
+    stack.push_async_callback(scraping.close)
+    scraping.begin(supervise("metering", scraper.run, clock), "metering")
 
 
 @asynccontextmanager
@@ -214,7 +215,7 @@ async def _controllers(
         settings=chosen.settings,
     )
     metrics.gauges.append(manager.metrics.families)
-    async with ended(asyncio.create_task(supervise("controllers", manager.run, SystemClock()))):
+    async with background(supervise("controllers", manager.run, SystemClock()), "controllers"):
         yield
 
 

@@ -22,10 +22,10 @@ from tarmac.api.status import ApiError
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_objects_of_workloads
 from tarmac.apps.electing import elector
 from tarmac.apps.settings import names_of, settings_of
-from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import configure, log
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background, supervise
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
 from tarmac.client.discovery import serves
@@ -77,7 +77,7 @@ async def run(options: argparse.Namespace, connection: Connection, timing: Timin
             await (ensure_objects_of_workloads if beside else ensure_initial_objects)(starting)
             await manager.run()
 
-        async with ended(asyncio.create_task(supervise("controllers", work, clock))):
+        async with background(supervise("controllers", work, clock), "controllers"):
             print(f"tarmac controllers ready {connection.http.url}", flush=True)
             await stopping.wait()
             _log.info("stopping")

@@ -6,7 +6,6 @@ Exit code 0 when everything came out as it should, 1 when something did not, 2 w
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -17,10 +16,10 @@ from pathlib import Path
 
 from tarmac.api.catalog import build_catalog
 from tarmac.apps.garbage import collect_rarely
-from tarmac.apps.tasks import ended
 from tarmac.apps.trial import Outcome, trial
 from tarmac.apps.up import NODES
 from tarmac.apps.world import World, world
+from tarmac.base.tasks import background
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.mirror import Checker
 from tarmac.sim.checker.safety import safety
@@ -148,7 +147,7 @@ async def _populate(planet: World, scenario: Scenario, stack: AsyncExitStack) ->
     for place in places:
         await planet.reliable().resource(LOCATIONS).apply(location(place), manager="scenario")
     fleet = Fleet(planet.client("nodes", planet.link(NODES)), places)
-    await stack.enter_async_context(ended(asyncio.create_task(fleet.run())))
+    await stack.enter_async_context(background(fleet.run(), "simulated nodes"))
     await fleet.registered()
     return fleet
 

@@ -7,14 +7,13 @@ and what the API says must be what the nodes do. A trial is repeatable to the by
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tarmac.apps.tasks import ended
 from tarmac.apps.up import NODES
 from tarmac.apps.world import World, world
+from tarmac.base.tasks import background
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.mirror import LEASES, Checker, Violation
 from tarmac.sim.checker.quiet import lies, orphans, unmet
@@ -102,10 +101,9 @@ class _Trial:
             await self._world.reliable().resource(LOCATIONS).apply(location(place), manager="trial")
         for replica in self._replicas:
             replica.start()
-        async with ended(asyncio.create_task(self._fleet.run())):
+        async with background(self._fleet.run(), "simulated nodes"):
             await clock.sleep(_START)
-            people, fate = asyncio.create_task(self._user.run()), asyncio.create_task(self._fate.run())
-            async with ended(people), ended(fate):
+            async with background(self._user.run(), "people"), background(self._fate.run(), "fate"):
                 await clock.sleep(settings.turmoil)
             self._fate.end()
             await self._user.settle()

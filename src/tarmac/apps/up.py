@@ -22,7 +22,7 @@ from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
 from tarmac.apps.reaching import hints
 from tarmac.apps.registry.running import Registry, find_registry, with_registry
-from tarmac.apps.tasks import ended
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.runtimes.parts import PartMissing, Parts
 from tarmac.server.security.policy import SIMULATED_NODES
@@ -134,7 +134,7 @@ async def simulated(places: Sequence[Place], grace: float, running: Running) -> 
         await locations.apply(location(place), manager=_FIELD_MANAGER)
     client = Client(local_transport(running.server, NODES))
     fleet = Fleet(client, places, heartbeat=Heartbeat.for_fleet(sum(place.nodes for place in places), grace))
-    async with ended(asyncio.create_task(fleet.run())):
+    async with background(fleet.run(), "simulated nodes"):
         await fleet.registered()
         running.metering.source = SimulatedMetrics(fleet, client.clock)
         yield

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import intern
 from typing import Generic, TypeVar
 
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.few import Few, added, members, removed
 from tarmac.base.log import log
 from tarmac.base.pieces import Work
@@ -227,5 +228,6 @@ def _call(handler: Handler[T], old: Item[T] | None, new: Item[T] | None) -> None
     try:
         handler(old, new)
     except Exception as error:
+        end_if_out_of_memory(error)
         item = new or old
         _log.error("handler failed", key=item.key if item else "", error=repr(error))

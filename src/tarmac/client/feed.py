@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.base.pieces import Work
 from tarmac.client.client import Client
@@ -87,6 +88,7 @@ class Kept(Generic[T]):
         try:
             found = self._read(change)
         except Exception as error:  # one object that nobody expected must not stop the others
+            end_if_out_of_memory(error)
             _log.warning("unreadable object", key=change.metadata.key, error=repr(error))
             found = None
         self._keep(change.metadata.key, change.metadata.uid, found)

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 
 _USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _AT_ONCE = 64  # accepted in one turn of the loop: whoever is connected already has a turn, too
@@ -58,7 +59,7 @@ class Acceptor:
         self._connect = partial(connect, ssl=context, **options) if context is not None else connect
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
-        self._greeting: set[asyncio.Task[None]] = set()
+        self._handshakes = Tasks()
         self._resting: asyncio.TimerHandle | None = None
         self._quiet_until = 0.0
 
@@ -97,9 +98,7 @@ class Acceptor:
     def _greet(self, accepted: socket.socket, address: Any) -> None:
         accepted.setblocking(False)
         protocol = self._host.welcome(accepted, str(address[0]) if address else "")
-        task = self._loop.create_task(self._handshake(accepted, protocol))
-        self._greeting.add(task)
-        task.add_done_callback(self._greeting.discard)
+        self._handshakes.begin(self._handshake(accepted, protocol), "handshake")
 
     async def _handshake(self, accepted: socket.socket, protocol: asyncio.Protocol) -> None:
         try:

@@ -18,6 +18,7 @@ from typing import Protocol, cast
 from tarmac.api.status import ApiError, InternalError, ServiceUnavailable, Timeout
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.heads import CONTINUE, Heads, UnsendableHeader, encode_headers
 from tarmac.http.limits import Backlogs, Limits, Shares
@@ -45,7 +46,7 @@ class Shared(Protocol):
     loop: asyncio.AbstractEventLoop
     stopping: bool
     connections: set[Connection]
-    tasks: set[asyncio.Future[Answer]]
+    tasks: Tasks
     upgraded: set[asyncio.Transport]
 
     def settle(self) -> None:
@@ -202,13 +203,10 @@ class Connection(asyncio.Protocol):
             self._respond(_failure(error))
 
     def _wait_for(self, answer: Awaitable[Answer]) -> None:
-        task = asyncio.ensure_future(answer, loop=self._shared.loop)
-        self._task = task
-        self._shared.tasks.add(task)
-        task.add_done_callback(self._waited)
+        self._task = self._shared.tasks.promise(answer, "request", self._waited)
 
     def _waited(self, task: asyncio.Future[Answer]) -> None:
-        self._shared.tasks.discard(task)
+        self._shared.tasks.over(task)
         if task.cancelled():
             answer: Answer = _status(ServiceUnavailable("the server is shutting down"))
         else:

@@ -21,11 +21,12 @@ from typing import Any, Literal
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.http.accepting import Acceptor, Connect, bind
 from tarmac.http.connection import Connection
 from tarmac.http.heads import Heads
 from tarmac.http.limits import Backlogs, Limits, Shares
-from tarmac.http.messages import Answer, Handler, Request
+from tarmac.http.messages import Handler, Request
 from tarmac.http.sockets import notice_dead_peer
 from tarmac.http.strangers import Strangers
 
@@ -54,7 +55,7 @@ class Listener:
         self.loop = asyncio.get_running_loop()
         self.stopping = False
         self.connections: set[Connection] = set()
-        self.tasks: set[asyncio.Future[Answer]] = set()
+        self.tasks = Tasks()
         self.upgraded: set[asyncio.Transport] = set()
         self.port = 0
         self._clock: Clock = clock or SystemClock()  # for the Date header
@@ -145,7 +146,7 @@ class Listener:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._quiet.wait(), grace)
         self._cut()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.tasks.close()
 
     def _cut(self) -> None:
         if self._timer is not None:
@@ -154,8 +155,6 @@ class Listener:
             connection.abort()
         for transport in self.upgraded:
             transport.abort()
-        for task in self.tasks:
-            task.cancel()
 
 
 async def serve(

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.http.heads import LAST_CHUNK
 from tarmac.http.limits import Backlogs
 from tarmac.http.messages import Chunk, Stream, StreamResponse
 
 _log = log("http")
+_pulling = Tasks()  # each is ended by the stream it fills
 
 
 class ConnectionStream:
@@ -119,7 +122,7 @@ def pulled(
     """An answer that is made as fast as the client takes it. An error in the making aborts it."""
 
     def start(stream: Stream) -> Callable[[], None]:
-        task = asyncio.ensure_future(_pull(chunks, stream))
+        task = _pulling.begin(_pull(chunks, stream), "streamed answer")
 
         def stop() -> None:
             task.cancel()
@@ -136,6 +139,7 @@ async def _pull(chunks: AsyncIterator[bytes], stream: Stream) -> None:
                 return
             await stream.drained()
     except Exception as error:
+        end_if_out_of_memory(error)
         _log.warning("answer broken off", error=repr(error))
         stream.abort()
     else:

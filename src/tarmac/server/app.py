@@ -11,7 +11,6 @@ with what it was decided on, so that a client who is told that something exists,
 
 from __future__ import annotations
 
-import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from tarmac.api.status import (
 from tarmac.base.clock import Clock
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.http.messages import Answer, Request, Response, Stream, StreamResponse, UpgradeResponse
 from tarmac.server.endpoints.documents import Documents
 from tarmac.server.metrics import Metrics
@@ -112,19 +112,18 @@ class ApiServer:
         self._metrics = metrics
         self._clock = clock
         self._settled = settled
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
 
     async def start(self) -> None:
         """Begin to keep the deadlines of watches and the time to live of Events. The store has started."""
         self._expiry.start()
-        self._tasks = [asyncio.create_task(self._hub.run()), asyncio.create_task(self._expiry.run())]
+        self._tasks.begin(self._hub.run(), "deadlines of watches")
+        self._tasks.begin(self._expiry.run(), "expiry of events")
 
     async def stop(self) -> None:
         """End what `start` began."""
         self._expiry.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer one request, now or later. Never raises."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from tarmac.api.identities import NAMESPACE, PROCESS
+from tarmac.base.tasks import Tasks
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector
 from tarmac.controllers.autoscaler.sources import MetricsSource
@@ -26,6 +27,7 @@ class Replica:
         self._load = load
         self._controllers = controllers
         self._runs = 0
+        self._tasks = Tasks()  # also of runs that have crashed, until they have ended
         self._task: asyncio.Task[None] | None = None
         self._elector: Elector
 
@@ -47,7 +49,7 @@ class Replica:
         manager = Manager(
             client, self._controllers, root_ca="simulated", elector=self._elector, metrics_source=self._load
         )
-        self._task = asyncio.create_task(manager.run(), name=f"{self.name}-{self._runs}")
+        self._task = self._tasks.begin(manager.run(), f"{self.name}-{self._runs}")
 
     def crash(self) -> None:
         """Gone at once: nothing that its tasks still do on their way out reaches the server."""

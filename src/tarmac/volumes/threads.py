@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import ParamSpec, TypeVar
+
+from tarmac.base.tasks import finished
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,17 +20,7 @@ T = TypeVar("T")
 
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run to its end in a thread, even when cancelled meanwhile."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        task.exception()  # has been looked at
-        raise cancelled
-    return task.result()
+    return await finished(asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs)))
 
 
 class Locks:

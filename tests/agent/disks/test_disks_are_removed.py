@@ -11,7 +11,7 @@ from typing import Any, cast
 from tarmac.agent.disks.controller import DiskRemoval
 from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE
 from tarmac.apps.control_plane import local_transport
-from tarmac.apps.tasks import ended
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets import VOLUMES
 from tarmac.server.security.users import User
@@ -59,7 +59,7 @@ async def removing(tmp_path: Path, disks: Disks) -> AsyncGenerator[Client]:
     """A server with its controllers, the agent of node n1 with a node's rights, and a client for everything else."""
     async with backends.our_server(tmp_path) as running:
         removal = DiskRemoval(Client(local_transport(running.server, NODE)), cast("Volumes", disks), "n1")
-        async with ended(asyncio.create_task(removal.run())):
+        async with background(removal.run(), "removal of disks"):
             yield Client(local_transport(running.server, backends.ADMIN))
 
 

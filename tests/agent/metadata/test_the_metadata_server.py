@@ -11,9 +11,9 @@ from tarmac.agent.metadata.server import LIMITS, MetadataServer
 from tarmac.agent.metadata.service import Metadata
 from tarmac.agent.metadata.tokens import Tokens
 from tarmac.api.schema import JsonObject
-from tarmac.apps.tasks import ended
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background
 
 LOOPBACK = 1  # the index of every namespace's first link
 
@@ -31,7 +31,7 @@ async def serving() -> AsyncGenerator[tuple[str, int]]:
     await server.start()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
-        async with ended(asyncio.ensure_future(server.serve("default/default", listening))):
+        async with background(server.serve("default/default", listening), "metadata server"):
             yield listening.getsockname()
     await server.stop()
 

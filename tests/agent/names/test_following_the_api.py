@@ -10,7 +10,7 @@ from tarmac.agent.names.following import Following
 from tarmac.agent.names.view import Endpoint, Member, Place, Port, Service, Slice, View
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.apps.control_plane import local_transport
-from tarmac.apps.tasks import ended
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
 from tarmac.server.security.users import User
@@ -31,7 +31,7 @@ async def test_services_slices_and_instances_come_change_and_go() -> None:
     stage.server.put("services", "web", "default", spec=spec)
     stage.server.put("podendpoints", "web-0", "default", **instance(ready=False))
     stage.server.put("podendpoints", "plain", "default", interfaces=instance(ready=True)["interfaces"])
-    async with ended(asyncio.create_task(informers.run())):
+    async with background(informers.run(), "informers"):
         await stage.settle()
         await following.synced()
         assert view.services == {("default", "web"): Service(("10.96.0.9",), (Port("http", "tcp", 80),))}
@@ -72,6 +72,6 @@ async def test_a_nodes_rights_are_enough(tmp_path: Path) -> None:
         view = View()
         informers = Informers(Client(local_transport(running.server, node)))
         following = Following(informers, view)
-        async with ended(asyncio.create_task(informers.run())), asyncio.timeout(5):
+        async with background(informers.run(), "informers"), asyncio.timeout(5):
             await following.synced()
         assert view.services[("default", "kubernetes")].addresses == ("10.96.0.1",)

@@ -21,9 +21,9 @@ from tarmac.agent.names.upstream import Upstream
 from tarmac.agent.names.view import Member, Place, View
 from tarmac.api.networking.names import METADATA_ADDRESS, RESOLVERS
 from tarmac.api.schema import JsonObject
-from tarmac.apps.tasks import ended
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tests.agent.names.asking import Said, ask, read
 from tests.datapath.worlds import RealWorld, nic
@@ -88,7 +88,7 @@ async def serving(town: Town) -> AsyncGenerator[None]:
     attending = Attending(town.world.node(1), clock, (*names.doors(), *metadata.doors()))
     attending.attend((RED, BLUE))
     await metadata.start()
-    async with ended(asyncio.create_task(attending.run())):
+    async with background(attending.run(), "services of networks"):
         await asyncio.sleep(0.3)  # doors open one after the other, in a thread
         yield
     await metadata.stop()

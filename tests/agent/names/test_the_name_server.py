@@ -17,9 +17,9 @@ from tarmac.agent.names.server import NameServer
 from tarmac.agent.names.upstream import Upstream
 from tarmac.agent.names.view import Endpoint, Place, Port, Service, Slice, View
 from tarmac.api.networking.names import RESOLVERS
-from tarmac.apps.tasks import ended
 from tarmac.base.clock import ManualClock, SystemClock
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background
 from tarmac.datapath.interface import Datapath
 from tests.agent.names.asking import Said, ask, made, read
 
@@ -126,7 +126,7 @@ async def serving(*upstreams: tuple[str, int], clock: ManualClock | None = None)
     server = NameServer(Resolver(view()), upstream, lambda network, _link: (network,))
     attending = Attending(cast("Datapath", wires), SystemClock(), server.doors())
     attending.attend((HOME, AWAY))
-    async with ended(asyncio.create_task(attending.run())):
+    async with background(attending.run(), "services of networks"):
         yield wires
 
 

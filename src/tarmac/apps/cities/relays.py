@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tarmac.apps.cities.places import City
-from tarmac.apps.tasks import ended
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.datapath.linux import namespaces
 
 _RESOLVERS = Path("/etc/resolv.conf")
@@ -148,7 +148,7 @@ class _Questions(asyncio.DatagramProtocol):
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking = Tasks()
         self._inside: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -156,14 +156,11 @@ class _Questions(asyncio.DatagramProtocol):
             self._inside = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for task in self._asking:
-            task.cancel()
+        self._asking.cancel()
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
         if len(self._asking) < _MOST_QUESTIONS:
-            task = asyncio.create_task(self._ask(data, addr))
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            self._asking.begin(self._ask(data, addr), "relayed question")
 
     async def _ask(self, question: bytes, asker: tuple[str | Any, int]) -> None:
         loop = asyncio.get_running_loop()

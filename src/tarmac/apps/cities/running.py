@@ -24,8 +24,8 @@ from tarmac.apps.cities.relays import relays
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
 from tarmac.apps.processes import end, last_words
-from tarmac.apps.tasks import ended, supervise
 from tarmac.base.log import log
+from tarmac.base.tasks import background, supervise
 from tarmac.client.client import Client
 from tarmac.client.targets import NODES, dynamic
 from tarmac.runtimes import containerd
@@ -63,12 +63,12 @@ async def real(
         begun = {city.name: asyncio.Event() for city in cities}
         for city in cities:
             keep = partial(_keep_containerd, city, parts, confined, begun[city.name])
-            keeping = asyncio.create_task(supervise(f"containerd of {city.name}", keep, client.clock))
-            await stack.enter_async_context(ended(keeping))
+            what = f"containerd of {city.name}"
+            await stack.enter_async_context(background(supervise(what, keep, client.clock), what))
         await asyncio.gather(*(each.wait() for each in begun.values()))
         for city in cities:
             arguments = [*confined.agent(city), *agents.command(city, parts, promised)]
-            await stack.enter_async_context(ended(asyncio.create_task(agents.keep_running(city, arguments))))
+            await stack.enter_async_context(background(agents.keep_running(city, arguments), f"agent of {city.name}"))
         await asyncio.gather(*(_reported(client, city) for city in cities))
         yield
 

@@ -28,10 +28,10 @@ from tarmac.apps.node.machinery import containerd_tool, machinery, proof
 from tarmac.apps.node.networking import Networking
 from tarmac.apps.node.serving import Serving
 from tarmac.apps.node.settings import pod_settings
-from tarmac.apps.tasks import supervise
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import supervise
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder, Reference

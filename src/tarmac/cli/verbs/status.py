@@ -8,6 +8,7 @@ from tarmac.api.compute.names import LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload
 from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
+from tarmac.base.tasks import background
 from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_of, progress_table, wave_line
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
@@ -55,10 +56,9 @@ async def follow(client: Client, workload: Workload, console: Console, *, watch:
     deployments = informers.informer(DEPLOYMENTS, namespace=own.namespace, labels=selector)
     for informer in (workloads, deployments):
         informer.on_change(lambda _old, _new: changed.set())
-    running = asyncio.create_task(informers.run())
     screen, key = Screen(console), f"{own.namespace}/{own.name}"
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(timeout), background(informers.run(), "informers"):
             await informers.synced()
             while True:
                 changed.clear()
@@ -76,9 +76,6 @@ async def follow(client: Client, workload: Workload, console: Console, *, watch:
     except TimeoutError:
         console.fail(f"timed out: workload {own.name} is not complete; see `tarmac why workload/{own.name}`")
         return False
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
 
 
 def is_complete(workload: Workload) -> bool:

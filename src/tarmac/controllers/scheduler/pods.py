@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.client.events import EventType, Recorder, Reference
 from tarmac.controllers.context import Context
@@ -93,6 +94,7 @@ class PodScheduler:
         try:
             await self._decide(waiter)
         except Exception as error:
+            end_if_out_of_memory(error)
             where = traceback.format_exc(limit=-3)
             _log.error("reconcile failed", controller="pod-scheduler", key=waiter.key, error=repr(error), where=where)
             self._put_back(waiter)

@@ -18,14 +18,15 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from asyncio import Future, Task
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import Tasks
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import FIRST_ATTEMPT_SECONDS, MOST_ATTEMPT_SECONDS, EtcdClient, Lost, WatchStream
 from tarmac.store.etcd.compaction import Compaction
@@ -64,8 +65,8 @@ class EtcdStore(VisibleState):
         self._randomness = randomness or Randomness()
         self._client = EtcdClient(settings, self._clock)
         self._records = Records(settings.prefix, sealer)
-        self._tasks: set[Task[Any]] = set()
-        self._writes: set[Task[Entry]] = set()
+        self._tasks = Tasks()
+        self._writes = Tasks()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
         self._intents: dict[bytes, list[Intent]] = {}
         self._waiting: list[tuple[int, int, Future[None]]] = []  # heap: revision, tie-breaker, who waits for it
@@ -75,7 +76,7 @@ class EtcdStore(VisibleState):
         self._warned = False
         self._newest = 0  # the newest revision that changed a key of ours
         self._guards: dict[bytes, int] = {}  # key of guards -> revision of the last write under them that is visible
-        self._barrier: Task[None] | None = None
+        self._barrier: Future[None] | None = None
         self._barrier_turn = asyncio.Lock()
         self._closing = False
 
@@ -87,18 +88,15 @@ class EtcdStore(VisibleState):
         except BaseException:
             await self._client.close()
             raise
-        self._own(self._follow())
+        self._tasks.begin(self._follow(), "watch on etcd")
         if self._settings.compact_seconds:
-            self._own(self._compact_for_ever())
+            self._tasks.begin(self._compact_for_ever(), "compaction of etcd")
 
     async def close(self) -> None:
         """Finish what was accepted, hang up."""
         self._closing = True
-        if self._writes:
-            await asyncio.wait(self._writes)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._writes.settled()
+        await self._tasks.close()
         await self._client.close()
 
     def checks(self) -> dict[str, Callable[[], str | None]]:
@@ -113,7 +111,8 @@ class EtcdStore(VisibleState):
     def fresh(self) -> Awaitable[None]:
         """Wait until everything that happened before this call is visible. Raises Unavailable, within 5 s."""
         if self._barrier is None:
-            self._barrier = self._own(self._run_barrier())
+            self._barrier = self._tasks.promise(self._run_barrier(), "look how far etcd is")
+            self._barrier.add_done_callback(_looked_at)
         return asyncio.shield(self._barrier)
 
     def head(self, bucket: str, name: str) -> Entry | None:
@@ -167,10 +166,7 @@ class EtcdStore(VisibleState):
     def _submit(self, operation: str, intent: Intent) -> Future[Entry]:
         if self._closing:
             raise Unavailable("the store is shutting down")
-        task = asyncio.ensure_future(self._write(operation, intent))
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
-        return task
+        return self._writes.promise(self._write(operation, intent), operation)
 
     async def _write(self, operation: str, intent: Intent) -> Entry:
         accepted = self._clock.monotonic()
@@ -242,6 +238,7 @@ class EtcdStore(VisibleState):
             except Lost as error:
                 _log.warning("watch lost", revision=self.revision, error=str(error))
             except Exception as error:  # a bug or a wrong key must not silence the store for good
+                end_if_out_of_memory(error)
                 _log.error("watch failed", revision=self.revision, error=repr(error))
             await self._clock.sleep(_RECONNECT_SECONDS)
 
@@ -381,16 +378,10 @@ class EtcdStore(VisibleState):
                 _log.warning("compaction failed", error=str(error))
             await self._clock.sleep(self._settings.compact_seconds)
 
-    def _own(self, work: Coroutine[Any, Any, None]) -> Task[None]:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
 
-    def _done(self, task: Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # those who waited for it were told; nobody may be left
+def _looked_at(barrier: Future[None]) -> None:
+    if not barrier.cancelled():
+        barrier.exception()  # those who waited for it were told; nobody may be left
 
 
 def _reports_true_progress(version: str) -> bool:

@@ -14,7 +14,7 @@ by a daily pass. It never reaches a reader.
 from __future__ import annotations
 
 import asyncio
-from asyncio import Task, TimerHandle
+from asyncio import TimerHandle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -27,6 +27,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import Tasks
 from tarmac.store.interface import (
     Damaged,
     Entry,
@@ -79,7 +80,7 @@ class SqliteStore(LocalStore):
         self._syncing: list[Write] = []
         self._disk = DiskHealth(path, self._clock)
         self.verifier = Verifier(path, self._clock)
-        self._verifying: Task[None]
+        self._tasks = Tasks()
         self._marking: TimerHandle | None = None
         self._file: LogFile
         self._syncer: SyncThread
@@ -100,14 +101,13 @@ class SqliteStore(LocalStore):
             self._file.close()
             raise
         self._syncer = SyncThread(loop, self._file.sync)
-        self._verifying = asyncio.create_task(self.verifier.run())
+        self._tasks.begin(self.verifier.run(), "verification of the store")
         await super().start()
 
     async def close(self) -> None:
         """Finish what was accepted, close the file."""
         await super().close()
-        self._verifying.cancel()
-        await asyncio.wait((self._verifying,))
+        await self._tasks.close()
         if self._marking is not None:
             self._marking.cancel()
         await asyncio.to_thread(self._side.shutdown)

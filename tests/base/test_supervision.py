@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import ManualClock
+from tarmac.base.tasks import background, supervise
 
 
 async def settle() -> None:
@@ -23,7 +23,7 @@ async def test_a_failure_is_followed_by_another_try_after_growing_pauses() -> No
         raise RuntimeError("no luck")
 
     start = clock.monotonic()
-    async with ended(asyncio.create_task(supervise("luck", fails, clock))):
+    async with background(supervise("luck", fails, clock), "luck"):
         await settle()
         for _ in range(70):
             clock.advance(0.5)
