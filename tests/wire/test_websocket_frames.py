@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tarmac.base.randomness import Randomness
 from tarmac.wire.violations import Violation
 from tarmac.wire.websocket import Closed, Event, Piece, Pinged, Ponged, Socket, accept_key, offered
+
+
+def side(server: bool) -> Socket:
+    return Socket(None if server else Randomness())
 
 
 def cut(data: bytes, sizes: list[int]) -> list[bytes]:
@@ -40,14 +45,14 @@ def test_subprotocols_are_read_in_the_clients_order() -> None:
 
 
 def test_a_ping_is_answered() -> None:
-    client, server = Socket(server=False), Socket(server=True)
+    client, server = Socket(Randomness()), Socket()
     client.ping(b"hi")
     assert server.receive(client.take()) == [Pinged(b"hi")]
     assert client.receive(server.take()) == [Ponged(b"hi")]
 
 
 def test_closing_ends_what_is_read() -> None:
-    client, server = Socket(server=False), Socket(server=True)
+    client, server = Socket(Randomness()), Socket()
     client.close(1000, "done")
     client.send(b"too late")
     assert server.receive(client.take()) == [Closed(1000, "done")]
@@ -55,7 +60,7 @@ def test_closing_ends_what_is_read() -> None:
 
 
 def test_a_ping_may_come_between_the_pieces_of_a_message() -> None:
-    server = Socket(server=False)  # reads unmasked frames
+    server = Socket(Randomness())  # reads unmasked frames
     events = server.receive(b"\x02\x01a" + b"\x89\x00" + b"\x80\x01b")
     assert events == [Piece(b"a", True, False), Pinged(b""), Piece(b"b", False, True)]
 
@@ -66,7 +71,7 @@ def test_a_ping_may_come_between_the_pieces_of_a_message() -> None:
     st.lists(st.integers(0, 300), max_size=20),
 )
 def test_messages_arrive_however_the_network_cuts_them(from_server: bool, sent: list[bytes], sizes: list[int]) -> None:
-    sender, receiver = Socket(server=from_server), Socket(server=not from_server)
+    sender, receiver = side(from_server), side(not from_server)
     for message in sent:
         sender.send(message)
     events = [event for piece in cut(sender.take(), sizes) for event in receiver.receive(piece)]
@@ -88,13 +93,13 @@ def test_messages_arrive_however_the_network_cuts_them(from_server: bool, sent: 
 )
 def test_what_is_no_websocket_is_a_violation(frame: bytes) -> None:
     with pytest.raises(Violation):
-        Socket(server=True).receive(frame)
+        Socket().receive(frame)
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 40), max_size=10), st.booleans())
 @settings(max_examples=500)
 def test_any_bytes_are_events_or_a_violation(data: bytes, sizes: list[int], server: bool) -> None:
-    socket = Socket(server=server)
+    socket = side(server)
     try:
         for piece in cut(data, sizes):
             socket.receive(piece)

@@ -113,7 +113,7 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
     async with AsyncExitStack() as stack:
         pki = Pki(layout.pki, clock)
         metrics = Metrics()
-        sealer = SecretSealer.from_file(layout.encryption_key)
+        sealer = SecretSealer.from_file(layout.encryption_key, randomness)
         store = open_store(layout.store_url, sealer=sealer, clock=clock, observer=metrics.store_observed)
         async with background(_say_that_it_waits(layout.store_url, clock), "waiting for the store"):
             await store.start()

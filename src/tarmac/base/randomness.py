@@ -28,7 +28,8 @@ class Randomness:
         self._random = random.Random(seed)
         self._pool = b""  # of the operating system's: one call for many identifiers
 
-    def _bytes(self, count: int) -> bytes:
+    def randbytes(self, count: int) -> bytes:
+        """As many bytes: keys, nonces, masks."""
         if self._seeded:
             return self._random.randbytes(count)
         if len(self._pool) < count:
@@ -42,7 +43,7 @@ class Randomness:
 
     def uuid(self) -> str:
         """A version 4 UUID."""
-        raw = bytearray(self._bytes(16))
+        raw = bytearray(self.randbytes(16))
         raw[6] = (raw[6] & 0x0F) | 0x40
         raw[8] = (raw[8] & 0x3F) | 0x80
         text = raw.hex()
@@ -60,4 +61,4 @@ class Randomness:
         """A URL-safe secret of `nbytes` bytes of entropy."""
         if not self._seeded:
             return secrets.token_urlsafe(nbytes)
-        return self._bytes(nbytes).hex()
+        return self.randbytes(nbytes).hex()

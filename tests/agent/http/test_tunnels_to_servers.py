@@ -64,7 +64,7 @@ class FakeServer:
     async def get(self, path: str, token: str = "t") -> bytes:
         """Ask the node over its newest tunnel."""
         self.streams[token] = asyncio.get_running_loop().create_future()
-        socket = Socket(server=True)
+        socket = Socket()
         socket.send(b'{"open":"%b"}' % token.encode(), text=True)
         self.tunnels[-1].write(socket.take())
 

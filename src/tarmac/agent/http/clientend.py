@@ -38,7 +38,7 @@ class ClientEnd(Paced):
     def __init__(self, transport: asyncio.Transport, tunnelled: bool) -> None:
         super().__init__()
         self.transport = transport
-        self._socket = Socket(server=True) if tunnelled else None
+        self._socket = Socket() if tunnelled else None
         self._queued: list[bytes] = []
         self._flooded = False
         self._closed = False

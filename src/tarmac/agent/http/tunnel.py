@@ -105,7 +105,7 @@ class Tunnels:
 
     async def _hold(self, url: str, listener: Listener) -> None:
         """One tunnel, for as long as it lasts."""
-        key = new_key()
+        key = new_key(self._randomness)
         headers = [
             ("Upgrade", "websocket"),
             ("Sec-WebSocket-Version", "13"),
@@ -116,7 +116,7 @@ class Tunnels:
         if reply.status != 101 or reply.header("sec-websocket-accept") != accept_key(key):
             reply.close()
             raise Refused(f"status {reply.status}")
-        tunnel = _Tunnel(*reply.detach(), lambda token: self._serve(url, token, listener))
+        tunnel = _Tunnel(*reply.detach(), self._randomness, lambda token: self._serve(url, token, listener))
         _log.info("tunnel open", server=url)
         try:
             await tunnel.lost
@@ -152,12 +152,14 @@ def _credentials(config: HttpConfig) -> list[tuple[str, str]]:
 class _Tunnel(asyncio.Protocol):
     """The WebSocket on which streams are asked for. `lost` is done when it is."""
 
-    def __init__(self, transport: asyncio.Transport, rest: bytes, serve: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, rest: bytes, randomness: Randomness, serve: Callable[[str], Awaitable[None]]
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = loop.create_future()
         self._transport = transport
         self._serve = serve
-        self._socket = Socket(server=False)
+        self._socket = Socket(randomness)
         self._message = b""
         self._tasks: set[asyncio.Future[None]] = set()
         self._timer = loop.call_later(SILENCE, transport.abort)

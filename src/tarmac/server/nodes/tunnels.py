@@ -133,7 +133,7 @@ class _Tunnel(asyncio.Protocol):
     def __init__(self, transport: asyncio.Transport, lost: Callable[[], None]) -> None:
         self._transport = transport
         self._lost = lost
-        self._socket = Socket(server=True)
+        self._socket = Socket()
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
         self._timer = self._loop.call_later(PING_SECONDS, self._ping)

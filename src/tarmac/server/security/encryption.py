@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tarmac.base.randomness import Randomness
 from tarmac.server.security.files import directory_lock, write_private
 
 SEALED_BUCKETS = frozenset({"core/secrets"})
@@ -32,27 +32,31 @@ class BadKeyFile(ValueError):
 class SecretSealer:
     """Seals with the first key, opens with whichever key sealed."""
 
-    def __init__(self, keys: Iterable[tuple[str, bytes]], buckets: frozenset[str] = SEALED_BUCKETS) -> None:
+    def __init__(
+        self, keys: Iterable[tuple[str, bytes]], randomness: Randomness, buckets: frozenset[str] = SEALED_BUCKETS
+    ) -> None:
+        """`randomness` gives the nonces, so it has no seed: no nonce may come twice under one key."""
+        self._randomness = randomness
         self._keys = {name.encode(): AESGCM(key) for name, key in keys}
         self._buckets = buckets
         self._current = next(iter(self._keys))
         self._head = _MARK + bytes([len(self._current)]) + self._current
 
     @classmethod
-    def from_file(cls, path: Path) -> SecretSealer:
+    def from_file(cls, path: Path, randomness: Randomness) -> SecretSealer:
         """With the keys of a file, which is made with a fresh key when it does not exist. Raises BadKeyFile."""
         with directory_lock(path.parent):
             if not path.exists():
-                write_private(path, b"key1 %b\n" % base64.b64encode(os.urandom(32)))
+                write_private(path, b"key1 %b\n" % base64.b64encode(randomness.randbytes(32)))
         if path.stat().st_mode & 0o077:
             raise BadKeyFile(f"{path} can be read by others: its mode must be 0600")
-        return cls(_parse(path))
+        return cls(_parse(path), randomness)
 
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:
         """The bytes to store."""
         if bucket not in self._buckets:
             return value
-        nonce = os.urandom(_NONCE)
+        nonce = self._randomness.randbytes(_NONCE)
         return self._head + nonce + self._keys[self._current].encrypt(nonce, value, _context(bucket, name))
 
     def open(self, bucket: str, name: str, blob: bytes) -> bytes:

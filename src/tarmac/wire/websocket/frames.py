@@ -6,12 +6,12 @@ which are short, are collected. A client masks what it sends and a server does n
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
+from tarmac.base.randomness import Randomness
 from tarmac.wire.violations import Violation
 
 _LONGEST_CONTROL = 125
@@ -64,10 +64,11 @@ Event = Piece | Pinged | Ponged | Closed
 
 
 class Socket:
-    """One side of a WebSocket after the handshake."""
+    """One side of a WebSocket after the handshake: the client's if there is `masking`, which its masks come from."""
 
-    def __init__(self, *, server: bool) -> None:
-        self._server = server
+    def __init__(self, masking: Randomness | None = None) -> None:
+        self._server = masking is None
+        self._masking = masking
         self._buffer = bytearray()
         self._left = 0  # bytes of a data frame that have not come yet
         self._mask = b""
@@ -111,15 +112,15 @@ class Socket:
 
     def _frame(self, opcode: Opcode, payload: bytes) -> None:
         length = len(payload)
-        masked = 0 if self._server else _MASKED
+        masked = 0 if self._masking is None else _MASKED
         if length < 126:
             head = struct.pack(">BB", _FIN | opcode, masked | length)
         elif length < 1 << 16:
             head = struct.pack(">BBH", _FIN | opcode, masked | 126, length)
         else:
             head = struct.pack(">BBQ", _FIN | opcode, masked | 127, length)
-        if masked:
-            mask = os.urandom(4)
+        if self._masking is not None:
+            mask = self._masking.randbytes(4)
             head, payload = head + mask, _masked(payload, mask)
         self._out += (head, payload)
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Mapping
 
+from tarmac.base.randomness import Randomness
 from tarmac.wire.violations import Violation
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # fixed by RFC 6455
 
 
-def new_key() -> str:
+def new_key(randomness: Randomness) -> str:
     """A client's `Sec-WebSocket-Key`."""
-    return base64.b64encode(os.urandom(16)).decode()
+    return base64.b64encode(randomness.randbytes(16)).decode()
 
 
 def accept_key(key: str) -> str:
