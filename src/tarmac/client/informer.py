@@ -98,7 +98,7 @@ class Informers:
             informer = Informer(self.client, target, namespace=namespace, labels=labels, fields=fields)
             self._informers[identity] = informer
             if self._group is not None:
-                self._group.create_task(informer.run())
+                self._group.create_task(informer.run(), name=f"informer of {target.path()}")
         return cast("Informer[T]", informer)
 
     def feed(self, target: Target[Any]) -> Feed:
@@ -107,7 +107,7 @@ class Informers:
         if path not in self._feeds:
             self._feeds[path] = Feed(self.client, target)
             if self._group is not None:
-                self._group.create_task(self._feeds[path].run())
+                self._group.create_task(self._feeds[path].run(), name=f"feed of {path}")
         return self._feeds[path]
 
     def __iter__(self) -> Iterator[Informer[Any]]:

@@ -181,4 +181,4 @@ class Manager:
         controllers = [self._controllers[name](context_of(name)) for name in self._names]
         async with asyncio.TaskGroup() as group:
             for part in (informers, *recorders, *controllers):
-                group.create_task(part.run())
+                group.create_task(part.run(), name=type(part).__qualname__)

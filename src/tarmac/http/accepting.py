@@ -81,7 +81,9 @@ class Acceptor:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):
-            if self._host.held >= spare():
+            # Who is in the handshake holds a descriptor, too, and is no connection yet: a crowd that says nothing
+            # would take those that are kept back.
+            if self._host.held + len(self._handshakes) >= spare():
                 self._rest("as many connections as there are file descriptors for")
                 return
             try:

@@ -130,7 +130,7 @@ class Node:
 
     def _supervise(self, group: asyncio.TaskGroup, runs: dict[str, Callable[[], Awaitable[None]]]) -> None:
         for name, run in runs.items():
-            group.create_task(supervise(name, partial(_unless_the_runtime_is_away, name, run), self._clock))
+            group.create_task(supervise(name, partial(_unless_the_runtime_is_away, name, run), self._clock), name=name)
 
     def _make_pods(self) -> None:
         config = self._config
