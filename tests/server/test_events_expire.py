@@ -6,6 +6,7 @@ import pytest
 
 from tarmac.base.clock import ManualClock
 from tarmac.server.storage.expiring import EVENTS, EventExpiry
+from tarmac.store.interface import Unavailable
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client
 
@@ -55,6 +56,28 @@ async def test_events_stamped_with_a_time_to_come_expire_after_a_restart_too(
     expiry = EventExpiry(store, clock)
     expiry.start()
     clock.advance(3601)
+    await expiry.expire()
+    assert names(store) == []
+    expiry.stop()
+
+
+async def test_events_that_a_store_could_not_delete_go_in_the_next_round(
+    api: Client, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expiry = EventExpiry(store, clock)
+    expiry.start()
+    await tell(api, "a")
+    await tell(api, "b")
+    clock.advance(3601)
+    with monkeypatch.context() as away:
+
+        def refuse(*_: object) -> None:
+            raise Unavailable("the disk is full")
+
+        away.setattr(store, "delete", refuse)
+        with pytest.raises(Unavailable):
+            await expiry.expire()
+    assert names(store) == ["a", "b"]
     await expiry.expire()
     assert names(store) == []
     expiry.stop()

@@ -67,24 +67,24 @@ class EventExpiry:
     async def expire(self) -> None:
         """Delete what is due now, a limited number at a time so that writers of other things get their turn."""
         while due := list(self._due(_AT_ONCE)):
-            for name in due:
-                del self._written[name]
-            await asyncio.gather(*map(self._delete, due))
+            await asyncio.gather(*(self._delete(name, written) for name, written in due))
 
-    def _due(self, limit: int) -> Iterator[str]:
+    def _due(self, limit: int) -> Iterator[tuple[str, float]]:
         oldest = self._clock.monotonic() - TIME_TO_LIVE
         for name, time in self._written.items():
             if time > oldest or limit == 0:
                 return
             limit -= 1
-            yield name
+            yield name, time
 
-    async def _delete(self, name: str) -> None:
+    async def _delete(self, name: str, written: float) -> None:
         entry = self._store.head(EVENTS, name)
-        if entry is None:
-            return
-        with suppress(Missing, Conflict):  # deleted by somebody else, or written again and noted anew
-            await self._store.delete(EVENTS, name, entry.revision)
+        if entry is not None:
+            with suppress(Missing, Conflict):  # deleted by somebody else, or written again and noted anew
+                await self._store.delete(EVENTS, name, entry.revision)
+        # Forgotten only now: a store that is not available leaves it noted, in its place, for the next round.
+        if self._written.get(name) == written:
+            del self._written[name]
 
 
 def _last_time(event: JsonObject) -> float:
