@@ -206,6 +206,8 @@ class Reflector:
                 self.stats.bookmarks += 1
             elif newer or change.type == "DELETED":
                 self.stats.events += 1
+                # The version moves on only when the sink has the change, and nothing is awaited in between: whenever
+                # this is cut short, the next connection resumes after what was taken, neither before nor beyond it.
                 self._sink.changed(change)
             else:
                 self.stats.repeats += 1

@@ -223,6 +223,8 @@ class Connection(asyncio.Protocol):
             self._shared.settle()
 
     def _abandon_task(self) -> None:
+        # Forgotten before it is cancelled: `_waited`, which is called in any case, then knows that nobody listens.
+        # A write is never cancelled, as the store may have accepted it already.
         task, self._task = self._task, None
         if task is not None and self._current is not None and self._current.method in _READS:
             task.cancel()
@@ -276,9 +278,10 @@ class Connection(asyncio.Protocol):
             if piece is None:
                 self._slices = slices = None
                 self._finished()
+                # Not at once: `_advance` may have called this, and pipelined answers would stack up its frames.
                 self._shared.loop.call_soon(self._advance)
             else:
-                self._transport.write(piece)
+                self._transport.write(piece)  # may call `pause_writing`, which ends this loop
 
     def _compress(self, response: Response, length: int) -> None:
         def compressed() -> Response:
@@ -303,6 +306,7 @@ class Connection(asyncio.Protocol):
         stream.pause(self._paused)
         self._stream = stream
         try:
+            # `start` may write so much, or to a client so gone, that the stream is over before what ends it is known.
             stream.started(answer.start(stream))
         except Exception as error:
             end_if_out_of_memory(error)
@@ -327,6 +331,7 @@ class Connection(asyncio.Protocol):
             return
         head = self._shared.heads.block(101, "") + encode_headers(answer.headers or [])
         transport.write(head + b"\r\n")
+        # From here on the transport is somebody else's, and no deadline of ours may close it.
         rest, reader.rest = reader.rest, None
         self._shared.connections.discard(self)
         self._shared.strangers.discard(self)

@@ -169,6 +169,7 @@ class LocalStore(VisibleState, ABC):
         self._accepted = entry.revision
         self._pending[bucket, entry.name] = event
         self._queue.append(Write(event, value, done, self._clock.monotonic()))
+        # Not at once: whatever else is accepted in this turn of the loop is made durable by the same sync.
         if not self._busy:
             self._busy = True
             self._loop.call_soon(self._next_batch)
@@ -185,6 +186,8 @@ class LocalStore(VisibleState, ABC):
 
     def _committed(self, batch: list[Write]) -> None:
         """The batch is durable: show it, wake its writers, go on."""
+        # The overlay goes before the state comes, with nothing in between that could let anybody read. A key that was
+        # written again meanwhile keeps its newer write, which is of the next batch.
         for write in batch:
             event = write.event
             key = (event.bucket, event.entry.name)
@@ -195,6 +198,7 @@ class LocalStore(VisibleState, ABC):
             now = self._clock.monotonic()
             for write in batch:
                 self._observer(_OPERATION[write.event.type], now - write.accepted)
+        # After `publish`: whoever has the acknowledgement must find the write when it reads.
         for write in batch:
             if not write.done.done():  # its caller may have gone away
                 write.done.set_result(write.event.entry)
@@ -211,6 +215,8 @@ class LocalStore(VisibleState, ABC):
 
     def _failed(self, batch: list[Write], why: str) -> None:
         """The batch is not durable: nobody saw it, nor what was stacked on it, and nobody will."""
+        # What gathered meanwhile was checked against a head that never was. All that is pending is in the batch or in
+        # the queue, as only one batch is under way.
         batch, self._queue = batch + self._queue, []
         self._pending.clear()
         for write in batch:

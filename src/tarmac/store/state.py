@@ -185,6 +185,7 @@ class VisibleState:
             self._window_bytes += _cost(event)
             if bucket.subscribers:
                 batches.setdefault(name, []).append(event)
+        # The whole batch is visible before anybody is told of any of it: a subscriber that reads sees no half of it.
         self.revision = events[-1].entry.revision
         self._trim_window()
         for name, batch in batches.items():
@@ -241,6 +242,7 @@ class VisibleState:
                 return [*events, *self.since(bucket, revision, prefix)]
             except Compacted:
                 until = self.revision  # the log may be ahead of what is visible
+                # More may become visible meanwhile, and memory may forget again: then it is the log's turn once more.
                 events += await read(bucket, revision, until, prefix)
                 revision = until
 

@@ -134,7 +134,8 @@ async def _remove(call: Call, name: str, entry: Entry, options: DeleteOptions) -
             return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision)), False
         return await store.update(served.bucket, entry.name, value, entry.revision), False
     if plan == "ended":
-        # A grace period of zero is a mark like any other, and the end of it; watchers see both.
+        # A grace period of zero is a mark like any other, and the end of it; watchers see both. After a crash between
+        # the two the object is left marked with no time to run, and the next delete, the node's or a user's, ends it.
         if options.dry_run:
             return Entry(entry.name, entry.revision, entry.created, splice(served.encode(obj), entry.revision)), True
         entry = await store.update(served.bucket, entry.name, served.encode(obj), entry.revision)

@@ -27,7 +27,7 @@ class Turns:
     async def write(self, guards: Sequence[str], attempt: Callable[[], Awaitable[Entry]]) -> Entry:
         """Check and write when nobody else does under these guards. Raises TooManyRequests when others win for ever."""
         async with AsyncExitStack() as stack:
-            for guard in sorted(guards):  # everybody in the same order
+            for guard in sorted(guards):  # everybody in the same order, or two would wait for each other
                 await stack.enter_async_context(self._locks.setdefault(guard, asyncio.Lock()))
             for _ in range(_ATTEMPTS):
                 try:

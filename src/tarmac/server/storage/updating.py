@@ -97,6 +97,8 @@ async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
 async def _rewrite(call: Call, change: Change, rules: Rules, guards: Sequence[str]) -> Entry:
     served = call.served
     for _ in range(_ATTEMPTS):
+        # From here until the store has accepted the write nothing is awaited: where the store decides alone, nobody can
+        # come between, and what admission counted still holds.
         entry = served.head(call.key)
         if entry is None:
             raise served.not_found(call.info.name)
@@ -192,6 +194,7 @@ async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject, gua
     served, store = call.served, call.served.store
     gone = is_released(served.strategy, new, old)
     if not gone and _unchanged(new, old):
+        # The version that is compared with may be accepted and not durable yet: it could still fail.
         await until_visible(store, entry)
         return entry
     value = served.encode_checked(new, len(entry.raw))

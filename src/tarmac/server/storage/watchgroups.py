@@ -212,6 +212,7 @@ class Hub:
             self._lost(scope)
             return
         rest = scope.resting_until - self._clock.monotonic()
+        # While something is pending, everything goes behind it, even if the rest is over: order is kept.
         if scope.pending:
             scope.pending.extend(events)
         elif rest > 0:

@@ -165,6 +165,7 @@ def _start(query: Query, hub: Hub, events: Sequence[Event], present: Present, st
     options = query.options
     watcher = Watcher(
         stream,
+        # What has been missed is told above. The hub may still rest before it sends some of that to the others.
         skip_to=max(query.revision, query.served.source.revision),
         lifetime=_lifetime(options, query.served.services.randomness),
         bookmarks=options.allow_bookmarks,

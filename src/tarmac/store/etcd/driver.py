@@ -95,7 +95,7 @@ class EtcdStore(VisibleState):
     async def close(self) -> None:
         """Finish what was accepted, hang up."""
         self._closing = True
-        await self._writes.settled()
+        await self._writes.settled()  # first: a write is acknowledged by the watch, which ends with the tasks
         await self._tasks.close()
         await self._client.close()
 
@@ -190,6 +190,9 @@ class EtcdStore(VisibleState):
             try:
                 response = await self._client.txn(intent.request, timeout)
             except Lost:
+                # Nobody knows whether it was written, and it may still be on its way and land after the look below.
+                # Trying again is safe: it holds only if the first has not landed, and if it fails for that reason,
+                # the watch shows the first as ours.
                 lost, timeout = True, min(timeout * 2, MOST_ATTEMPT_SECONDS)
                 await self.fresh()
                 if intent.landed is not None:
@@ -253,11 +256,13 @@ class EtcdStore(VisibleState):
                 self._stream = None
 
     def _deliver(self, response: pb.WatchResponse) -> None:
+        # A watch that reconnects begins at the revision it had reached, so that one comes again.
         events = [event for event in response.events if event.kv.mod_revision > self.revision]
         if events:
             self._guards.update(self._records.guards_among(event.kv for event in events))
             changes = self._records.changes(events, self.get)
             for event, mark in changes:
+                # Before anybody can read the change: whoever waits below for this revision finds its intent landed.
                 for intent in self._intents.get(self._records.key(event.bucket, event.entry.name), ()):
                     intent.saw(event, mark)
             if changes:
@@ -327,6 +332,7 @@ class EtcdStore(VisibleState):
         """Wait until that much is visible; `ask` when it may be no revision of ours. The caller's patience ends it."""
         if self.revision >= revision:
             return
+        # Whoever gives up leaves this in the heap, cancelled or not; `_wake` takes it out when its time comes.
         reached: Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (revision, next(self._ties), reached))
         while ask and not reached.done():

@@ -106,6 +106,8 @@ class SqliteStore(LocalStore):
 
     async def close(self) -> None:
         """Finish what was accepted, close the file."""
+        # In this order: the last batch needs the sync thread and perhaps a checkpoint in the side thread, and both work
+        # on the file.
         await super().close()
         await self._tasks.close()
         if self._marking is not None:
@@ -145,6 +147,8 @@ class SqliteStore(LocalStore):
             self._rejected(batch, error)
             self._next_batch()
             return
+        # The batch is in the file and can be lost by a power cut: nobody may see it before `_synced`. A process that is
+        # killed here finds it when it starts again, and syncs before it shows anything.
         self._syncing = batch
         self._disk.sync_started()
         self._syncer.request(self._synced)

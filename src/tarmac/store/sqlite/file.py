@@ -120,10 +120,10 @@ class LogFile:
             write_total(db, total)
             db.execute("COMMIT")
         except BaseException:
-            if db.in_transaction:
+            if db.in_transaction:  # SQLite has rolled back by itself after some errors, a full disk among them
                 db.execute("ROLLBACK")
             raise
-        self._total = total
+        self._total = total  # not before the commit: a batch that failed must not count
         if rows:
             self.newest = rows[-1].revision
 
@@ -141,7 +141,7 @@ class LogFile:
 
     def sync(self) -> None:
         """Make everything appended so far survive a power cut. For a helper thread."""
-        newest = self.newest
+        newest = self.newest  # before: what the loop appends while this syncs may not be covered by it
         os.fdatasync(self._wal)
         self._marker.write(newest)  # not before: a marker must not be ahead of what is durable
 

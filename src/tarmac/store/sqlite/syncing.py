@@ -47,6 +47,7 @@ class SyncThread:
                 self._sync()
             except OSError as error:
                 failure = error
+            # The loop is there: the store's `close` waits for the batch under way before this thread is ended.
             self._loop.call_soon_threadsafe(done, failure)
 
 
