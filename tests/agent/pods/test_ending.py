@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from tarmac.runtimes.fake import Program
 from tarmac.runtimes.interface import Refused
 from tests.agent.pods.machine import Machine, condition, container, container_status, play
@@ -235,5 +239,24 @@ def test_what_an_earlier_agent_left_of_a_refused_pod_goes_too() -> None:
         await machine.gone()
         await machine.wait(1)
         assert not machine.volumes.mounted
+
+    play(story)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_an_agent_that_stops_just_when_a_pass_is_cut_short_stops(turns: int) -> None:
+    """Both are cancellations: a worker that took its own for that of its pass would go on for ever."""
+
+    async def story(machine: Machine) -> None:
+        machine.runtime.programs["main"] = Program(starts_after=30)
+        created = await machine.create()
+        await machine.wait(5)
+        stopping = asyncio.create_task(machine.kill())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        machine.manager.evict(created, "Evicted", "no room")
+        async with asyncio.timeout(60):
+            await stopping
+        await machine.start()
 
     play(story)

@@ -22,6 +22,7 @@ from tarmac.agent.pods.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration
+from tarmac.base.tasks import Tasks
 from tarmac.client.events import Recorder
 from tarmac.runtimes.interface import Image, Progress, Runtime, RuntimeFault
 from tarmac.volumes.interface import SourceUnavailable
@@ -61,11 +62,12 @@ class Images:
         self._recorder = recorder
         self._clock = clock
         self._slots = asyncio.Semaphore(max(1, parallel))
+        self._tasks = Tasks()
         self._pulls: dict[str, asyncio.Task[None]] = {}
         self._results: dict[str, Image | Unavailable] = {}
         self._errors: dict[str, tuple[float, str]] = {}  # when a pull failed, and why
         self._back_offs = BackOffs()
-        self._expected: dict[str, asyncio.Task[Image | None]] = {}
+        self._expected: dict[str, asyncio.Future[Image | None]] = {}
         self._entitled: set[str] = set()  # asked once: a container starts again also while the server is away
 
     def expect(self, pod: Pod, handler: str) -> None:
@@ -73,7 +75,8 @@ class Images:
         for container in pod.init_containers[:1] or pod.containers:
             key = f"{pod.uid}_{container['image']}"
             if container.get("imagePullPolicy") != "Always" and key not in self._expected:
-                self._expected[key] = asyncio.create_task(self._glance(with_tag(container["image"]), handler))
+                name = with_tag(container["image"])
+                self._expected[key] = self._tasks.promise(self._glance(name, handler), f"look for {name}")
 
     async def _glance(self, name: str, handler: str) -> Image | None:
         with suppress(RuntimeFault):  # whoever needs it asks again
@@ -134,10 +137,7 @@ class Images:
 
     async def close(self) -> None:
         """Stop every pull."""
-        tasks = [*self._pulls.values(), *self._expected.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def _waiting(self, pod: Pod, container: JsonObject, key: str) -> Unavailable | None:
         """In back-off, if that is so."""
@@ -156,7 +156,7 @@ class Images:
             if self._pulls.pop(key, None) is not None:
                 wake()
 
-        task = asyncio.create_task(self._pull(pod, container, key, handler), name=f"pull {container['image']}")
+        task = self._tasks.begin(self._pull(pod, container, key, handler), f"pull {container['image']}")
         self._pulls[key] = task
         task.add_done_callback(done)
         return _PULLING

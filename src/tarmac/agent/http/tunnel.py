@@ -8,9 +8,10 @@ and has authorized whoever it asks for. A server that does not know tunnels is a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,6 +20,7 @@ from tarmac.agent.http.api import NodeApi
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import Tasks
 from tarmac.client.http import HttpConfig, tls_context
 from tarmac.http.asking import Reply, Unanswered, ask, request_head, tcp
 from tarmac.http.limits import Limits
@@ -64,6 +66,7 @@ class Tunnels:
         self._clock = clock
         self._randomness = randomness
         self._kept: dict[str, asyncio.Task[None]] = {}
+        self._tasks = Tasks()
 
     async def run(self) -> None:
         """Keep them until cancelled."""
@@ -74,9 +77,8 @@ class Tunnels:
                 self._match(await self._servers(), listener)
                 await self._clock.sleep(LOOK_SECONDS)
         finally:
-            tasks = list(self._kept.values())
             self._match((), listener)
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._tasks.close()
             await listener.stop(grace=1.0)
 
     def _match(self, servers: Sequence[str], listener: Listener) -> None:
@@ -84,7 +86,7 @@ class Tunnels:
             self._kept.pop(gone).cancel()
         for url in servers:
             if url not in self._kept:
-                self._kept[url] = asyncio.ensure_future(self._keep(url, listener))
+                self._kept[url] = self._tasks.begin(self._keep(url, listener), f"tunnel to {url}")
 
     async def _keep(self, url: str, listener: Listener) -> None:
         pause = _SHORTEST
@@ -153,7 +155,11 @@ class _Tunnel(asyncio.Protocol):
     """The WebSocket on which streams are asked for. `lost` is done when it is."""
 
     def __init__(
-        self, transport: asyncio.Transport, rest: bytes, randomness: Randomness, serve: Callable[[str], Awaitable[None]]
+        self,
+        transport: asyncio.Transport,
+        rest: bytes,
+        randomness: Randomness,
+        serve: Callable[[str], Coroutine[Any, Any, None]],
     ) -> None:
         loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = loop.create_future()
@@ -161,7 +167,7 @@ class _Tunnel(asyncio.Protocol):
         self._serve = serve
         self._socket = Socket(randomness)
         self._message = b""
-        self._tasks: set[asyncio.Future[None]] = set()
+        self._tasks = Tasks()
         self._timer = loop.call_later(SILENCE, transport.abort)
         transport.set_protocol(self)
         if rest:
@@ -171,8 +177,7 @@ class _Tunnel(asyncio.Protocol):
         """Give it up, and streams that are not open yet."""
         self._transport.abort()
         self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
     def data_received(self, data: bytes) -> None:
         self._timer.cancel()
@@ -204,6 +209,4 @@ class _Tunnel(asyncio.Protocol):
             raise Violation("a message that is too long")
         token = _read(self._message).get("open") if piece.last else None
         if token:
-            task = asyncio.ensure_future(self._serve(token))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.begin(self._serve(token), "stream through a tunnel")

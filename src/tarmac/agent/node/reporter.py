@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.registration import node_object, register
@@ -17,6 +16,7 @@ from tarmac.agent.node.status import Facts, changes, node_status
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.log import log
+from tarmac.base.tasks import first
 from tarmac.client.client import Client
 from tarmac.client.envelope import is_newer
 from tarmac.client.errors import ClientError
@@ -109,16 +109,8 @@ class NodeReporter:
 
     async def _pause(self) -> None:
         seconds = WHILE_UNREADY if self._unready else self._config.kubelet.node_status_update_frequency
-        sleeper = asyncio.ensure_future(self._clock.sleep(seconds))
-        waker = asyncio.ensure_future(self._woken.wait())
-        try:
-            await asyncio.wait((sleeper, waker), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sleeper, waker):
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-            self._woken.clear()
+        await first(self._clock.sleep(seconds), self._woken.wait())
+        self._woken.clear()
 
     def _heard(self, node: JsonObject | None) -> None:
         if node is None:

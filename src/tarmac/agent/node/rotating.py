@@ -6,11 +6,11 @@ back as who the node is now; the reflectors take such a break for what it is and
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
 from tarmac.base.clock import Clock
+from tarmac.base.tasks import Tasks
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
 
@@ -24,15 +24,13 @@ class RotatingTransport:
         self.config = config
         self._clock = clock
         self._current = HttpTransport(config, clock)
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = Tasks()
 
     def replace(self, config: HttpConfig) -> None:
         """Use other credentials from now on."""
         old, self._current = self._current, HttpTransport(config, self._clock)
         self.config = config
-        task = asyncio.get_running_loop().create_task(self._end(old))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._closing.begin(self._end(old), "last requests under old credentials")
 
     async def request(
         self,
@@ -58,9 +56,7 @@ class RotatingTransport:
 
     async def close(self) -> None:
         """Close every connection, old and new."""
-        for task in list(self._closing):
-            task.cancel()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._closing.close()
         await self._current.close()
 
     async def _end(self, old: HttpTransport) -> None:

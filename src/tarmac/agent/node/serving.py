@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from tarmac.agent.config.settings import AgentConfig
@@ -18,6 +17,7 @@ from tarmac.agent.node.certificates.requests import SERVING_SIGNER, Subject, obt
 from tarmac.agent.node.certificates.rotation import Rotation, usable_until
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 
 _YEAR = 365 * 24 * 3600.0
@@ -76,13 +76,8 @@ class ServingCertificate:
         current = split_pair(self._signed.read())[0] if self._files[0] == self._signed.path else ""
         while True:
             subject = await self._known_subject()
-            work = asyncio.ensure_future(self._rotation(subject).run(current))
-            try:
+            async with background(self._rotation(subject).run(current), "rotation of the serving certificate") as work:
                 await self._until_moved(subject, work)
-            finally:
-                work.cancel()
-                with suppress(asyncio.CancelledError):
-                    await work
             current = ""
 
     def _rotation(self, subject: Subject) -> Rotation:

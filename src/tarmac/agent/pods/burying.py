@@ -10,6 +10,7 @@ from tarmac.agent.containers.notes import TERMINATION_GRACE
 from tarmac.agent.pods.killing import LEAST_GRACE
 from tarmac.agent.pods.tools import Tools
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.client.backoff import Backoff
 from tarmac.runtimes.interface import Container
 
@@ -26,6 +27,7 @@ class Undertaker:
         self._tools = tools
         self._buried = buried
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._owned = Tasks()
 
     @property
     def busy(self) -> Set[str]:
@@ -35,15 +37,12 @@ class Undertaker:
     def bury(self, uid: str, *, released: bool = False) -> None:
         """Leave nothing of this pod. `released`: its worker has given back its volumes and its cgroup."""
         if uid not in self._tasks:
-            task = self._tasks[uid] = asyncio.create_task(self._persist(uid, released), name=f"burying {uid}")
+            task = self._tasks[uid] = self._owned.begin(self._persist(uid, released), f"burying {uid}")
             task.add_done_callback(lambda _: self._tasks.pop(uid, None))
 
     async def close(self) -> None:
         """Stop; the next agent finds what is left."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._owned.close()
 
     async def _persist(self, uid: str, released: bool) -> None:
         backoff = Backoff(self._tools.randomness, FIRST_RETRY, LONGEST_RETRY)

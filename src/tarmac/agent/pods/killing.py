@@ -21,6 +21,7 @@ from tarmac.agent.pods.tools import Tools
 from tarmac.agent.pods.waits import first_of, within
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.runtimes.interface import Container, RuntimeFault
 
 LEAST_GRACE = 2.0
@@ -34,7 +35,7 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(slots=True)
 class _Ending:
-    task: asyncio.Task[None]
+    task: asyncio.Future[None]
     deadline: float
 
 
@@ -46,6 +47,7 @@ class Killer:
         self._woken = woken
         self._endings: dict[str, _Ending] = {}
         self._hooked: set[str] = set()
+        self._tasks = Tasks()
 
     @property
     def busy(self) -> Set[str]:
@@ -61,7 +63,7 @@ class Killer:
             self._tools.recorder.event(pod.container_reference(container.name), "Normal", "Killing", message)
         after = [self._endings[each].task for each in action.after if each in self._endings]
         work = self._end(pod, spec, container, grace, address, after)
-        task = asyncio.create_task(work, name=f"ending {pod.key} {container.name}")
+        task = self._tasks.promise(work, f"ending {pod.key} {container.name}")
         self._endings[container.id] = _Ending(task, self._tools.clock.monotonic() + grace)
         task.add_done_callback(lambda done: self._ended(container.id, done))
 
@@ -79,7 +81,7 @@ class Killer:
             ending.task.cancel()
         self._endings.clear()
 
-    def _ended(self, id: str, done: asyncio.Task[None]) -> None:
+    def _ended(self, id: str, done: asyncio.Future[None]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
             _log.error("container not ended", container=id, error=repr(error))
         ending = self._endings.get(id)
@@ -94,7 +96,7 @@ class Killer:
         container: Container,
         grace: float,
         address: str,
-        after: list[asyncio.Task[None]],
+        after: list[asyncio.Future[None]],
     ) -> None:
         clock = self._tools.clock
         deadline = clock.monotonic() + grace

@@ -7,28 +7,29 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from tarmac.base.clock import Clock
+from tarmac.base.tasks import Tasks
 
 
 async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, object]) -> bool:
     """Do some work for at most so long; whether it was done. Its own exceptions are raised."""
-    task = asyncio.create_task(work)
+    tasks = Tasks()
+    task = tasks.promise(work, "work within a time")
     try:
         return await first_of(clock, seconds, (task,))
     finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await tasks.close()
 
 
-async def first_of(clock: Clock, seconds: float, tasks: Iterable[asyncio.Task[Any]]) -> bool:
+async def first_of(clock: Clock, seconds: float, tasks: Iterable[asyncio.Future[Any]]) -> bool:
     """Wait for all of these tasks, but not longer than so many seconds. Exceptions of tasks that ended are raised."""
     waited = list(tasks)
-    timer = asyncio.create_task(clock.sleep(seconds))
+    timers = Tasks()
+    timer = timers.begin(clock.sleep(seconds), "timer")
     try:
         while not timer.done() and not all(task.done() for task in waited):
             await asyncio.wait({timer, *(task for task in waited if not task.done())}, return_when="FIRST_COMPLETED")
     finally:
-        timer.cancel()
+        timers.cancel()  # not waited for: who ends containers in order goes on in the turn in which one has ended
     for task in waited:
         if task.done() and not task.cancelled():
             task.result()
@@ -41,6 +42,7 @@ class Alarm:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._at = 0.0
+        self._tasks = Tasks()
         self._task: asyncio.Task[None] | None = None
 
     def set(self, seconds: float, call: Any) -> None:
@@ -51,7 +53,7 @@ class Alarm:
                 return
             self._task.cancel()
         self._at = at
-        self._task = asyncio.create_task(self._run(seconds, call))
+        self._task = self._tasks.begin(self._run(seconds, call), "alarm")
 
     def clear(self) -> None:
         """Do not call."""

@@ -31,6 +31,7 @@ from tarmac.agent.status.podstatus import in_order, pod_status
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.client.backoff import Backoff
 from tarmac.runtimes.interface import Event, RuntimeFault
 
@@ -86,7 +87,8 @@ class PodWorker:
         self._ending: Ending | None = Ending() if pod.deleted else None
         self._woken = asyncio.Event()
         self._rumours: list[Event | None] = []
-        self._pass: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
+        self._pass: asyncio.Future[None] | None = None
         self._cut = False
         self._back_offs = BackOffs(longest=tools.settings.crash_loop_longest)
         self._hands = Hands(tools, self._back_offs, self.wake)
@@ -161,11 +163,14 @@ class PodWorker:
                 await self._woken.wait()
                 self._woken.clear()
                 self._alarm.clear()
-                self._pass = asyncio.create_task(self._attend())
+                self._pass = self._tasks.promise(self._attend(), f"pass of {self.pod.key}")
                 try:
                     await self._pass
                 except asyncio.CancelledError:
-                    if not self._cut:
+                    # The pass was cut short by `end`, or the worker itself is cancelled, or both in one turn, which
+                    # comes as one exception. Taken for the cut alone, the agent would wait for this worker for ever.
+                    this = asyncio.current_task()
+                    if not self._cut or (this is not None and this.cancelling()):
                         raise
                     self._woken.set()
                 finally:

@@ -19,6 +19,7 @@ from tarmac.agent.probes.outcome import ProbeFault
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import Tasks
 from tarmac.client.events import Recorder
 from tarmac.runtimes.interface import Container
 
@@ -55,6 +56,7 @@ class Prober:
         self._randomness = randomness
         self._changed = changed
         self._followed: dict[str, _Followed] = {}
+        self._tasks = Tasks()
         self._pod: Pod | None = None
         self._address = ""
 
@@ -108,7 +110,7 @@ class Prober:
         for kind in _KINDS:
             if f"{kind}Probe" in spec and not (kind == "startup" and followed.started.is_set()):
                 run = self._run(kind, spec, container, followed, adopted)
-                followed.tasks[kind] = asyncio.create_task(run, name=f"{kind} probe of {container.name}")
+                followed.tasks[kind] = self._tasks.begin(run, f"{kind} probe of {container.name}")
 
     async def _run(
         self, kind: Kind, spec: JsonObject, container: Container, followed: _Followed, adopted: bool

@@ -14,6 +14,7 @@ from tarmac.agent.pods.pod import CONFIG_HASH, CONFIG_MIRROR, Pod
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets import PODS
@@ -30,6 +31,7 @@ class Mirrors:
         self._known: dict[str, Pod] = {}
         self._wanted: dict[str, Pod] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._owned = Tasks()
         self._again: set[str] = set()
 
     def heard(self, mirror: Pod) -> str:
@@ -61,16 +63,13 @@ class Mirrors:
 
     async def close(self) -> None:
         """Stop."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._owned.close()
 
     def _tend(self, key: str) -> None:
         if key in self._tasks:
             self._again.add(key)
             return
-        task = self._tasks[key] = asyncio.create_task(self._make_right(key), name=f"mirror {key}")
+        task = self._tasks[key] = self._owned.begin(self._make_right(key), f"mirror {key}")
         task.add_done_callback(lambda done: self._tended(key, done))
 
     def _tended(self, key: str, done: asyncio.Task[None]) -> None:

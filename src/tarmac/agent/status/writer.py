@@ -8,7 +8,6 @@ let finish: cut short it would take its connection with it, and the next pod wou
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from tarmac.agent.pods.pod import Pod
@@ -16,6 +15,7 @@ from tarmac.agent.status.patches import difference
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Conflict, NotFound, TooManyRequests
 from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.envelope import is_newer
@@ -50,7 +50,7 @@ class StatusWriter:
         self._pods = client.resource(PODS)
         self._reports: dict[str, _Report] = {}
         self._early: dict[str, tuple[JsonObject, bool]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def heard(self, pod: Pod) -> None:
         """The API has this version: differences are told from it."""
@@ -85,21 +85,16 @@ class StatusWriter:
 
     async def settled(self) -> None:
         """Wait until everything submitted has been taken."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.settled()
 
     async def close(self) -> None:
         """Stop writing."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def _start(self, report: _Report) -> None:
         if not report.writing and report.wanted is not None and (report.delete or report.wanted != report.sent):
             report.writing = True
-            task = asyncio.create_task(self._write(report), name=f"status of {report.pod.key}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.begin(self._write(report), f"status of {report.pod.key}")
 
     async def _write(self, report: _Report) -> None:
         backoff = Backoff(self._client.randomness, FIRST_RETRY, LONGEST_RETRY)

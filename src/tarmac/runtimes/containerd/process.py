@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
+from tarmac.base.tasks import background
 from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text
 from tarmac.runtimes.containerd.leftovers import (
     delete_containers,
@@ -145,11 +146,13 @@ async def import_image(
         process = await asyncio.create_subprocess_exec(
             *ctr, *naming, "-", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        feeding = asyncio.create_task(_feed(process, archive, tar.stat().st_size, progress))
-        assert process.stderr is not None, "it was asked for"
-        said = await process.stderr.read()
-        await process.wait()
-        await feeding
+        async with background(
+            _feed(process, archive, tar.stat().st_size, progress), f"import of {tar.name}"
+        ) as feeding:
+            assert process.stderr is not None, "it was asked for"
+            said = await process.stderr.read()
+            await process.wait()
+            await feeding
     if process.returncode:
         raise RuntimeError(f"cannot import {tar.name}: {said.decode(errors='replace').strip()}")
 

@@ -6,11 +6,11 @@ usual way of nodes. What has left the list is here: its size stays counted.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 
 from tarmac.base.clock import Clock
+from tarmac.base.tasks import Tasks
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.channel import CriChannel
 from tarmac.runtimes.interface import Progress, RuntimeFault
@@ -32,14 +32,14 @@ class Downloads:
     async def told_to(self, progress: Progress | None) -> AsyncGenerator[None]:
         """While a pull goes on inside, tell how far it is."""
         self._pulls += 1
-        task = asyncio.create_task(self._follow(progress)) if progress else None
+        telling = Tasks()
+        if progress:
+            telling.begin(self._follow(progress), "progress of a pull")
         try:
             yield
         finally:
             self._pulls -= 1
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+            await telling.close()
 
     async def _follow(self, progress: Progress) -> None:
         """Until it is cancelled, or the runtime turns out not to be one that tells."""

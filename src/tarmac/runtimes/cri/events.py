@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Literal
 
 from tarmac.base.clock import Clock
+from tarmac.base.tasks import Tasks
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.channel import CriChannel, Unsupported
 from tarmac.runtimes.interface import Event, RuntimeFault
@@ -45,7 +46,11 @@ class ChangeFeed:
 
     async def changes(self) -> AsyncGenerator[Event | None]:
         """For ever."""
-        tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look_now_and_then())]
+        owned = Tasks()
+        tasks = (
+            owned.promise(self._listen(), "events"),
+            owned.promise(self._look_now_and_then(), "look at all states"),
+        )
         for task in tasks:
             task.add_done_callback(lambda _: self._wake.set())
         try:
@@ -60,9 +65,7 @@ class ChangeFeed:
                     if task.done():
                         task.result()  # neither ever ends but by a mistake of ours, which must not pass in silence
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await owned.close()
 
     def _tell(self, event: Event | None) -> None:
         self._pending[event] = None

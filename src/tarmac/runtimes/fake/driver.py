@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Literal
 
 from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.tasks import Tasks
 from tarmac.runtimes.fake.programs import Program, RegistryImage, Trouble
 from tarmac.runtimes.fake.state import KILLED, FakeContainer, FakeSandbox, live
 from tarmac.runtimes.fake.streams import FakeStream
@@ -64,6 +65,7 @@ class FakeRuntime:
         self._troubles: dict[str, Trouble] = {}
         self._sandboxes: dict[str, FakeSandbox] = {}
         self._containers: dict[str, FakeContainer] = {}
+        self._lives = Tasks()
         self._images: dict[str, Image] = {}
         self._ids = (f"{id_prefix}{number:064x}" for number in itertools.count(1))
         self._listeners: list[asyncio.Queue[Event | None]] = []
@@ -118,10 +120,7 @@ class FakeRuntime:
 
     async def close(self) -> None:
         """End all processes."""
-        tasks = [each.life for each in self._containers.values() if each.life is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._lives.close()
 
     # ---- sandboxes
 
@@ -208,7 +207,7 @@ class FakeRuntime:
         container.start(self._clock.now())
         if container.too_greedy():
             container.end(KILLED, self._clock.now(), "OOMKilled")
-        container.life = asyncio.create_task(self._live(container))
+        container.life = self._lives.begin(self._live(container), f"life of {id}")
         self._tell(uid, id, "started")
 
     async def stop_container(self, id: str, grace: float) -> None:

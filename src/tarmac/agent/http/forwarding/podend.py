@@ -7,6 +7,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
+from tarmac.base.tasks import Tasks
+
 Dial = Callable[[int], Awaitable[socket.socket]]
 """Connects to a port of the pod. Raises OSError."""
 
@@ -43,7 +45,8 @@ class PodEnd(asyncio.Protocol):
         self._no_more = False  # the client will send nothing more
         self._gone = False
         self._holding = False
-        self._task = asyncio.ensure_future(self._connect(dial))
+        self._connecting = Tasks()
+        self._connecting.begin(self._connect(dial), f"connection to port {port} of a pod")
 
     def write(self, data: bytes) -> None:
         """What the client sends."""
@@ -66,7 +69,7 @@ class PodEnd(asyncio.Protocol):
     def close(self) -> None:
         """The client has gone."""
         self._gone = True
-        self._task.cancel()
+        self._connecting.cancel()
         if self._transport is not None:
             self._transport.abort()
 
