@@ -2,6 +2,7 @@
 
 - a module says in a docstring what it is for, and stays under 600 lines; a function stays under 80
 - the clock and the dice are injected: only `base` may ask the machine for them
+- tasks have owners: they are begun by `base/tasks.py`, or by a task group, which is called so
 - no path of somebody's machine and no package registry's host in a tracked file
 """
 
@@ -21,9 +22,12 @@ MAX_FUNCTION = 80
 # what to use instead: tarmac.base.clock, tarmac.base.randomness
 BANNED_CALLS = {
     "time.time", "time.monotonic", "time.sleep", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.now",
-    "random.random", "random.randint", "random.choice", "random.uniform", "random.Random", "uuid.uuid4",
-    "secrets.token_hex",
+    "os.urandom", "os.getrandom", "uuid.uuid1", "uuid.uuid4",
 }  # fmt: skip
+BANNED_MODULES = {"random", "secrets"}
+BANNED_NAMES = {tuple(call.rsplit(".", 1)) for call in BANNED_CALLS}
+BEGINS_TASKS = {"create_task", "ensure_future"}
+TASKS = Path("src/tarmac/base/tasks.py")
 PRIVATE_TEXT = re.compile(
     r"(^|[\s'\"=:(])/(work|root|home/[a-z]+)/[a-z]|"
     + "|".join(
@@ -54,8 +58,28 @@ def module_breaches(path: Path) -> Iterator[str]:
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > MAX_FUNCTION:
                 yield f"{name}:{node.lineno}: {node.name} has {length} lines; {MAX_FUNCTION} is the most"
-        elif isinstance(node, ast.Call) and _injects_here(name) and ast.unparse(node.func) in BANNED_CALLS:
-            yield f"{name}:{node.lineno}: {ast.unparse(node.func)} is called directly; take a Clock or Randomness"
+        elif isinstance(node, ast.Attribute) and _injects_here(name) and ast.unparse(node) in BANNED_CALLS:
+            yield f"{name}:{node.lineno}: {ast.unparse(node)} is used directly; take a Clock or Randomness"
+        elif isinstance(node, ast.Import | ast.ImportFrom) and _injects_here(name) and _imports_banned(node):
+            yield f"{name}:{node.lineno}: `{ast.unparse(node)}`; take a Clock or Randomness"
+        if name.is_relative_to("src/tarmac") and name != TASKS and (what := _begins_a_task(node)):
+            yield f"{name}:{what} begins a task that nobody owns; see tarmac.base.tasks"
+
+
+def _imports_banned(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.Import):
+        return any(each.name in BANNED_MODULES for each in node.names)
+    return node.module in BANNED_MODULES or any((node.module, each.name) in BANNED_NAMES for each in node.names)
+
+
+def _begins_a_task(node: ast.AST) -> str:
+    """Line and text of what begins one, if that is no task group. Being handed on counts like being called."""
+    if isinstance(node, ast.Attribute) and node.attr in BEGINS_TASKS:
+        owner = ast.unparse(node.value).rpartition(".")[2]
+        return "" if owner in ("group", "_group") else f"{node.lineno}: {ast.unparse(node)}"
+    if isinstance(node, ast.ImportFrom) and node.module == "asyncio":
+        return next((f"{node.lineno}: {each.name}" for each in node.names if each.name in BEGINS_TASKS), "")
+    return ""
 
 
 def _injects_here(name: Path) -> bool:

@@ -1,0 +1,68 @@
+"""The house rules notice what they are for, and leave the rest alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tools import house_rules
+
+Look = Callable[..., list[str]]
+"""The breaches of some source, in a place."""
+
+
+@pytest.fixture
+def breaches_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
+    monkeypatch.setattr(house_rules, "ROOT", tmp_path)
+
+    def look(source: str, place: str = "src/tarmac/agent/some.py") -> list[str]:
+        file = tmp_path / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'"""What it is for."""\n{source}\n')
+        return list(house_rules.module_breaches(file))
+
+    return look
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "asyncio.create_task(work())",
+        "asyncio.ensure_future(work())",
+        "loop.create_task(work())",
+        "asyncio.get_running_loop().create_task(work())",
+        "begin = asyncio.create_task",
+        "from asyncio import create_task",
+    ],
+)
+def test_a_task_without_an_owner(breaches_of: Look, source: str) -> None:
+    assert "begins a task that nobody owns" in breaches_of(source)[0]
+    assert breaches_of(source, "src/tarmac/base/tasks.py") == []
+
+
+@pytest.mark.parametrize(
+    "source", ["group.create_task(work())", "self._group.create_task(work())", "tasks.begin(w, '')"]
+)
+def test_tasks_with_an_owner(breaches_of: Look, source: str) -> None:
+    assert breaches_of(source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "os.urandom(4)",
+        "draw = os.urandom",
+        "from os import urandom",
+        "import secrets",
+        "from secrets import token_hex",
+        "import random",
+        "uuid.uuid4()",
+        "time.time()",
+        "from time import monotonic",
+    ],
+)
+def test_a_clock_or_dice_of_ones_own(breaches_of: Look, source: str) -> None:
+    assert "take a Clock or Randomness" in breaches_of(source)[0]
+    assert breaches_of(source, "src/tarmac/base/randomness.py") == []
