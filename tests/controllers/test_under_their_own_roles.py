@@ -171,7 +171,7 @@ def test_secrets_of_accounts_are_filled_and_go() -> None:
             return f"{holder.account} {holder.account_uid} in {holder.secret} {holder.secret_uid}"
 
         manager = Manager(process(cities), "serviceaccounttoken", root_ca="ours", sign_token=sign_token)
-        async with ended(asyncio.create_task(manager.run())):
+        async with background(manager.run(), "controllers"):
             account = await accounts.create({"metadata": {"name": "app", "namespace": "default"}})
             for name, of in (("held", "app"), ("nobodys", "nobody")):
                 annotations = {"kubernetes.io/service-account.name": of}

@@ -18,6 +18,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from tarmac.base.tasks import Tasks
 from tarmac.runtimes.interface import (
     CommandStream,
     Container,
@@ -186,11 +187,11 @@ class RoutedRuntime:
                     async for event in events:
                         await queue.put(event)
             except Exception as error:
-                await queue.put(
-                    error
-                )  # told to whoever listens: a driver that nobody hears any more must not be silent
+                await queue.put(error)  # told to whoever listens: a driver that nobody hears any more is not silent
 
-        tasks = [asyncio.create_task(listen(driver)) for driver in self._all]
+        tasks = Tasks()
+        for driver in self._all:
+            tasks.begin(listen(driver), "events of a driver")
         try:
             while True:
                 event = await queue.get()
@@ -198,9 +199,7 @@ class RoutedRuntime:
                     raise event
                 yield event
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await tasks.close()
 
     # ---- who
 

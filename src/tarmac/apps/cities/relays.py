@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from tarmac.apps.cities.places import City
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.base.tasks import Tasks
+from tarmac.base.tasks import Tasks, background
 from tarmac.datapath.linux import namespaces
 
 _RESOLVERS = Path("/etc/resolv.conf")
@@ -68,7 +68,7 @@ async def relays(city: City, certs: Path, clock: Clock) -> AsyncGenerator[None]:
         registries = _Registries(city, certs)
         stack.push_async_callback(registries.close)
         await registries.follow()
-        await stack.enter_async_context(ended(asyncio.create_task(registries.run(clock))))
+        await stack.enter_async_context(background(registries.run(clock), f"registries of {city.name}"))
         yield
 
 

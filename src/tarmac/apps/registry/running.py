@@ -22,10 +22,10 @@ from tarmac.apps.layout import Layout
 from tarmac.apps.processes import PAUSE, end, last_words, start, stop
 from tarmac.apps.registry.config import ADDRESS, config_text, hosts_text
 from tarmac.apps.registry.files import RegistryFiles, files_of, registries_of
-from tarmac.apps.tasks import ended, supervise
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background, supervise
 from tarmac.runtimes.parts import PartMissing, find_program
 from tarmac.server.security.files import write_private
 from tarmac.server.security.pki import Pki
@@ -81,7 +81,7 @@ async def with_registry(
     _check_port(registry.port)
     _announce(registry)
     keep = partial(_keep, registry, server(running), Pki(registry.layout.pki, clock))
-    async with ended(asyncio.create_task(supervise("registry", keep, clock))):
+    async with background(supervise("registry", keep, clock), "registry"):
         await _reported(registry, clock)
         async with beside(running):
             yield
