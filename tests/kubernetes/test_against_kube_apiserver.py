@@ -20,12 +20,13 @@ from tests.differential.conftest import Pair, pair
 from tests.differential.normalising import Normaliser
 from tests.differential.servers import Server
 from tests.kubernetes.rules import Object
+from tests.kubernetes.test_refusals import REFUSALS
 
 __all__ = ["pair"]
 pytestmark = pytest.mark.peers
 
 _HERE = Path(__file__).parent
-CREATES: list[Object] = yaml.safe_load((_HERE / "creates.yaml").read_text())
+CREATES: list[Object] = [*yaml.safe_load((_HERE / "creates.yaml").read_text()), *REFUSALS]
 UPDATES: list[Object] = yaml.safe_load((_HERE / "updates.yaml").read_text())
 _SERVED = {resource.kind: resource for resource in reversed(resources())}
 _MERGE = "application/merge-patch+json"
