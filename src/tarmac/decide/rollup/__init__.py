@@ -10,7 +10,7 @@ the most actionable reason below becomes the reason above, with its message, and
 
 from __future__ import annotations
 
-from tarmac.decide.rollup.conditions import Finding, merge, most_actionable
+from tarmac.decide.rollup.conditions import Finding, merge
 from tarmac.decide.rollup.deployment import DeploymentFacts, deployment_status
 from tarmac.decide.rollup.instance import InstanceInput, instance_status
 from tarmac.decide.rollup.pods import PodFacts, PodView, read_pod
@@ -28,7 +28,6 @@ __all__ = [
     "deployment_status",
     "instance_status",
     "merge",
-    "most_actionable",
     "read_pod",
     "workload_status",
 ]

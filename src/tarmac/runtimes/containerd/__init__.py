@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tarmac.runtimes.containerd.config import PAUSE_IMAGE, ContainerdSettings, config_text, runsc_text
+from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text
 from tarmac.runtimes.containerd.process import (
     answers,
     images,
     import_image,
-    import_images,
     own_processes,
     processes,
     start,
@@ -15,13 +14,11 @@ from tarmac.runtimes.containerd.process import (
 )
 
 __all__ = [
-    "PAUSE_IMAGE",
     "ContainerdSettings",
     "answers",
     "config_text",
     "images",
     "import_image",
-    "import_images",
     "own_processes",
     "processes",
     "runsc_text",

@@ -167,7 +167,12 @@ class Player:
         """`workload/web` or `namespace/workload/web`."""
         *namespace, kind, name = text.split("/") if "/" in text else ("", text)
         for resource in self._stage.catalog:
-            if kind.lower() in (resource.singular, resource.plural, resource.kind.lower(), *resource.short_names):
+            if kind and kind.lower() in (
+                resource.singular,
+                resource.plural,
+                resource.kind.lower(),
+                *resource.short_names,
+            ):
                 where = (namespace[0] if namespace else "default") if resource.namespaced else ""
                 return self._resource(resource), name, where
         raise ScenarioError(f"no such kind: {kind!r} in {text!r}; write kind/name")
@@ -202,7 +207,10 @@ def _condition(obj: JsonObject, kind: str, status: str) -> str:
 
 def _field(obj: Json, path: str) -> Json:
     for part in path.strip(".").split("."):
-        obj = obj.get(part) if isinstance(obj, dict) else obj[int(part)] if isinstance(obj, list) else None
+        if isinstance(obj, list):
+            obj = dict(enumerate(obj)).get(int(part)) if part.isdecimal() else None
+        else:
+            obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
 
 

@@ -7,14 +7,17 @@ written `kind/name`, of the namespace `default` unless they say otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import parse_duration
+
+_WISHES: Final = ("condition", "field", "gone")
 
 
 class ScenarioError(ValueError):
@@ -90,15 +93,30 @@ def read(path: Path) -> Scenario:
     """The scenario in a file. Raises ScenarioError with a text for its author, OSError."""
     try:
         scenario = msgspec.convert(yaml.safe_load(path.read_text()), Scenario)
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: not UTF-8: {error}") from error
     except yaml.YAMLError as error:
         raise ScenarioError(f"{path}: not YAML: {error}") from error
     except msgspec.ValidationError as error:
         raise ScenarioError(f"{path}: {error}") from error
     for number, step in enumerate(scenario.steps, 1):
-        given = [name for name in step.__struct_fields__ if getattr(step, name)]
+        given = _given(step, step.__struct_fields__)
         if len(given) != 1:
             raise ScenarioError(f"{path}: step {number} must do exactly one thing, not {', '.join(given) or 'nothing'}")
+        _check_wish(step, f"{path}: step {number}")
     return scenario
+
+
+def _given(part: _Strict, names: Iterable[str]) -> list[str]:
+    return [name for name in names if getattr(part, name)]
+
+
+def _check_wish(step: Step, where: str) -> None:
+    """A wish that says nothing would always be granted."""
+    wanted = step.until or step.expect
+    if wanted is not None and len(given := _given(wanted, _WISHES)) != 1:
+        said = ", ".join(given) or "nothing"
+        raise ScenarioError(f"{where}: {step.action} must say one of {', '.join(_WISHES)}, not {said}")
 
 
 def seconds(text: str) -> float:
@@ -114,6 +132,11 @@ def manifests(given: JsonObject | str, folder: Path) -> list[JsonObject]:
     if not isinstance(given, str):
         return [given]
     try:
-        return [each for each in yaml.safe_load_all((folder / given).read_text()) if each]
+        found = [each for each in yaml.safe_load_all((folder / given).read_text()) if each]
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{given}: not UTF-8: {error}") from error
     except yaml.YAMLError as error:
         raise ScenarioError(f"{given}: not YAML: {error}") from error
+    if not all(isinstance(each, dict) for each in found):
+        raise ScenarioError(f"{given}: holds something that is no object")
+    return found
