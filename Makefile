@@ -1,4 +1,5 @@
 # Two commands matter to a newcomer: `make run` and `make test`. Every target sets up what it needs and is safe to repeat.
+# `make quick` is for the minutes in between: a minute and a half, no root, nothing fetched or built beyond `setup`.
 SHELL := /bin/sh
 PY := .venv/bin/python
 ARGS ?=
@@ -15,7 +16,7 @@ AS_ROOT := $(filter 0,$(shell id -u))
 
 AS_ASKED = $(if $(findstring --registry,$(ARGS)),registry)
 
-.PHONY: setup node-parts registry run test test-tools check bench soak lock format
+.PHONY: setup node-parts registry run quick test test-tools check bench soak lock format
 
 setup: ## everything `run` needs: system packages when root, virtual environment, generated tables
 	@tools/setup.sh
@@ -47,9 +48,21 @@ ifeq ($(PEERS),1)
 	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler >/dev/null
 endif
 
+# The packages that decide and those that speak to nothing but memory and loopback: about 130 seconds of processor time.
+QUICK := $(addprefix tests/,base api kubernetes tables decode openapi patch wire decide admission http client controllers cli tools)
+
+quick: setup ## the inner loop: what needs no root, no containerd, no etcd and no program beside
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not serial and not root and not peers and not slow" $(QUICK) $(ARGS)
+
+# How long a whole run took here the last time, so that the next can say so beforehand.
+TOOK := .venv/test$(if $(filter 1,$(PEERS)),-peers).took
+
 test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver, kube-scheduler and etcd 3.6
+	@echo "every test: `cat $(TOOK) 2>/dev/null || echo 'about 40 minutes on two quiet processors'`; make quick takes less than two"
+	@date +%s > $(TOOK).began
 	$(PEER_PATHS) $(PYTEST) -n $(WORKERS) --dist loadfile -m "not serial" $(ARGS)
 	$(PEER_PATHS) $(PYTEST) -m serial $(ARGS)
+	@$(if $(ARGS),,echo "$$(( (`date +%s` - `cat $(TOOK).began` + 59) / 60 )) minutes the last time" > $(TOOK))
 
 bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the real thing
 	$(PEER_PATHS) $(PY) -m benchmarks $(ARGS)
