@@ -48,7 +48,7 @@ ifeq ($(PEERS),1)
 	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler >/dev/null
 endif
 
-# The packages that decide and those that speak to nothing but memory and loopback: about 130 seconds of processor time.
+# The packages that decide and those that speak to nothing but memory and loopback: 150 seconds of processor time on a busy machine.
 QUICK := $(addprefix tests/,base api kubernetes tables decode openapi patch wire decide admission http client controllers cli tools)
 
 quick: setup ## the inner loop: what needs no root, no containerd, no etcd and no program beside
