@@ -30,6 +30,7 @@ _YAML = "application/yaml"
         ('{"a":x}', "invalid character 'x' looking for beginning of value (line 1, column 6)"),
         ('{"a":1}x', "invalid character 'x' after top-level value (line 1, column 8)"),
         ("0,0", "invalid character ',' after top-level value (line 1, column 2)"),
+        ("{},{}", "invalid character ',' after top-level value (line 1, column 3)"),
         ('{"a" 1}', "invalid character '1' after object key (line 1, column 6)"),
         ('{"a":1 "b":2}', "invalid character '\"' after object key:value pair (line 1, column 8)"),
         ('{"a":1,}', "invalid character '}' looking for beginning of object key string (line 1, column 8)"),
