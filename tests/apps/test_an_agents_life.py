@@ -113,7 +113,7 @@ async def test_a_part_that_does_not_end_is_left_behind(
     monkeypatch.setattr(agent, "_FAREWELL", 0.01)
     await run_until(puppet, signal.SIGTERM, tmp_path)
     assert puppet.said == ["runs", *CLOSED[1:]], "everything else is closed"
-    assert "a part of the agent does not end; it is left behind" in capfd.readouterr().err
+    assert "tasks do not end; they are left behind" in capfd.readouterr().err
     let_go.set()
     await asyncio.sleep(0)
 

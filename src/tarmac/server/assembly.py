@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tarmac.api.catalog import Catalog
-from tarmac.api.openapi.documents import OpenAPI
+from tarmac.api.openapi import OpenAPI
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.server.admission.chain import Chain

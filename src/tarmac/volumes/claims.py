@@ -10,7 +10,7 @@ from tarmac.api.compute.names import ANNOTATION_POPULATE_FROM
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
 from tarmac.decide.disks import is_local
-from tarmac.decide.scheduling.nodeterms import any_of
+from tarmac.decide.scheduling import any_of
 from tarmac.volumes.content.files import ContentMissing, ContentUnsupported
 from tarmac.volumes.interface import Sources
 from tarmac.volumes.medium import Disk

@@ -14,8 +14,8 @@ from tarmac.agent.allocation.promises import Postponed
 from tarmac.agent.containers.security import wants_strict_groups
 from tarmac.agent.pods.pod import Pod
 from tarmac.api.schema import JsonObject
+from tarmac.decide.scheduling import requests_of
 from tarmac.decide.scheduling.amounts import PODS, Amounts, add, amounts_of
-from tarmac.decide.scheduling.demand import requests_of
 from tarmac.decide.scheduling.nodeterms import choice_of
 
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage", PODS)

@@ -14,7 +14,7 @@ from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.places import City, city_of, own_cgroup, pods_cgroup
 from tarmac.apps.processes import end
 from tarmac.datapath import hosts
-from tarmac.datapath.linux.datapath import LinuxDatapath
+from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.leftovers import unmount_below
 from tarmac.runtimes.parts import Parts

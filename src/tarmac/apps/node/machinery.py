@@ -17,7 +17,7 @@ from tarmac.agent.stats.machine import MachineStats
 from tarmac.base.clock import Clock
 from tarmac.decide.allocatable.reservations import PID, enforced, objections, processes_for_pods
 from tarmac.decide.scheduling.amounts import MEMORY, Amounts
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.interface import Runtime
 from tarmac.runtimes.parts import PartMissing, find_parts
 from tarmac.runtimes.proving import Proof, prove_handlers

@@ -31,7 +31,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.datapath.linux.datapath import LinuxDatapath
+from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes.interface import Runtime
 
 _SOCKET = "cni.sock"

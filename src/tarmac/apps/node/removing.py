@@ -18,9 +18,9 @@ from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.network.cni.files import remove_files, written
 from tarmac.base.clock import SystemClock
-from tarmac.datapath.linux.datapath import LinuxDatapath
+from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes.containerd.leftovers import unmount_below
-from tarmac.runtimes.cri.driver import CriRuntime
+from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.interface import RuntimeFault
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux import loops

@@ -13,7 +13,7 @@ from tarmac.client.targets import declared, dynamic
 from tarmac.controllers.context import Context
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
-from tarmac.decide.rollup.conditions import Finding, merge
+from tarmac.decide.rollup import Finding, merge
 
 MANAGER = "tarmac-externalservice"
 EXTERNAL_SERVICES = declared(ExternalService, API_VERSION, "externalservices")

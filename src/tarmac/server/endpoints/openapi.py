@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tarmac.api.openapi.documents import PROTOBUF_V2_ACCEPT, PROTOBUF_V2_TYPE, Document, OpenAPI
+from tarmac.api.openapi import Document, OpenAPI
+from tarmac.api.openapi.documents import PROTOBUF_V2_ACCEPT, PROTOBUF_V2_TYPE
 from tarmac.http.messages import Request, Response
 
 _JSON = "application/json"

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tarmac.api.decode import strictness
+from tarmac.api.decode import parse_json, strictness
 from tarmac.api.decode.extent import MOST_STORED_VALUES, check_extent
 from tarmac.api.decode.findings import go_kind
-from tarmac.api.decode.jsontext import Malformed, Parsed, parse_json
+from tarmac.api.decode.jsontext import Malformed, Parsed
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, UnsupportedMediaType

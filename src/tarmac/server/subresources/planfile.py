@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from tarmac.api.compute.names import GROUP
-from tarmac.api.decode.jsontext import Malformed, parse_json
+from tarmac.api.decode import parse_json
+from tarmac.api.decode.jsontext import Malformed
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 
