@@ -14,6 +14,7 @@ from typing import Final
 
 from tarmac.api.compute.names import GROUP
 from tarmac.api.schema import JsonObject
+from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal
@@ -24,15 +25,13 @@ _PLAIN: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 # An Instance's Pod has requests and no deadline; quotas for other pods do not concern it.
 _SCOPES: Final = frozenset({"NotTerminating", "NotBestEffort"})
 
-Amounts = Mapping[str, Quantity]
-
 
 @dataclass(frozen=True, slots=True)
 class Quota:
     """A ResourceQuota that concerns Instances: its limits, by the resource names of the quota."""
 
     name: str
-    hard: Amounts
+    hard: ResourceList
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Claim:
     """What one Instance asks for. `resources` are those of its runtime: cpu, memory, devices."""
 
     name: str
-    resources: Amounts
+    resources: ResourceList
     created: float = 0.0
     ordinal: int = 0
     city: str = ""
@@ -62,7 +61,7 @@ def quotas_of(objects: Iterable[JsonObject]) -> tuple[Quota, ...]:
 
 
 def admit(
-    quotas: Collection[Quota], used: Amounts, holding: Collection[Claim], waiting: Collection[Claim]
+    quotas: Collection[Quota], used: ResourceList, holding: Collection[Claim], waiting: Collection[Claim]
 ) -> Admission:
     """Who of `waiting` may go on. `used` is what everything but Instances uses, by the quota's resource names."""
     total = dict(used)
@@ -95,7 +94,7 @@ def _charge(total: dict[str, Quantity], claim: Claim) -> None:
         total[resource] = total[resource] + amount if resource in total else amount
 
 
-def _refusal(quotas: Collection[Quota], total: Amounts, claim: Claim) -> Refusal | None:
+def _refusal(quotas: Collection[Quota], total: ResourceList, claim: Claim) -> Refusal | None:
     """The first limit that has no room; its change names every limit that would have to be raised."""
     zero = Quantity.of(0)
     short = [

@@ -20,6 +20,7 @@ def container(cpu: str, memory: str = "0", **fields: str) -> Json:
     ("spec", "amounts"),
     [
         ({"containers": [container("1"), container("500m")]}, {"cpu": 1500}),
+        ({"containers": [container("1m", "500m"), container("1m", "500m")]}, {"cpu": 2, "memory": 1}),
         ({"containers": [container("1")], "initContainers": [container("3"), container("2")]}, {"cpu": 3000}),
         (
             {
@@ -34,7 +35,7 @@ def container(cpu: str, memory: str = "0", **fields: str) -> Json:
     ],
 )
 def test_what_a_node_is_charged(spec: Json, amounts: dict[str, int]) -> None:
-    """Containers add up; init containers count by their largest step, sidecars among them stay."""
+    """Containers add up before they are rounded; init containers count by their largest step, sidecars stay."""
     assert requests_of(spec) == amounts
 
 

@@ -16,7 +16,8 @@ from tarmac.api.declare import encode
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS, SANDBOX_CLASS
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
-from tarmac.decide.children.resources import Amounts, everything, of_container, of_pod
+from tarmac.api.shared import ResourceList
+from tarmac.decide.children.resources import everything, of_container, of_pod
 from tarmac.decide.children.volumes import attachments, pod_volumes
 
 SCHEDULER = "tarmac"
@@ -25,7 +26,7 @@ _RAW_SOCKETS = "NET_RAW"
 _DEFAULT_FILTER = {"type": "RuntimeDefault"}
 
 
-def pod_of(instance: Instance, whole: Amounts) -> JsonObject:
+def pod_of(instance: Instance, whole: ResourceList) -> JsonObject:
     """The Pod, ready to be created. `whole` is what the instance has."""
     machine = instance.spec.runtime.virtual_machine
     content = _machine(instance, machine, whole) if machine is not None else _sandbox(instance, whole)
@@ -66,7 +67,7 @@ def _metadata(instance: Instance) -> JsonObject:
     }
 
 
-def _sandbox(instance: Instance, whole: Amounts) -> JsonObject:
+def _sandbox(instance: Instance, whole: ResourceList) -> JsonObject:
     sandbox = instance.spec.runtime.sandbox
     assert sandbox is not None, "a runtime is a sandbox or a machine"
     alone = len(sandbox.containers) == 1 and not sandbox.init_containers
@@ -85,7 +86,7 @@ def _sandbox(instance: Instance, whole: Amounts) -> JsonObject:
     return _stated(found)
 
 
-def _machine(instance: Instance, machine: VirtualMachine, whole: Amounts) -> JsonObject:
+def _machine(instance: Instance, machine: VirtualMachine, whole: ResourceList) -> JsonObject:
     container = {
         "name": MACHINE_CONTAINER,
         "image": _boot_image(instance, machine),
@@ -107,7 +108,7 @@ def _boot_image(instance: Instance, machine: VirtualMachine) -> str:
     return populator.image.name
 
 
-def _container(container: Container, instance: Instance, whole: Amounts | None) -> JsonObject:
+def _container(container: Container, instance: Instance, whole: ResourceList | None) -> JsonObject:
     return _stated(
         {
             "name": container.name,

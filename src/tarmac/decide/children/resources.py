@@ -7,18 +7,17 @@ given to a whole pod, so they are where a container asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from tarmac.api.compute.instance import Container, Runtime
 from tarmac.api.compute.instancetype import InstanceType, is_custom, object_name
 from tarmac.api.schema import JsonObject
-from tarmac.base.quantity import Quantity
+from tarmac.api.shared import ResourceList
 
-Amounts = Mapping[str, Quantity]
 _SHARED = ("cpu", "memory")
 
 
-def instance_amounts(runtime: Runtime, instance_type: Callable[[str], InstanceType | None]) -> Amounts | None:
+def instance_amounts(runtime: Runtime, instance_type: Callable[[str], InstanceType | None]) -> ResourceList | None:
     """The amounts of a runtime; None when its type does not exist."""
     written = runtime.resources.instance_type
     if is_custom(written):
@@ -27,13 +26,13 @@ def instance_amounts(runtime: Runtime, instance_type: Callable[[str], InstanceTy
     return None if found is None else found.spec.resources
 
 
-def everything(whole: Amounts) -> JsonObject:
+def everything(whole: ResourceList) -> JsonObject:
     """The resources of a container that has the instance to itself."""
     amounts = {name: str(amount) for name, amount in whole.items()}
     return {"requests": amounts, "limits": amounts}
 
 
-def of_pod(whole: Amounts) -> JsonObject:
+def of_pod(whole: ResourceList) -> JsonObject:
     """The resources of a pod whose containers share."""
     return everything({name: whole[name] for name in _SHARED if name in whole})
 

@@ -7,14 +7,14 @@ that room waits for ever.
 
 from __future__ import annotations
 
-from tarmac.decide.children.resources import Amounts
+from tarmac.api.shared import ResourceList
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import World
 from tarmac.decide.plans.difference import Difference
 from tarmac.decide.plans.room import remove, take_room
 
 
-def begin(world: World, stage: Stage, found: Difference, amounts: Amounts) -> None:
+def begin(world: World, stage: Stage, found: Difference, amounts: ResourceList) -> None:
     """Take away what a rollout takes away at once, and refuse what it then has to make and has no room for."""
     remove(world, stage, found, [view for view in found.going if not view.ready or view in found.delete])
     first = _first(found)

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tarmac.api.compute.names import instance_name
-from tarmac.decide.children.resources import Amounts
+from tarmac.api.shared import ResourceList
 from tarmac.decide.explain.quotas import ledger_of
 from tarmac.decide.explain.world import World
 from tarmac.decide.plans.difference import Difference
 from tarmac.decide.quota import Admission, Claim
 
-Wish = tuple[Difference, Amounts]
+Wish = tuple[Difference, ResourceList]
 """A deployment, and what each of its Instances has."""
 
 
-def grant(world: World, namespace: str, wishes: Sequence[Wish]) -> list[tuple[Difference, Amounts, list[int]]]:
+def grant(world: World, namespace: str, wishes: Sequence[Wish]) -> list[tuple[Difference, ResourceList, list[int]]]:
     """The ordinals of each deployment that quotas leave room for; the others are refused."""
     going = {view.name for found, _ in wishes for view in found.going}
     wanted = {_name(found, ordinal) for found, _ in wishes for ordinal in found.wanted}

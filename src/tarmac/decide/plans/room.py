@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from tarmac.api.compute.instance import Instance
 from tarmac.api.schema import JsonObject
-from tarmac.api.shared import LocationReference
+from tarmac.api.shared import LocationReference, ResourceList
 from tarmac.decide import reasons
 from tarmac.decide.children.instances import instance_document
 from tarmac.decide.children.pods import pod_of
-from tarmac.decide.children.resources import Amounts, instance_amounts
+from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.explain.changes import usual_change
 from tarmac.decide.explain.fitting import either, room_to_make, size_that_fits
 from tarmac.decide.explain.priorities import Rank, rank_of
@@ -27,7 +27,7 @@ Placed = tuple[Pod, str]
 """A Pod, and its node."""
 
 
-def amounts_of(world: World, found: Difference) -> Amounts | None:
+def amounts_of(world: World, found: Difference) -> ResourceList | None:
     """What one Instance has; None when its type does not exist, which is then refused."""
     runtime = found.deployment.spec.template.spec.runtime
     amounts = instance_amounts(runtime, lambda name: INSTANCE_TYPES.get(world, name))
@@ -55,7 +55,9 @@ def remove(world: World, stage: Stage, found: Difference, views: Iterable[Instan
             stage.cluster.remove_pod(pod["metadata"]["uid"])
 
 
-def take_room(world: World, stage: Stage, found: Difference, amounts: Amounts, ordinals: Iterable[int]) -> list[Placed]:
+def take_room(
+    world: World, stage: Stage, found: Difference, amounts: ResourceList, ordinals: Iterable[int]
+) -> list[Placed]:
     """Put what would be made onto nodes, and say where; what fits nowhere, whoever ends for it, is refused."""
     refusals: list[Refusal] = []
     placed: list[Placed] = []
@@ -85,7 +87,7 @@ def _node_for(stage: Stage, found: Difference, pod: Pod, turn: int, rank: Rank) 
 
 
 def _change(
-    stage: Stage, found: Difference, amounts: Amounts, placed: Sequence[Placed], refusals: Sequence[Refusal]
+    stage: Stage, found: Difference, amounts: ResourceList, placed: Sequence[Placed], refusals: Sequence[Refusal]
 ) -> str:
     """A change that gives all of them room, where it is room that they lack."""
     if refusals[0].reason != reasons.INSUFFICIENT_CAPACITY:
@@ -102,7 +104,7 @@ def _change(
 
 
 def _pods(
-    world: World, stage: Stage, found: Difference, amounts: Amounts, rank: Rank, ordinals: Iterable[int]
+    world: World, stage: Stage, found: Difference, amounts: ResourceList, rank: Rank, ordinals: Iterable[int]
 ) -> Iterator[Verdict[Pod]]:
     """The Pods at these ordinals. Without disks they differ in nothing that matters, and one is read for all."""
     alike = all(volume.disk is None for volume in found.deployment.spec.template.spec.volumes)
@@ -116,7 +118,7 @@ def _pods(
         yield Verdict(replace(read.value, uid=uid)) if read.value is not None else read
 
 
-def _pod(world: World, instance: Instance, amounts: Amounts, rank: Rank) -> JsonObject:
+def _pod(world: World, instance: Instance, amounts: ResourceList, rank: Rank) -> JsonObject:
     """The Instance's Pod, without the disks that are yet to be made wherever it goes."""
     pod = pod_of(instance, amounts)
     pod["metadata"]["uid"] = ""

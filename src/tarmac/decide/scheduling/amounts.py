@@ -1,9 +1,13 @@
-"""Resources as whole numbers, quick to compare: processors in thousandths, everything else in units."""
+"""Resources as whole numbers, quick to compare: processors in thousandths, everything else in units.
+
+`Amounts` are these numbers. Exact amounts, as objects state them, are a `ResourceList`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import NANO, Format, Quantity
 
 CPU = "cpu"
@@ -20,9 +24,12 @@ def whole(resource: str, quantity: Quantity) -> int:
 
 def amounts_of(resources: Mapping[str, str | int | float] | None) -> Amounts:
     """A resource list as numbers, without what is zero."""
-    if not resources:
-        return {}
-    numbers = {resource: whole(resource, Quantity.parse(amount)) for resource, amount in resources.items()}
+    return whole_amounts({resource: Quantity.parse(amount) for resource, amount in (resources or {}).items()})
+
+
+def whole_amounts(exact: ResourceList) -> Amounts:
+    """Exact amounts as numbers, without what is zero."""
+    numbers = {resource: whole(resource, amount) for resource, amount in exact.items()}
     return {resource: number for resource, number in numbers.items() if number}
 
 

@@ -15,9 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from tarmac.api.compute.names import GROUP
+from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, add, amounts_of
+from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, whole_amounts
 from tarmac.decide.scheduling.nodeterms import NodeChoice, any_of, choice_of
 from tarmac.decide.scheduling.podterms import PodTerm, Spread, pod_term, spread_of
 
@@ -148,29 +149,8 @@ def demand_of(spec: JsonObject, namespace: str, handler: str = "", disks: Sequen
 
 
 def requests_of(spec: JsonObject) -> Amounts:
-    """What the node is charged: containers side by side, or the largest step of the init containers, and overhead."""
-    running: Amounts = {}
-    peak: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        asked = _requests(container)
-        if container.get("restartPolicy") == "Always":  # a sidecar: stays while the others run
-            add(running, asked)
-            step = running
-        else:
-            step = dict(running)
-            add(step, asked)
-        peak = {name: max(peak.get(name, 0), step.get(name, 0)) for name in {**peak, **step}}
-    for container in spec["containers"]:
-        add(running, _requests(container))
-    total = {name: max(peak.get(name, 0), running.get(name, 0)) for name in {**peak, **running}}
-    total.update(_requests(spec))  # amounts of the pod as a whole replace the sums
-    add(total, amounts_of(spec.get("overhead")))
-    return total
-
-
-def _requests(holder: JsonObject) -> Amounts:
-    resources = holder.get("resources")
-    return amounts_of(resources.get("requests")) if resources else {}
+    """What the node is charged: the pod's requests, rounded after summing."""
+    return whole_amounts(pod_amounts(spec, "requests"))
 
 
 def _looked_at(spec: JsonObject) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from tarmac.api.kubernetes.core.pods.podresources import aggregate
 from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
+from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.pods import BUCKET, containers_of, pod_of
@@ -19,8 +20,6 @@ _RANGES = "core/limitranges"
 _CLAIMS = "core/persistentvolumeclaims"
 _ANNOTATION = "kubernetes.io/limit-ranger"
 _MAX_INT64 = 2**63 - 1
-
-Amounts = Mapping[str, Quantity]
 
 
 class LimitRanger(Plugin):
@@ -96,7 +95,9 @@ def _parse(amounts: Mapping[str, str]) -> dict[str, Quantity]:
     return {name: quantity(text) for name, text in amounts.items()}
 
 
-def _bounds(item: JsonObject, kind: str, requests: Amounts, limits: Amounts, *, claim: bool = False) -> Iterator[str]:
+def _bounds(
+    item: JsonObject, kind: str, requests: ResourceList, limits: ResourceList, *, claim: bool = False
+) -> Iterator[str]:
     for name, bound in _parse(item.get("min") or {}).items():
         text = f"minimum {name} usage per {kind} is {bound}"
         if name not in requests:
@@ -118,7 +119,7 @@ def _bounds(item: JsonObject, kind: str, requests: Amounts, limits: Amounts, *, 
         yield from _ratio(name, bound, kind, requests, limits)
 
 
-def _ratio(name: str, bound: Quantity, kind: str, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _ratio(name: str, bound: Quantity, kind: str, requests: ResourceList, limits: ResourceList) -> Iterator[str]:
     text = f"{name} max limit to request ratio per {kind} is {bound}"
     for noun, amounts in (("request", requests), ("limit", limits)):
         if not amounts.get(name):

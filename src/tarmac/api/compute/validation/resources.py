@@ -13,16 +13,16 @@ from tarmac.api.compute.validation.context import Context
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
+from tarmac.api.shared import ResourceList
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.base.quantity import ZERO, Quantity
+from tarmac.base.quantity import ZERO
 
-Amounts = dict[str, Quantity]
 _DIVIDED = ("cpu", "memory")
 _CUSTOM_HINT = "may only be set with a custom instance type, such as datumcloud/d1-custom"
 
 
-def check_runtime_resources(runtime: JsonObject, path: str, context: Context) -> Amounts | None:
+def check_runtime_resources(runtime: JsonObject, path: str, context: Context) -> ResourceList | None:
     """Checks type and requests; the instance's amounts, or None when they cannot be known."""
     errors = context.errors
     resources, where = mapping(runtime, "resources"), f"{path}.resources"
@@ -43,7 +43,7 @@ def check_runtime_resources(runtime: JsonObject, path: str, context: Context) ->
     return dict(facts.resources) if facts is not None else None
 
 
-def _custom(requests: JsonObject, path: str, errors: FieldErrors) -> Amounts | None:
+def _custom(requests: JsonObject, path: str, errors: FieldErrors) -> ResourceList | None:
     complete = True
     for name in _DIVIDED:
         if name not in requests:
@@ -67,7 +67,7 @@ def _device_name(name: str, path: str, errors: FieldErrors) -> None:
 
 
 def check_shares(
-    sandbox: JsonObject, whole: Amounts | None, path: str, requests_path: str, errors: FieldErrors
+    sandbox: JsonObject, whole: ResourceList | None, path: str, requests_path: str, errors: FieldErrors
 ) -> None:
     """What containers request and are limited to. `requests_path` is where the instance's devices were requested."""
     containers = objects(sandbox, "containers")
@@ -98,7 +98,7 @@ class _Share:
         written = len(resources.get("requests") or ()) + len(resources.get("limits") or ())
         self.readable = len(self.requests) + len(self.limits) == written
 
-    def check_within(self, whole: Amounts, errors: FieldErrors) -> None:
+    def check_within(self, whole: ResourceList, errors: FieldErrors) -> None:
         """Nothing the instance lacks, nothing above what it has, no request above its own limit."""
         for field, values in (("requests", self.requests), ("limits", self.limits)):
             for name, quantity in values.items():
@@ -113,7 +113,7 @@ class _Share:
                 where = f"{self.path}.requests[{name}]"
                 errors.invalid(where, str(quantity), f"must be less than or equal to {name} limit of {limit}")
 
-    def check_takes_all(self, whole: Amounts, errors: FieldErrors) -> None:
+    def check_takes_all(self, whole: ResourceList, errors: FieldErrors) -> None:
         """An only container requests what the instance has, or nothing."""
         for name, quantity in self.requests.items():
             if name in whole and quantity < whole[name]:
@@ -121,7 +121,7 @@ class _Share:
                 errors.invalid(where, str(quantity), f"must be the instance's {whole[name]}: it is the only container")
 
 
-def _sums(shares: list[_Share], whole: Amounts, path: str, errors: FieldErrors) -> None:
+def _sums(shares: list[_Share], whole: ResourceList, path: str, errors: FieldErrors) -> None:
     if not all(share.readable for share in shares):
         return
     for name in _DIVIDED:
@@ -135,7 +135,7 @@ def _sums(shares: list[_Share], whole: Amounts, path: str, errors: FieldErrors) 
             errors.invalid(path, str(limited), f"limits of {name} must add up to exactly the instance's {whole[name]}")
 
 
-def _devices(shares: list[_Share], whole: Amounts, path: str, errors: FieldErrors) -> None:
+def _devices(shares: list[_Share], whole: ResourceList, path: str, errors: FieldErrors) -> None:
     if len(shares) == 1 and shares[0].silent:
         return
     for name, quantity in whole.items():

@@ -1,4 +1,8 @@
-"""How much of each resource a pod's containers ask for together, and the quality of service that follows from it."""
+"""How much of each resource a pod asks for, and the quality of service that follows from it.
+
+This is the only place where the amounts of containers become those of their pod. Quotas, the scheduler, admission on
+the node, cgroups, eviction and plans all ask here. The amounts are exact; who wants whole numbers rounds the sum.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,7 @@ from collections.abc import Iterator
 
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.schema import JsonObject
-from tarmac.base.quantity import Quantity
-
-Amounts = dict[str, Quantity]
+from tarmac.api.shared import ResourceList
 
 
 def is_sidecar(container: JsonObject) -> bool:
@@ -16,17 +18,17 @@ def is_sidecar(container: JsonObject) -> bool:
     return container.get("restartPolicy") == "Always"
 
 
-def aggregate(spec: JsonObject, side: str) -> Amounts:
+def aggregate(spec: JsonObject, side: str) -> ResourceList:
     """The effective sum of `requests` or `limits` over all containers.
 
     Sidecars run beside everything that starts after them; a plain init container runs alone with the sidecars before
     it. So the pod needs the larger of "all containers and all sidecars" and the hungriest init step.
     """
-    total: Amounts = {}
+    total: ResourceList = {}
     for container in spec.get("containers") or ():
         _add(total, _amounts(container, side))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
+    sidecars: ResourceList = {}
+    peak: ResourceList = {}
     for container in spec.get("initContainers") or ():
         amounts = _amounts(container, side)
         if is_sidecar(container):
@@ -41,7 +43,7 @@ def aggregate(spec: JsonObject, side: str) -> Amounts:
     return total
 
 
-def pod_amounts(spec: JsonObject, side: str) -> Amounts:
+def pod_amounts(spec: JsonObject, side: str) -> ResourceList:
     """What scheduling and quotas charge: pod-level amounts where given, else the containers' sum, plus overhead."""
     total = aggregate(spec, side)
     for name, text in ((spec.get("resources") or {}).get(side) or {}).items():
@@ -52,17 +54,17 @@ def pod_amounts(spec: JsonObject, side: str) -> Amounts:
     return total
 
 
-def _amounts(container: JsonObject, side: str) -> Amounts:
+def _amounts(container: JsonObject, side: str) -> ResourceList:
     listed = (container.get("resources") or {}).get(side) or {}
     return {name: quantity(text) for name, text in listed.items()}
 
 
-def _add(total: Amounts, amounts: Amounts) -> None:
+def _add(total: ResourceList, amounts: ResourceList) -> None:
     for name, amount in amounts.items():
         total[name] = total[name] + amount if name in total else amount
 
 
-def _raise(total: Amounts, amounts: Amounts) -> None:
+def _raise(total: ResourceList, amounts: ResourceList) -> None:
     for name, amount in amounts.items():
         if name not in total or total[name] < amount:
             total[name] = amount
@@ -93,7 +95,7 @@ def _classify(requirements: list[JsonObject]) -> str:
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _compute(resources: JsonObject, side: str) -> Amounts:
+def _compute(resources: JsonObject, side: str) -> ResourceList:
     listed = resources.get(side) or {}
     found = ((name, quantity(listed[name])) for name in ("cpu", "memory") if name in listed)
     return {name: amount for name, amount in found if amount > ZERO}
