@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 
@@ -14,7 +15,7 @@ from tarmac.base.selectors import LabelSelector
 def needs_no_budget(pod: JsonObject) -> bool:
     """A pod that has ended, has not begun or goes already costs no budget anything."""
     phase = (pod.get("status") or {}).get("phase")
-    return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
+    return phase in (*TERMINAL, "Pending") or "deletionTimestamp" in pod["metadata"]
 
 
 def budgets_of(pod: JsonObject, budgets: Iterable[JsonObject]) -> Iterator[JsonObject]:

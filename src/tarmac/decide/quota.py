@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tarmac.api.compute.names import GROUP
+from tarmac.api.kubernetes.core.pods.phases import is_terminal
+from tarmac.api.kubernetes.core.pods.podresources import add, pod_amounts
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
@@ -20,7 +22,8 @@ from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal
 
 ONE: Final = Quantity.of(1)
-_PER_INSTANCE: Final = ("pods", "count/pods", f"count/instances.{GROUP}")
+_INSTANCE_COUNT: Final = f"count/instances.{GROUP}"
+_PER_INSTANCE: Final = ("pods", "count/pods", _INSTANCE_COUNT)
 _PLAIN: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 # An Instance's Pod has requests and no deadline; quotas for other pods do not concern it.
 _SCOPES: Final = frozenset({"NotTerminating", "NotBestEffort"})
@@ -53,6 +56,17 @@ class Admission:
     refused: Mapping[str, Refusal] = field(default_factory=dict[str, Refusal])
 
 
+def used_by(pods: Iterable[JsonObject]) -> ResourceList:
+    """What pods use that are of no Instance. One that has run its course uses nothing."""
+    used: ResourceList = {}
+    for pod in pods:
+        if not is_terminal(pod):
+            found = charges(Claim("", pod_amounts(pod["spec"], "requests")))
+            del found[_INSTANCE_COUNT]
+            add(used, found)
+    return used
+
+
 def quotas_of(objects: Iterable[JsonObject]) -> tuple[Quota, ...]:
     """The quotas that concern Instances, from ResourceQuota objects, by name."""
     concerned = [obj for obj in objects if _concerns_instances(obj.get("spec") or {})]
@@ -66,32 +80,27 @@ def admit(
     """Who of `waiting` may go on. `used` is what everything but Instances uses, by the quota's resource names."""
     total = dict(used)
     for claim in holding:
-        _charge(total, claim)
+        add(total, charges(claim))
     granted: list[str] = []
     refused: dict[str, Refusal] = {}
     for claim in sorted(waiting, key=lambda claim: (claim.created, claim.ordinal, claim.name)):
         refusal = _refusal(quotas, total, claim)
         if refusal is None:
-            _charge(total, claim)
+            add(total, charges(claim))
             granted.append(claim.name)
         else:
             refused[claim.name] = refusal
     return Admission(tuple(granted), refused)
 
 
-def charges(claim: Claim) -> dict[str, Quantity]:
+def charges(claim: Claim) -> ResourceList:
     """What an Instance counts as, by the resource names of quotas."""
-    amounts: dict[str, Quantity] = dict.fromkeys(_PER_INSTANCE, ONE)
+    amounts: ResourceList = dict.fromkeys(_PER_INSTANCE, ONE)
     for resource, amount in claim.resources.items():
         amounts[f"requests.{resource}"] = amount
         if resource in _PLAIN:
             amounts[resource] = amount
     return amounts
-
-
-def _charge(total: dict[str, Quantity], claim: Claim) -> None:
-    for resource, amount in charges(claim).items():
-        total[resource] = total[resource] + amount if resource in total else amount
 
 
 def _refusal(quotas: Collection[Quota], total: ResourceList, claim: Claim) -> Refusal | None:
@@ -123,5 +132,5 @@ def _concerns_instances(spec: JsonObject) -> bool:
     return scopes <= _SCOPES and not expressions
 
 
-def _amounts(hard: Mapping[str, str]) -> dict[str, Quantity]:
+def _amounts(hard: Mapping[str, str]) -> ResourceList:
     return {resource: Quantity.parse(amount) for resource, amount in hard.items()}

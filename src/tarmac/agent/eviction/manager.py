@@ -19,6 +19,7 @@ from tarmac.agent.eviction.ranking import message, ranked, resource_of
 from tarmac.agent.eviction.signals import Signals
 from tarmac.agent.stats.pods import PodFigures, PodStats
 from tarmac.agent.stats.summary import Sample, labels
+from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -29,7 +30,6 @@ from tarmac.runtimes.interface import RuntimeFault
 EVERY: Final = 10.0
 PATIENCE: Final = 30.0
 _AT_ONCE: Final = 1.0  # seconds that hard thresholds leave a pod
-_ENDED: Final = ("Failed", "Succeeded")
 _log = log("eviction")
 
 
@@ -152,7 +152,7 @@ class Evictions:
         self._pods.evict(pod, REASON, why, grace)
 
     def _active(self) -> list[JsonObject]:
-        return [pod for pod in self._pods.allocated() if (pod.get("status") or {}).get("phase") not in _ENDED]
+        return [pod for pod in self._pods.allocated() if not is_terminal(pod)]
 
     async def _figures(self, fresh: float) -> dict[str, PodFigures]:
         return {each.uid: each for each in await self._stats.pods(fresh)}

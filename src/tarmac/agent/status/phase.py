@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from tarmac.agent.pods.pod import Pod, is_sidecar, restarts_after
 from tarmac.api.schema import JsonObject
 
-FINAL = ("Succeeded", "Failed")
-
 
 @dataclass(slots=True)
 class _Count:

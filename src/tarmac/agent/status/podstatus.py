@@ -13,7 +13,8 @@ from tarmac.agent.pods.pod import Pod
 from tarmac.agent.status.conditions import OURS, pod_conditions, with_times
 from tarmac.agent.status.containers import container_statuses, lost_at_the_end
 from tarmac.agent.status.facts import StatusFacts
-from tarmac.agent.status.phase import FINAL, phase
+from tarmac.agent.status.phase import phase
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
@@ -86,7 +87,7 @@ def _give_up(status: JsonObject) -> None:
 
 def _phase(facts: StatusFacts, statuses: list[JsonObject]) -> str:
     for known in (facts.pod.status.get("phase"), facts.old.get("phase")):
-        if known in FINAL:
+        if known in TERMINAL:
             return known
     if facts.verdict is not None:
         return "Failed"
@@ -94,11 +95,11 @@ def _phase(facts: StatusFacts, statuses: list[JsonObject]) -> str:
     names = {each["name"] for each in facts.pod.containers}
     begun = any(each.name in names and each.sandbox_id == sandbox for each in facts.seen.containers)
     found = phase(facts.pod, statuses, over=facts.over, initialized=begun)
-    return "Failed" if facts.over and found not in FINAL and not facts.pod.static else found
+    return "Failed" if facts.over and found not in TERMINAL and not facts.pod.static else found
 
 
 def _explain(facts: StatusFacts, status: JsonObject) -> None:
-    if facts.verdict is not None and facts.old.get("phase") not in FINAL:
+    if facts.verdict is not None and facts.old.get("phase") not in TERMINAL:
         status |= {"reason": facts.verdict.reason, "message": facts.verdict.message}
     elif status["phase"] == facts.old.get("phase"):
         status |= {field: facts.old[field] for field in ("reason", "message") if facts.old.get(field)}

@@ -12,6 +12,7 @@ import msgspec
 
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME, LABEL_DEPLOYMENT_UID
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Forbidden, Invalid, NotFound
 from tarmac.client.cache import Item
@@ -40,7 +41,6 @@ BUSY = 64  # with so many Instances to look at, what happens to each is not told
 AGAIN_SECONDS = 5.0  # for what no watched object tells: a refusal by the server
 _CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
 _SERVER = "server"  # the rule of a refusal that only asking again can lift
-_ENDED = ("Failed", "Succeeded")  # a Pod that always restarts ends only when it is driven off its node
 
 _read_pod = msgspec.json.Decoder(PodFacts).decode
 
@@ -138,7 +138,8 @@ class InstanceController:
             return _taken("Pod", key, pod.metadata.deletion_timestamp is not None or _is_instances(pod.metadata))
         facts = _read_pod(own.raw)
         ended = facts.status
-        if ended.phase in _ENDED and own.metadata.deletion_timestamp is None:
+        # a Pod that always restarts ends only when it is driven off its node
+        if ended.phase in TERMINAL and own.metadata.deletion_timestamp is None:
             message = f"Pod ended: {ended.message or ended.reason or ended.phase}"
             self._recorder.event(reference(instance), "Warning", reasons.FAILED, message)
             await self._delete_pod(own.metadata)

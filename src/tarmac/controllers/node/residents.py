@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.client.cache import Item
 from tarmac.client.envelope import Metadata
 from tarmac.client.informer import Informer
@@ -54,7 +55,7 @@ class Resident(_Struct):
     @property
     def ended(self) -> bool:
         """Whether nothing of it runs any more."""
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.status.phase in TERMINAL
 
     def tolerances(self) -> list[Tolerance]:
         """What it tolerates, and for how long."""

@@ -6,15 +6,14 @@ moment; so no two can be given the same room, however far our copy is behind. Wh
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from tarmac.api.compute.instance import Instance, InstanceStatus
-from tarmac.api.compute.names import GATE_QUOTA, GROUP
-from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
-from tarmac.api.shared import Condition
-from tarmac.base.quantity import Quantity
+from tarmac.api.compute.names import GATE_QUOTA
+from tarmac.api.kubernetes.core.pods.podresources import add
+from tarmac.api.shared import Condition, ResourceList
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.targets import PODS
 from tarmac.controllers.conditions import find, with_condition
@@ -24,14 +23,12 @@ from tarmac.controllers.quota.account import Account, Member, gates_of
 from tarmac.controllers.targets import INSTANCE_TYPES, INSTANCES, RESOURCE_QUOTAS
 from tarmac.controllers.writing import in_batches, write_status
 from tarmac.decide import reasons
-from tarmac.decide.quota import Claim, admit, charges, quotas_of
+from tarmac.decide.quota import admit, quotas_of, used_by
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-quota"
 BY_NAMESPACE = "namespace"
 SETTLE_SECONDS = 0.1  # changes that come together are decided together
-_INSTANCE_COUNT: Final = f"count/instances.{GROUP}"
-_ENDED = ("Succeeded", "Failed")
 
 
 class QuotaController:
@@ -100,15 +97,12 @@ class QuotaController:
                 account.put(item)
         return account
 
-    def _used(self, namespace: str, account: Account) -> dict[str, Quantity]:
+    def _used(self, namespace: str, account: Account) -> ResourceList:
         """What Instances hold, and what pods use that belong to no Instance."""
         used, prefix = account.held, f"{namespace}/"
         others = [key for key in self._pods.cache.keys() if key.startswith(prefix)]  # noqa: SIM118 - not a dict
-        for pod in [self._pods.get(key) for key in others if key.removeprefix(prefix) not in account]:
-            if pod is not None and (pod.get("status") or {}).get("phase") not in _ENDED:
-                for name, amount in charges(Claim("", pod_amounts(pod["spec"], "requests"))).items():
-                    if name != _INSTANCE_COUNT:
-                        used[name] = used[name] + amount if name in used else amount
+        pods = (self._pods.get(key) for key in others if key.removeprefix(prefix) not in account)
+        add(used, used_by(pod for pod in pods if pod is not None))
         return used
 
     async def _release(self, key: str) -> None:

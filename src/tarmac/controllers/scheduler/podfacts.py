@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+
 
 class _Struct(msgspec.Struct, rename="camel"):
     pass
@@ -43,7 +45,7 @@ class PodFacts(_Struct):
     @property
     def ended(self) -> bool:
         """Whether it will never run again, so that its node is free of it."""
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.status.phase in TERMINAL
 
     def waits_for(self, schedulers: frozenset[str]) -> bool:
         """Whether one of these schedulers is to find it a node."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
@@ -18,7 +19,6 @@ from tarmac.client.targets import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 
 MANAGER = "tarmac-volume"
-_OVER = ("Succeeded", "Failed")
 _MARK = b'"ephemeral":{'  # most pods have none and are not decoded
 
 
@@ -44,7 +44,7 @@ class EphemeralClaims:
         if item is None or item.metadata.deletion_timestamp is not None or _MARK not in item.raw:
             return
         pod = item.object
-        if (pod.get("status") or {}).get("phase") in _OVER:
+        if is_terminal(pod):
             return
         for claim in _claims_of(pod, item):
             await self._ensure(claim, item)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.shared import IPFamily
@@ -125,7 +126,7 @@ class PodFacts(_Struct):
     @property
     def ended(self) -> bool:
         """Whether it will never serve again."""
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.status.phase in TERMINAL
 
     def addresses(self, family: IPFamily) -> list[str]:
         """Its addresses of a family."""

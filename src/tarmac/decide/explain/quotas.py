@@ -6,16 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tarmac.api.compute.instance import Instance
-from tarmac.api.compute.names import GATE_QUOTA, GROUP, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
-from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
+from tarmac.api.compute.names import GATE_QUOTA, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
+from tarmac.api.kubernetes.core.pods.podresources import add
+from tarmac.api.shared import ResourceList
 from tarmac.base.clock import parse_rfc3339
-from tarmac.base.quantity import Quantity
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.explain.world import INSTANCE_TYPES, INSTANCES, PODS, QUOTAS, World
-from tarmac.decide.quota import Admission, Claim, Quota, admit, charges, quotas_of
-
-_ENDED = ("Succeeded", "Failed")
-_INSTANCE_COUNT = f"count/instances.{GROUP}"
+from tarmac.decide.quota import Admission, Claim, Quota, admit, charges, quotas_of, used_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,7 @@ class Ledger:
     """What is limited, what pods use that are of no Instance, and what Instances hold and wait for."""
 
     quotas: tuple[Quota, ...]
-    used: dict[str, Quantity]
+    used: ResourceList
     holding: list[Claim]
     waiting: list[Claim]
 
@@ -37,8 +34,7 @@ class Ledger:
         let_through = [claims[name] for name in {*self.admit(more).granted, *names} if name in claims]
         total = dict(self.used)
         for claim in (*self.holding, *let_through):
-            for resource, amount in charges(claim).items():
-                total[resource] = total[resource] + amount if resource in total else amount
+            add(total, charges(claim))
         raises = [
             f"{resource} of ResourceQuota {quota.name} to {total[resource]}"
             for quota in self.quotas
@@ -77,13 +73,6 @@ def _claim(world: World, instance: Instance) -> Claim:
     return Claim(own.name, amounts or {}, created, int(ordinal) if ordinal.isdecimal() else 0, city)
 
 
-def _used_by_others(world: World, namespace: str, instances: Collection[str]) -> dict[str, Quantity]:
+def _used_by_others(world: World, namespace: str, instances: Collection[str]) -> ResourceList:
     """What pods use that are of no Instance; an Instance's Pod has its name."""
-    used: dict[str, Quantity] = {}
-    for pod in PODS.all(world, namespace):
-        if pod["metadata"]["name"] in instances or (pod.get("status") or {}).get("phase") in _ENDED:
-            continue
-        for name, amount in charges(Claim("", pod_amounts(pod["spec"], "requests"))).items():
-            if name != _INSTANCE_COUNT:
-                used[name] = used[name] + amount if name in used else amount
-    return used
+    return used_by(pod for pod in PODS.all(world, namespace) if pod["metadata"]["name"] not in instances)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tarmac.api.declare import Struct
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.explain.world import BUDGETS, CLAIMS, NODES, PODS, RUNTIME_CLASSES, VOLUMES, World
@@ -31,7 +32,6 @@ from tarmac.decide.scheduling import (
 from tarmac.decide.scheduling.claims import disks_of
 from tarmac.decide.verdict import Refusal, Verdict
 
-_ENDED = ("Succeeded", "Failed")
 _FEW = 20  # more nodes than this are shown by kind, not one by one
 
 
@@ -72,7 +72,7 @@ class Stage:
                 self.cluster.set_node(node)
         for raw in world.list(PODS.resource):
             found = _whereabouts(raw)
-            if found.spec.node_name in self.cluster.nodes and found.status.phase not in _ENDED:
+            if found.spec.node_name in self.cluster.nodes and found.status.phase not in TERMINAL:
                 pod = PODS.decode(raw)
                 self.cluster.add_pod(self._demands.pod(pod, self._handler(pod)), found.spec.node_name)
 

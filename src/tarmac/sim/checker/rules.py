@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, inf
 
 from tarmac.api.compute.names import GATE_QUOTA, LABEL_DEPLOYMENT_UID, LABEL_INSTANCE_INDEX
+from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
@@ -18,7 +19,6 @@ from tarmac.base.quantity import Quantity
 from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Change, Mirror
 
 STALE = 150.0
-_OVER = ("Succeeded", "Failed")
 _LEASE_NAMESPACE = "kube-node-lease/"
 ON_ITS_WAY = 45.0  # seconds that a write may take to arrive: the node may be back by then
 
@@ -181,7 +181,7 @@ def _pods_used(mirror: Mirror, namespace: str) -> dict[str, Quantity]:
     zero = Quantity.parse(0)
     used = {"pods": zero, "cpu": zero, "memory": zero}
     for key, pod in mirror.bucket(PODS).items():
-        if key.startswith(f"{namespace}/") and pod["status"].get("phase") not in _OVER:
+        if key.startswith(f"{namespace}/") and not is_terminal(pod):
             used["pods"] += Quantity.parse(1)
             for name, amount in requests(pod).items():
                 if name in used:
@@ -253,7 +253,7 @@ class BoundOnce:
 def _committed(mirror: Mirror, node: str) -> dict[str, Quantity]:
     total: dict[str, Quantity] = {"pods": Quantity.parse(0)}
     for pod in mirror.bucket(PODS).values():
-        if pod["spec"].get("nodeName") == node and pod["status"].get("phase") not in _OVER:
+        if pod["spec"].get("nodeName") == node and not is_terminal(pod):
             total["pods"] += Quantity.parse(1)
             for name, amount in requests(pod).items():
                 total[name] = total.get(name, Quantity.parse(0)) + amount

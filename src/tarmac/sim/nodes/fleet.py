@@ -19,6 +19,7 @@ from functools import partial
 import msgspec
 
 from tarmac.agent.status.facts import TOO_LONG
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.base.duration import parse_duration
@@ -191,7 +192,7 @@ class Fleet:
     def _take(self, node: SimulatedNode, view: PodView) -> SimulatedPod | None:
         """A pod that this node has not seen: a new one, or one it had before it went away."""
         pod = SimulatedPod(view, self._now())
-        if view.status.phase in ("Succeeded", "Failed"):
+        if view.status.phase in TERMINAL:
             if not view.metadata.deletion_timestamp:
                 return None
             pod.stage = Stage.FAILED

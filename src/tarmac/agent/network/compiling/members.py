@@ -14,12 +14,12 @@ import msgspec
 
 from tarmac.agent.network.compiling.facts import Fields, Metadata
 from tarmac.api.declare import decoder
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, pods_network
 from tarmac.api.networking.podendpoint import PodEndpoint
 
 Protocol = Literal["TCP", "UDP", "SCTP"]
-_OVER = ("Succeeded", "Failed")
 
 
 class _ContainerPort(Fields, frozen=True, gc=False):
@@ -97,7 +97,7 @@ def member_of(raw: bytes) -> Member | None:
     """The member that a Pod is; None when it has no interface, no node yet, or has run its course."""
     pod = _decode_pod(raw)
     text, own = (pod.metadata.annotations or {}).get(ANNOTATION_INTERFACES), pod.spec.host_network
-    if not (text or own) or not pod.spec.node_name or pod.status.phase in _OVER:
+    if not (text or own) or not pod.spec.node_name or pod.status.phase in TERMINAL:
         return None
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
     named = [port for container in containers for port in container.ports or () if port.name]
@@ -122,7 +122,7 @@ _decode_endpoint = decoder(PodEndpoint)
 def remote_member(raw: bytes, node: str) -> Member | None:
     """The member that a PodEndpoint of another node than `node` is, if it is one."""
     found = _decode_endpoint(raw)
-    nowhere = not found.node or found.node == node or found.phase in _OVER
+    nowhere = not found.node or found.node == node or found.phase in TERMINAL
     if nowhere or not (found.interfaces or found.host_network):
         return None
     return Member(

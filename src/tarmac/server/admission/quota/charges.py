@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tarmac.api.compute.names import GATE_QUOTA
+from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.kubernetes.resourcenames import ZERO, is_extended, is_huge_pages, quantity
 from tarmac.api.schema import JsonObject
@@ -54,7 +55,7 @@ def charges(bucket: str, obj: JsonObject | None) -> Charges:
         return {}
     found: Charges = {count_name(bucket): _ONE}
     if bucket == PODS:
-        if (obj.get("status") or {}).get("phase") not in ("Failed", "Succeeded"):
+        if not is_terminal(obj):
             found.update(_pod(obj["spec"]))
     elif bucket == SERVICES:
         found.update(_service(obj["spec"]))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, cell, field
 from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar
 from tarmac.api.resource import Age
 from tarmac.api.schema import JsonObject
@@ -57,7 +58,7 @@ def _deleted_reason(pod: JsonObject, status: JsonObject) -> str | None:
         return None
     if status.get("reason") == "NodeLost":
         return "Unknown"
-    return None if status.get("phase") in ("Failed", "Succeeded") else "Terminating"
+    return None if status.get("phase") in TERMINAL else "Terminating"
 
 
 def _initialisation(spec: JsonObject, status: JsonObject) -> _Initialisation:

@@ -26,18 +26,18 @@ def aggregate(spec: JsonObject, side: str) -> ResourceList:
     """
     total: ResourceList = {}
     for container in spec.get("containers") or ():
-        _add(total, _amounts(container, side))
+        add(total, _amounts(container, side))
     sidecars: ResourceList = {}
     peak: ResourceList = {}
     for container in spec.get("initContainers") or ():
         amounts = _amounts(container, side)
         if is_sidecar(container):
-            _add(total, amounts)
-            _add(sidecars, amounts)
+            add(total, amounts)
+            add(sidecars, amounts)
             _raise(peak, sidecars)
         else:
             step = dict(sidecars)
-            _add(step, amounts)
+            add(step, amounts)
             _raise(peak, step)
     _raise(total, peak)
     return total
@@ -59,7 +59,8 @@ def _amounts(container: JsonObject, side: str) -> ResourceList:
     return {name: quantity(text) for name, text in listed.items()}
 
 
-def _add(total: ResourceList, amounts: ResourceList) -> None:
+def add(total: ResourceList, amounts: ResourceList) -> None:
+    """Add amounts in place."""
     for name, amount in amounts.items():
         total[name] = total[name] + amount if name in total else amount
 

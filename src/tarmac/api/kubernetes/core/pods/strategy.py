@@ -5,6 +5,7 @@ from __future__ import annotations
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core.pods import status, update, validation
 from tarmac.api.kubernetes.core.pods.defaults import default_pod
+from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.placement import merge_label_keys
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.kubernetes.core.pods.warnings import pod_warnings
@@ -76,7 +77,7 @@ class PodStrategy(Strategy):
 
     def grace_period(self, obj: JsonObject, requested: int | None) -> int | None:
         spec = obj["spec"]
-        if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+        if not spec.get("nodeName") or is_terminal(obj):
             return 0
         seconds = requested if requested is not None else spec.get("terminationGracePeriodSeconds", 0)
         return 1 if seconds < 0 else seconds
