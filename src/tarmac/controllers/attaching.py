@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tarmac.api.conditions import holds
 from tarmac.api.networking.network import Network, NetworkContext, Subnet
 from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.api.shared import IPFamily
 from tarmac.client.informer import Informers
 from tarmac.controllers.addressbook import Attachment
-from tarmac.controllers.conditions import holds
 from tarmac.controllers.network.contexts import context_of_claim
 from tarmac.controllers.network.subnets import BY_CONTEXT, range_of
 from tarmac.controllers.targets import NETWORK_CONTEXTS, NETWORKS, SUBNETS

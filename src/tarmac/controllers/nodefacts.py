@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.conditions import find
 from tarmac.client.envelope import Metadata
 
 READY = "Ready"
@@ -60,7 +61,7 @@ class NodeFacts(_Struct, frozen=True):
     @property
     def ready(self) -> NodeCondition | None:
         """What it says, or is said, about its being ready."""
-        return next((each for each in self.status.conditions or () if each.type == READY), None)
+        return find(self.status.conditions, READY)
 
     @property
     def readiness(self) -> str:

@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from tarmac.api.conditions import holds, replaced, stated, truth
+from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339, rfc3339
 
@@ -26,28 +28,9 @@ SAME_SECOND: Final = 5.0  # as long as a note counts that is as old as its pod, 
 DISRUPTION_ALLOWED: Final = "DisruptionAllowed"
 
 
-class _Struct(msgspec.Struct, rename="camel"):
-    pass
-
-
-class _Condition(_Struct):
-    type: str
-    status: str
-
-
-class _Metadata(_Struct):
-    name: str
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-
-
-class _Status(_Struct):
-    conditions: list[_Condition] | None = None
-
-
-class _Pod(_Struct):
-    metadata: _Metadata
-    status: _Status = msgspec.field(default_factory=_Status)
+class _Pod(Partial):
+    metadata: PartialMetadata
+    status: PartialStatus = msgspec.field(default_factory=PartialStatus)
 
 
 class PodHealth(NamedTuple):
@@ -65,9 +48,7 @@ _decode = msgspec.json.Decoder(_Pod).decode
 def read_health(raw: bytes | msgspec.Raw) -> PodHealth:
     """The health of an encoded Pod."""
     pod = _decode(raw)
-    conditions = pod.status.conditions or ()
-    ready = any(each.type == "Ready" and each.status == "True" for each in conditions)
-    own = pod.metadata
+    ready, own = holds(pod.status.conditions, "Ready"), pod.metadata
     return PodHealth(own.name, ready, own.deletion_timestamp is not None, own.creation_timestamp or "")
 
 
@@ -158,8 +139,7 @@ def _noted(disrupted: Mapping[str, str], pods: Iterable[PodHealth], now: float) 
 def _conditions(old: JsonObject, allowed: bool, reason: str, message: str, now: float) -> list[JsonObject]:
     """The conditions with DisruptionAllowed as the last. Its time moves only when its status flips."""
     known: list[JsonObject] = old.get("conditions") or []
-    status = "True" if allowed else "False"
-    before = next((each for each in known if each["type"] == DISRUPTION_ALLOWED), {})
+    status, before = truth(allowed), stated(known, DISRUPTION_ALLOWED)
     since = before["lastTransitionTime"] if before.get("status") == status else rfc3339(now)
     made = {"type": DISRUPTION_ALLOWED, "status": status, "reason": reason, "message": message}
-    return [*(each for each in known if each["type"] != DISRUPTION_ALLOWED), {**made, "lastTransitionTime": since}]
+    return replaced(known, {**made, "lastTransitionTime": since})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tarmac.api.conditions import is_true
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
@@ -28,8 +29,7 @@ def budgets_of(pod: JsonObject, budgets: Iterable[JsonObject]) -> Iterator[JsonO
 
 def ignores(budget: JsonObject, pod: JsonObject) -> bool:
     """A pod that is not ready is not what the budget protects, unless the budget is already short."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    if any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
+    if is_true(pod, "Ready"):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True

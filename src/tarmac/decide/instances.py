@@ -13,6 +13,7 @@ import msgspec
 
 from tarmac.api.compute.instance import Instance, InstanceController, ObservedController
 from tarmac.api.compute.names import LABEL_INSTANCE_INDEX
+from tarmac.api.conditions import find
 from tarmac.api.declare import Struct
 from tarmac.api.shared import Condition, Labels
 from tarmac.base.clock import parse_rfc3339
@@ -65,8 +66,8 @@ class InstanceView(msgspec.Struct, frozen=True, gc=False):
     def of(instance: InstanceFacts | Instance) -> InstanceView:
         """The view of a decoded object. Thousands say the same: each text is kept once."""
         status, controller = instance.status, instance.spec.controller
-        conditions = {condition.type: condition for condition in status.conditions} if status else {}
-        ready, programmed = conditions.get("Ready"), conditions.get("Programmed")
+        conditions = status.conditions if status else ()
+        ready, programmed = find(conditions, "Ready"), find(conditions, "Programmed")
         observed = status.controller if status else None
         return InstanceView(
             name=intern(instance.metadata.name),

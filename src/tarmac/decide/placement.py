@@ -16,6 +16,7 @@ import msgspec
 
 from tarmac.api.compute.constraint import Constraint, ConstraintError, compile_constraint
 from tarmac.api.compute.workload import Placement
+from tarmac.api.conditions import holds
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import LABEL_LOCATION, TOPOLOGY_CITY_CODE
 from tarmac.base.selectors import LabelSelector
@@ -42,8 +43,7 @@ class Place:
 
 def place_of(location: Location, since: float = 0.0, free: Mapping[str, int] | None = None) -> Place:
     """The place behind a Location object; ready as its condition says."""
-    conditions = location.status.conditions if location.status else []
-    ready = any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+    ready = holds(location.status and location.status.conditions, "Ready")
     has_nodes = location.status is None or location.status.nodes > 0
     return Place(location.metadata.name, location.spec.topology, ready, since, free or {}, has_nodes)
 

@@ -14,6 +14,7 @@ import msgspec
 from tarmac.api.columns import NAME, column, join
 from tarmac.api.compute.names import API_VERSION as COMPUTE
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
+from tarmac.api.conditions import holds
 from tarmac.api.declare import Field, Struct
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, API_VERSION
 from tarmac.api.resource import Strategy
@@ -161,7 +162,7 @@ def _endpoint(pod: _Pod) -> PodEndpoint:
         ObjectMeta(metadata.name, metadata.namespace, metadata.uid, labels=labels),
         node=spec.node_name,
         phase=status.phase,
-        ready=metadata.deletion_timestamp is None and _has_ready(status),
+        ready=metadata.deletion_timestamp is None and holds(status.conditions, "Ready"),
         host_network=spec.host_network,
         workload=labels.get(LABEL_WORKLOAD_NAME, "") if _is_instance(metadata) else "",
         ports=_ports(spec),
@@ -169,10 +170,6 @@ def _endpoint(pod: _Pod) -> PodEndpoint:
         node_addresses=_addresses(status.host_ips, status.host_ip),
         interfaces=[] if spec.host_network else _interfaces(metadata),
     )
-
-
-def _has_ready(status: _Status) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in status.conditions or ())
 
 
 def _is_instance(metadata: _Metadata) -> bool:

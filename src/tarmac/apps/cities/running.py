@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
+from tarmac.api.conditions import condition_of
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.schema import JsonObject
@@ -131,7 +132,7 @@ async def _trouble(client: Client, city: City) -> str:
         node = await client.resource(NODES).get(city.node)
     except NotFound:
         return f"it has not registered (it says: {last_words(city.log)})"
-    for condition in (node.get("status") or {}).get("conditions") or ():
-        if condition["type"] == "Ready":
-            return "" if condition["status"] == "True" else f"{condition['reason']}: {condition.get('message', '')}"
-    return "it has no status yet"
+    ready = condition_of(node, "Ready")
+    if not ready:
+        return "it has no status yet"
+    return "" if ready["status"] == "True" else f"{ready['reason']}: {ready.get('message', '')}"

@@ -6,6 +6,7 @@ import asyncio
 
 from tarmac.api.compute.names import LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload
+from tarmac.api.conditions import find
 from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
 from tarmac.base.tasks import background
@@ -95,7 +96,7 @@ def _progress(workload: Workload) -> Condition | None:
     status = workload.status
     if status is None or status.observed_generation < workload.metadata.generation:
         return None
-    return next((each for each in status.conditions if each.type == "Progressing"), None)
+    return find(status.conditions, "Progressing")
 
 
 def _last_word(workload: Workload) -> str:

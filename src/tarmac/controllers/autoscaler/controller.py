@@ -13,6 +13,7 @@ import msgspec
 
 from tarmac.api.compute.names import API_VERSION, LABEL_DEPLOYMENT_UID
 from tarmac.api.compute.workload import WorkloadDeployment, WorkloadDeploymentStatus
+from tarmac.api.conditions import with_condition
 from tarmac.api.shared import Condition, ObjectMeta
 from tarmac.api.status import Conflict
 from tarmac.client.cache import by_label
@@ -20,7 +21,6 @@ from tarmac.client.controller import RetryAfter
 from tarmac.client.targets import dynamic
 from tarmac.controllers.autoscaler.readings import Readings
 from tarmac.controllers.autoscaler.served import ServedMetrics
-from tarmac.controllers.conditions import with_condition
 from tarmac.controllers.context import Context
 from tarmac.controllers.targets import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, LOCATIONS
 from tarmac.controllers.writing import write_status

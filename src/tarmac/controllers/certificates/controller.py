@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 
+from tarmac.api.conditions import condition_of
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339, rfc3339
@@ -61,10 +62,10 @@ class CertificateController:
         if left <= 0:
             await self._requests.delete(name, uid=document["metadata"]["uid"])
             return None
-        decided = _condition(document, "Approved"), _condition(document, "Denied")
+        decided = condition_of(document, "Approved"), condition_of(document, "Denied")
         if not any(decided):
             await self._approve(document)
-        elif decided[0] and not decided[1] and not _condition(document, "Failed"):
+        elif decided[0] and not decided[1] and not condition_of(document, "Failed"):
             await self._issue(document)
         return RetryAfter(left)
 
@@ -159,8 +160,8 @@ class CertificateController:
 
     def _kept_until(self, document: JsonObject) -> float:
         for decision in ("Approved", "Denied", "Failed"):
-            condition = _condition(document, decision)
-            if condition is not None and condition.get("lastUpdateTime"):
+            condition = condition_of(document, decision)
+            if condition.get("lastUpdateTime"):
                 return parse_rfc3339(condition["lastUpdateTime"]) + KEPT_DECIDED
         return parse_rfc3339(document["metadata"]["creationTimestamp"]) + KEPT_PENDING
 
@@ -174,8 +175,3 @@ def _parsed(document: JsonObject) -> CertificateRequest:
         return parse(document)
     except ValueError as error:
         raise Terminal(str(error)) from error
-
-
-def _condition(document: JsonObject, type: str) -> JsonObject | None:
-    conditions: list[JsonObject] = (document.get("status") or {}).get("conditions") or []
-    return next((each for each in conditions if each.get("type") == type), None)

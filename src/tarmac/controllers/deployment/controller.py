@@ -12,13 +12,13 @@ from typing import Any
 
 from tarmac.api.compute.names import FINALIZER, LABEL_DEPLOYMENT_NAME, LABEL_DEPLOYMENT_UID
 from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.conditions import find
 from tarmac.api.shared import LocationReference
 from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.controllers.addressbook import Attachment
-from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
 from tarmac.controllers.deployment.bindings import Bindings
 from tarmac.controllers.deployment.fleets import Fleets

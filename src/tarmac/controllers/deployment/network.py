@@ -9,12 +9,12 @@ from __future__ import annotations
 from tarmac.api.compute.instance import NetworkInterface
 from tarmac.api.compute.names import binding_name
 from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.conditions import find, holds
 from tarmac.api.networking.network import NetworkBinding, NetworkContext
 from tarmac.api.shared import Condition
 from tarmac.client.informer import Informers
 from tarmac.controllers.addressbook import Attachment
 from tarmac.controllers.attaching import Attaching
-from tarmac.controllers.conditions import find, holds
 from tarmac.controllers.targets import NETWORK_BINDINGS
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap

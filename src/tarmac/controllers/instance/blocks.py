@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.names import GATE_NETWORK, GATE_QUOTA, LABEL_DEPLOYMENT_NAME, binding_name
+from tarmac.api.conditions import find
 from tarmac.api.schema import JsonObject
 from tarmac.client.controller import Controller
 from tarmac.client.informer import Informer
 from tarmac.client.targets import CONFIG_MAPS, SECRETS
-from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.waiting import Waiting
 from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORKS

@@ -12,6 +12,7 @@ import msgspec
 
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME, LABEL_DEPLOYMENT_UID
+from tarmac.api.conditions import holds
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Forbidden, Invalid, NotFound
@@ -19,7 +20,6 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.envelope import Metadata, metadata_of
 from tarmac.client.targets import PODS, VOLUME_CLAIMS
-from tarmac.controllers.conditions import holds
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
 from tarmac.controllers.instance.events import announce, reference
@@ -224,7 +224,7 @@ def gates_of(instance: Instance) -> tuple[str, ...]:
 
 
 def _ready(pod: Item[JsonObject]) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in _read_pod(pod.raw).status.conditions)
+    return holds(_read_pod(pod.raw).status.conditions, "Ready")
 
 
 def _is_own(pod: Metadata, instance: Instance) -> bool:

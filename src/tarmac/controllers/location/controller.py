@@ -6,12 +6,12 @@ A deployment uses the Location that the scheduler gave it.
 from __future__ import annotations
 
 from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.conditions import with_condition
 from tarmac.api.networking.location import Location, LocationStatus
 from tarmac.api.networking.names import LOCATION_FINALIZER
 from tarmac.api.shared import Condition, Summary
 from tarmac.client.cache import Item
 from tarmac.client.targets import NODES
-from tarmac.controllers.conditions import with_condition
 from tarmac.controllers.context import Context
 from tarmac.controllers.holding import hold
 from tarmac.controllers.location.roster import Roster, location_of

@@ -6,6 +6,7 @@ network at the same place.
 
 from __future__ import annotations
 
+from tarmac.api.conditions import find, holds, with_condition
 from tarmac.api.networking.names import API_VERSION, context_name
 from tarmac.api.networking.network import (
     Network,
@@ -18,7 +19,6 @@ from tarmac.api.networking.network import (
 from tarmac.api.shared import Condition, LocalObjectReference, LocationReference, ObjectMeta, OwnerReference
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
-from tarmac.controllers.conditions import find, holds, with_condition
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.networks import BY_NETWORK, MANAGER, network_key, network_of_binding, refused
 from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarmac.api.conditions import find, holds, with_condition
 from tarmac.api.networking.names import (
     ANNOTATION_UNDERLAY_MTU,
     API_VERSION,
@@ -25,7 +26,6 @@ from tarmac.api.shared import Condition, IPFamily, LocalObjectReference, ObjectM
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
 from tarmac.client.targets import NODES
-from tarmac.controllers.conditions import find, holds, with_condition
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
 from tarmac.controllers.network.networks import MANAGER

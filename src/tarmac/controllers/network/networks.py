@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from tarmac.api.conditions import find, with_condition
 from tarmac.api.networking.names import NETWORK_FINALIZER
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkStatus
 from tarmac.api.networking.validation.ranges import reserved_by
@@ -23,7 +24,6 @@ from tarmac.api.status import NotFound
 from tarmac.client.cache import Item, by_owner
 from tarmac.client.controller import controller_key
 from tarmac.client.targets import NODES
-from tarmac.controllers.conditions import find, with_condition
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.allocated import Allocated
 from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tarmac.api.conditions import find, holds, with_condition
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.networking.network import (
     Network,
@@ -23,7 +24,6 @@ from tarmac.api.networking.network import (
 from tarmac.api.shared import Condition, LocalObjectReference, ObjectMeta, OwnerReference
 from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item
-from tarmac.controllers.conditions import find, holds, with_condition
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.contexts import context_of_claim
 from tarmac.controllers.network.networks import MANAGER

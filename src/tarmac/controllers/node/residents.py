@@ -7,18 +7,16 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.conditions import holds
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.partial import Partial, PartialStatus, whereabouts
 from tarmac.client.cache import Item
 from tarmac.client.envelope import Metadata
 from tarmac.client.informer import Informer
 from tarmac.decide.nodes import Tolerance
 
 
-class _Struct(msgspec.Struct, rename="camel"):
-    pass
-
-
-class _Toleration(_Struct):
+class _Toleration(Partial):
     key: str = ""
     operator: str = "Equal"
     value: str = ""
@@ -26,31 +24,21 @@ class _Toleration(_Struct):
     toleration_seconds: float | None = None
 
 
-class _Condition(_Struct):
-    type: str
-    status: str
-
-
-class _Spec(_Struct):
+class _Spec(Partial):
     tolerations: list[_Toleration] | None = None
 
 
-class _Status(_Struct):
-    phase: str = ""
-    conditions: list[_Condition] | None = None
-
-
-class Resident(_Struct):
+class Resident(Partial):
     """A pod on a node, as far as the node's troubles go."""
 
     metadata: Metadata
     spec: _Spec
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: PartialStatus = msgspec.field(default_factory=PartialStatus)
 
     @property
     def ready(self) -> bool:
         """Whether it says that it serves."""
-        return any((each.type, each.status) == ("Ready", "True") for each in self.status.conditions or ())
+        return holds(self.status.conditions, "Ready")
 
     @property
     def ended(self) -> bool:
@@ -65,16 +53,7 @@ class Resident(_Struct):
         ]
 
 
-class _Bound(_Struct):
-    node_name: str = ""
-
-
-class _BoundPod(_Struct):
-    spec: _Bound
-
-
 _read = msgspec.json.Decoder(Resident).decode
-_read_bound = msgspec.json.Decoder(_BoundPod).decode
 
 
 class Residents:
@@ -102,7 +81,7 @@ class Residents:
             if old is not None:
                 self._leave(old.key)
             return
-        node = _read_bound(new.raw).spec.node_name
+        node = whereabouts(new.raw).spec.node_name
         if node and self._node_of.get(new.key) != node:
             self._leave(new.key)
             self._node_of[new.key] = node

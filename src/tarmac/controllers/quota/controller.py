@@ -12,11 +12,11 @@ import msgspec
 
 from tarmac.api.compute.instance import Instance, InstanceStatus
 from tarmac.api.compute.names import GATE_QUOTA
+from tarmac.api.conditions import find, with_condition
 from tarmac.api.kubernetes.core.pods.podresources import add
 from tarmac.api.shared import Condition, ResourceList
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.targets import PODS
-from tarmac.controllers.conditions import find, with_condition
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import QUOTA_GRANTED
 from tarmac.controllers.quota.account import Account, Member, gates_of

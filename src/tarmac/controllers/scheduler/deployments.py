@@ -13,11 +13,11 @@ import msgspec
 
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, WorkloadDeployment, WorkloadDeploymentStatus
+from tarmac.api.conditions import find, with_condition
 from tarmac.api.shared import Condition, LocationReference
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.events import Reference
-from tarmac.controllers.conditions import find, with_condition
 from tarmac.controllers.context import Context
 from tarmac.controllers.location.controller import BY_LOCATION, assigned_location
 from tarmac.controllers.scheduler.state import State

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.conditions import find
 from tarmac.api.networking.interfaces import encode_interfaces
 from tarmac.api.networking.names import (
     ANNOTATION_DEFAULT_NETWORK,
@@ -21,13 +22,13 @@ from tarmac.api.networking.names import (
     pods_network,
 )
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkBindingSpec, NetworkRef
+from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.shared import LocationReference, ObjectMeta
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
 from tarmac.client.targets import NAMESPACES
 from tarmac.controllers.addressbook import pod_holder
 from tarmac.controllers.attaching import Attaching
-from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.networks import refused
 from tarmac.controllers.targets import NETWORK_BINDINGS
@@ -39,16 +40,12 @@ INTERFACE = "eth0"
 _NONE = encode_interfaces(())
 
 
-class _Metadata(msgspec.Struct):
-    annotations: dict[str, str] | None = None
-
-
-class _Spec(msgspec.Struct, rename="camel"):
+class _Spec(Partial):
     host_network: bool = False
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
+class _Pod(Partial):
+    metadata: PartialMetadata
     spec: _Spec
 
 

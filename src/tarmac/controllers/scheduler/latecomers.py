@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, LABEL_LOCATION
+from tarmac.api.partial import whereabouts
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.targets import NODES, PODS
@@ -66,19 +65,8 @@ class Latecomers:
         return None
 
 
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Pod(msgspec.Struct):
-    spec: _Spec
-
-
-_read = msgspec.json.Decoder(_Pod).decode
-
-
 def _on_node(item: Item[Any]) -> bool:
-    return bool(_read(item.raw).spec.node_name)
+    return bool(whereabouts(item.raw).spec.node_name)
 
 
 def _lacks(item: Item[Any]) -> bool:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.partial import Partial
 
 
-class _Struct(msgspec.Struct, rename="camel"):
-    pass
-
-
-class _Metadata(_Struct):
+class _Metadata(Partial):
     uid: str
     generation: int = 0
     deletion_timestamp: str | None = None
 
 
-class _Spec(_Struct):
+class _Spec(Partial):
     node_name: str = ""
     scheduler_name: str = ""
     priority: int = 0
@@ -25,12 +22,12 @@ class _Spec(_Struct):
     scheduling_gates: list[dict[str, str]] | None = None
 
 
-class _Status(_Struct):
+class _Status(Partial):
     phase: str = ""
     nominated_node_name: str = ""
 
 
-class PodFacts(_Struct):
+class PodFacts(Partial):
     """What decides whether a pod waits for a node, is on one, or neither."""
 
     metadata: _Metadata

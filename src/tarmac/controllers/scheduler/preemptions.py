@@ -21,6 +21,7 @@ from typing import NoReturn
 
 import msgspec
 
+from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.base.clock import rfc3339
@@ -56,23 +57,12 @@ _MESSAGE = "tarmac: preempting to accommodate a higher priority pod"
 _log = log("scheduler")
 
 
-class _Condition(msgspec.Struct):
-    type: str
-    status: str
-    reason: str = ""
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    deletion_timestamp: str | None = None
-
-
-class _Status(msgspec.Struct, rename="camel"):
+class _Status(PartialStatus):
     start_time: str | None = None
-    conditions: list[_Condition] | None = None
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
+class _Pod(Partial):
+    metadata: PartialMetadata
     status: _Status = msgspec.field(default_factory=_Status)
 
     @property

@@ -14,7 +14,9 @@ from typing import NoReturn
 import msgspec
 
 from tarmac.api.compute.names import ANNOTATION_UNSCHEDULABLE, LABEL_DEPLOYMENT_UID
+from tarmac.api.conditions import find
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.partial import Partial, PartialCondition, PartialMetadata, PartialStatus
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import rfc3339
@@ -54,30 +56,14 @@ class Explain:
     message: str
 
 
-class _Condition(msgspec.Struct):
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
-class _Status(msgspec.Struct):
-    conditions: list[_Condition] | None = None
-
-
-class _Metadata(msgspec.Struct):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
-    status: _Status = msgspec.field(default_factory=_Status)
+class _Pod(Partial):
+    metadata: PartialMetadata
+    status: PartialStatus = msgspec.field(default_factory=PartialStatus)
 
     @property
-    def scheduled(self) -> _Condition | None:
+    def scheduled(self) -> PartialCondition | None:
         """What it says about its being scheduled."""
-        return next((each for each in self.status.conditions or () if each.type == "PodScheduled"), None)
+        return find(self.status.conditions, "PodScheduled")
 
 
 _read = msgspec.json.Decoder(_Pod).decode

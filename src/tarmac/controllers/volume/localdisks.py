@@ -11,6 +11,7 @@ import asyncio
 from typing import Any
 
 from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE, LOCAL_DISKS
+from tarmac.api.conditions import replaced, stated
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item, by_label
@@ -125,14 +126,13 @@ class LocalDisks:
     async def _tell_of_growth(self, claim: JsonObject, volume: JsonObject) -> None:
         """Show that the node has something to do, until it has done it."""
         conditions = (claim.get("status") or {}).get("conditions") or []
-        others = [each for each in conditions if each["type"] != RESIZE_PENDING]
-        waiting, said = not has_grown(claim, volume), len(others) < len(conditions)
+        waiting, said = not has_grown(claim, volume), bool(stated(conditions, RESIZE_PENDING))
         if waiting and not said:
             message = "The node grows the disk while a pod uses it, or when it is next mounted."
-            await self._patch_status(
-                claim, {"conditions": [*others, {"type": RESIZE_PENDING, "status": "True", "message": message}]}
-            )
+            pending = {"type": RESIZE_PENDING, "status": "True", "message": message}
+            await self._patch_status(claim, {"conditions": replaced(conditions, pending)})
         elif said and not waiting:
+            others = [each for each in conditions if each["type"] != RESIZE_PENDING]
             await self._patch_status(claim, {"conditions": others or None})
 
     async def _patch_status(self, claim: JsonObject, status: JsonObject) -> None:

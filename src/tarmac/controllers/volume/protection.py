@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.partial import Partial
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
 from tarmac.client.envelope import Metadata, split_key
@@ -22,22 +23,22 @@ VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 BY_CLAIM = "claim"
 
 
-class _ClaimSource(msgspec.Struct, rename="camel"):
+class _ClaimSource(Partial):
     claim_name: str = ""
 
 
-class _Volume(msgspec.Struct, rename="camel"):
+class _Volume(Partial):
     name: str = ""
     persistent_volume_claim: _ClaimSource | None = None
     ephemeral: dict[str, Any] | None = None
 
 
-class _PodSpec(msgspec.Struct, rename="camel"):
+class _PodSpec(Partial):
     node_name: str = ""
-    volumes: list[_Volume] = []
+    volumes: list[_Volume] = msgspec.field(default_factory=list[_Volume])
 
 
-class PodVolumes(msgspec.Struct):
+class PodVolumes(Partial):
     """A pod, as far as volumes go."""
 
     metadata: Metadata

@@ -15,13 +15,13 @@ import msgspec
 from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.names import ANNOTATION_ANYCAST, FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload, WorkloadDeployment, WorkloadStatus
+from tarmac.api.conditions import find
 from tarmac.api.networking.location import Location
 from tarmac.api.schema import Json
 from tarmac.api.status import AlreadyExists, Conflict, Invalid, NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item, by_label
 from tarmac.client.controller import RetryAfter, Terminal
-from tarmac.controllers.conditions import find
 from tarmac.controllers.context import Context
 from tarmac.controllers.kinship import named_by
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from tarmac.api.conditions import find, holds
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.shared import IPFamily
 
 
-class _Struct(msgspec.Struct, rename="camel"):
-    pass
-
-
-class Metadata(_Struct):
-    """Whose they are."""
-
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-
-
-class ServicePort(_Struct):
+class ServicePort(Partial):
     """A port of the Service. `target_port` is a number, or the name of a container's port."""
 
     port: int
@@ -36,7 +22,7 @@ class ServicePort(_Struct):
     app_protocol: str | None = None
 
 
-class ServiceSpec(_Struct):
+class ServiceSpec(Partial):
     """What the Service asks for."""
 
     type: str = "ClusterIP"
@@ -48,10 +34,10 @@ class ServiceSpec(_Struct):
     traffic_distribution: str = ""
 
 
-class ServiceFacts(_Struct):
+class ServiceFacts(Partial):
     """A Service."""
 
-    metadata: Metadata
+    metadata: PartialMetadata
     spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
 
     @property
@@ -65,58 +51,50 @@ class ServiceFacts(_Struct):
         return bool(self.spec.selector) and self.spec.type != "ExternalName"
 
 
-class _ContainerPort(_Struct):
+class _ContainerPort(Partial):
     container_port: int
     name: str = ""
     protocol: str = "TCP"
 
 
-class _Container(_Struct):
+class _Container(Partial):
     ports: list[_ContainerPort] | None = None
     restart_policy: str = ""
 
 
-class _PodSpec(_Struct):
+class _PodSpec(Partial):
     node_name: str = ""
     hostname: str = ""
     subdomain: str = ""
-    containers: list[_Container] = []
+    containers: list[_Container] = msgspec.field(default_factory=list[_Container])
     init_containers: list[_Container] | None = None
 
 
-class _Address(_Struct):
+class _Address(Partial):
     ip: str
 
 
-class _Condition(_Struct):
-    type: str
-    status: str
-    last_transition_time: str | None = None
-
-
-class _PodStatus(_Struct):
-    phase: str = ""
+class _PodStatus(PartialStatus):
     pod_ips: list[_Address] | None = msgspec.field(name="podIPs", default=None)
-    conditions: list[_Condition] | None = None
 
 
-class PodFacts(_Struct):
+class PodFacts(Partial):
     """A Pod."""
 
-    metadata: Metadata
+    metadata: PartialMetadata
     spec: _PodSpec
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
     @property
     def ready(self) -> bool:
         """Whether it says that it can serve."""
-        return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions or ())
+        return holds(self.status.conditions, "Ready")
 
     @property
     def ready_since(self) -> str:
         """When it became ready, or stopped being so; empty when it has not said."""
-        times = (each.last_transition_time for each in self.status.conditions or () if each.type == "Ready")
-        return next(times, None) or ""
+        said = find(self.status.conditions, "Ready")
+        return (said and said.last_transition_time) or ""
 
     @property
     def going(self) -> bool:

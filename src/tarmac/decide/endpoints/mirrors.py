@@ -11,13 +11,11 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-import msgspec
-
+from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
 from tarmac.base.names import address_family, plain_address
 from tarmac.base.pieces import Work
-from tarmac.decide.endpoints.facts import Metadata
 from tarmac.decide.endpoints.groups import Group, Port
 from tarmac.decide.endpoints.subsets import Address, Offer, Subset, repacked
 
@@ -27,34 +25,30 @@ LABEL_SKIP = "endpointslice.kubernetes.io/skip-mirror"
 LEADER = "control-plane.alpha.kubernetes.io/leader"
 
 
-class _Struct(msgspec.Struct, rename="camel"):
-    pass
-
-
-class _Address(_Struct):
+class _Address(Partial):
     ip: str = ""
     hostname: str = ""
     node_name: str | None = None
     target_ref: JsonObject | None = None
 
 
-class _Port(_Struct):
+class _Port(Partial):
     name: str = ""
     port: int = 0
     protocol: str = "TCP"
     app_protocol: str | None = None
 
 
-class _Subset(_Struct):
+class _Subset(Partial):
     addresses: list[_Address] | None = None
     not_ready_addresses: list[_Address] | None = None
     ports: list[_Port] | None = None
 
 
-class EndpointsFacts(_Struct):
+class EndpointsFacts(Partial):
     """An Endpoints object."""
 
-    metadata: Metadata
+    metadata: PartialMetadata
     subsets: list[_Subset] | None = None
 
     @property

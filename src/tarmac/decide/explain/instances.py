@@ -8,6 +8,7 @@ from dataclasses import replace
 from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.names import API_VERSION, GATE_QUOTA, LABEL_CITY_CODE
+from tarmac.api.conditions import find
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told, yes
@@ -24,7 +25,7 @@ def explain_instance(world: World, key: str) -> Explanation | None:
     if instance is None:
         return None
     own = instance.metadata
-    ready = _condition(instance, "Ready")
+    ready = find(instance.status and instance.status.conditions, "Ready")
     if own.deletion_timestamp is not None:
         state = "is being deleted"
     elif ready is not None and ready.status == "True":
@@ -38,7 +39,7 @@ def explain_instance(world: World, key: str) -> Explanation | None:
 def instance_lines(sight: Sight, instance: Instance) -> list[Line]:
     """What stands between an Instance and being ready."""
     own, city = instance.metadata, instance.metadata.labels.get(LABEL_CITY_CODE, "")
-    ready = _condition(instance, "Ready")
+    ready = find(instance.status and instance.status.conditions, "Ready")
     if own.deletion_timestamp is not None:
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
     pod = PODS.get(sight.world, f"{own.namespace}/{own.name}")
@@ -65,7 +66,7 @@ def _without_source(lines: Iterable[Line], ready: Condition, city: str) -> list[
 
 def _gated(sight: Sight, instance: Instance, gates: Iterable[str], city: str) -> Iterator[Line]:
     """A line for each gate: why it is closed."""
-    ready = _condition(instance, "Ready")
+    ready = find(instance.status and instance.status.conditions, "Ready")
     for gate in gates:
         refusal = _over_quota(sight, instance) if gate == GATE_QUOTA else _refused(ready)
         waits = Refusal(reasons.SCHEDULING_GATES_PRESENT, f"The gate {gate} is about to be lifted.")
@@ -88,8 +89,3 @@ def _said(ready: Condition | None, city: str) -> Line:
     """What its controller has said last."""
     said = _refused(ready) or Refusal(reasons.PENDING, "Nobody has looked at it yet.")
     return told(replace(said, rule="ready"), city)
-
-
-def _condition(instance: Instance, type: str) -> Condition | None:
-    conditions = instance.status.conditions if instance.status else []
-    return next((each for each in conditions if each.type == type), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tarmac.api.conditions import find
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.base.clock import parse_rfc3339
@@ -34,6 +35,5 @@ def city_of(world: World, location: str) -> str:
 
 
 def _since(location: Location) -> float:
-    conditions = location.status.conditions if location.status else []
-    ready = next((each for each in conditions if each.type == "Ready"), None)
+    ready = find(location.status and location.status.conditions, "Ready")
     return parse_rfc3339(ready.last_transition_time) if ready and ready.last_transition_time else 0.0

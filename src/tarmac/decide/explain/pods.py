@@ -6,6 +6,7 @@ import msgspec
 
 from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.names import LABEL_CITY_CODE
+from tarmac.api.conditions import is_true
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
@@ -102,8 +103,6 @@ def _state(pod: JsonObject) -> str:
     node = pod["spec"].get("nodeName")
     if not node:
         return "has no node"
-    if any(
-        each["type"] == "Ready" and each["status"] == "True" for each in pod.get("status", {}).get("conditions", ())
-    ):
+    if is_true(pod, "Ready"):
         return f"is ready on {node}"
     return f"is on {node} and is not ready"

@@ -9,10 +9,8 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import NamedTuple
 
-import msgspec
-
-from tarmac.api.declare import Struct
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.partial import whereabouts
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.explain.world import BUDGETS, CLAIMS, NODES, PODS, RUNTIME_CLASSES, VOLUMES, World
@@ -35,22 +33,6 @@ from tarmac.decide.verdict import Refusal, Verdict
 _FEW = 20  # more nodes than this are shown by kind, not one by one
 
 
-class _Spec(Struct):
-    node_name: str = ""
-
-
-class _Status(Struct):
-    phase: str = ""
-
-
-class _Whereabouts(Struct):
-    spec: _Spec
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_whereabouts = msgspec.json.Decoder(_Whereabouts).decode
-
-
 class Going(NamedTuple):
     """Pods that end for another, and when the last of them has to be gone."""
 
@@ -71,7 +53,7 @@ class Stage:
             if locations is None or node.location in locations:
                 self.cluster.set_node(node)
         for raw in world.list(PODS.resource):
-            found = _whereabouts(raw)
+            found = whereabouts(raw)
             if found.spec.node_name in self.cluster.nodes and found.status.phase not in TERMINAL:
                 pod = PODS.decode(raw)
                 self.cluster.add_pod(self._demands.pod(pod, self._handler(pod)), found.spec.node_name)

@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple
 
 from tarmac.api.compute.workload import StartFailure, WorkloadDeployment, WorkloadDeploymentStatus
-from tarmac.api.shared import Condition
+from tarmac.api.conditions import find
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.rollout.template import template_hash
 
@@ -56,7 +56,7 @@ def city_of(
     going = deployment.metadata.deletion_timestamp is not None  # by hand: it comes back, and is away until then
     if status is None or going or not has_observed(deployment, status):
         return City(name=name, city=city, revision=revision, lost=lost)
-    ready, progress = _condition(status, "Ready"), _condition(status, "Progressing")
+    ready, progress = find(status.conditions, "Ready"), find(status.conditions, "Progressing")
     complete = ready is not None and ready.status == "True"
     return City(
         name=name,
@@ -83,10 +83,6 @@ def revision_of(deployment: WorkloadDeployment) -> str:
 def has_observed(deployment: WorkloadDeployment, status: WorkloadDeploymentStatus) -> bool:
     """Whether the status is about the specification as it is."""
     return status.observed_generation >= deployment.metadata.generation
-
-
-def _condition(status: WorkloadDeploymentStatus, type: str) -> Condition | None:
-    return next((each for each in status.conditions if each.type == type), None)
 
 
 def _moment(time: str | None, now: float) -> float:

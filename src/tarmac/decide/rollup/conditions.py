@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tarmac.api.declare import Time
+from tarmac.api.conditions import with_condition
 from tarmac.api.shared import Condition
-from tarmac.base.clock import rfc3339
 from tarmac.decide import reasons
 from tarmac.decide.reasons import Actor
 from tarmac.decide.verdict import Refusal
@@ -31,14 +30,11 @@ class Finding:
 
 def merge(old: Sequence[Condition], findings: Iterable[Finding], generation: int, now: float) -> list[Condition]:
     """The conditions with the findings in place; conditions of others stay, and so does a time that did not flip."""
-    merged = {condition.type: condition for condition in old}
-    for finding in findings:
-        before = merged.get(finding.type)
-        kept = before.last_transition_time if before and before.status == finding.status else None
-        merged[finding.type] = Condition(
-            finding.type, finding.status, finding.reason, finding.message, kept or Time(rfc3339(now)), generation
-        )
-    return list(merged.values())
+    merged = list(old)
+    for found in findings:
+        said = Condition(found.type, found.status, found.reason, found.message, observed_generation=generation)
+        merged = with_condition(merged, said, now)
+    return merged
 
 
 def most_actionable(refusals: Iterable[Refusal]) -> Refusal | None:

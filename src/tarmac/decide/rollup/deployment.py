@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tarmac.api.compute.workload import WorkloadDeploymentStatus
+from tarmac.api.conditions import find
 from tarmac.api.declare import Time
 from tarmac.base.clock import rfc3339
 from tarmac.base.duration import human_duration
@@ -157,7 +158,7 @@ def _was_rolling(old: WorkloadDeploymentStatus, revision: str) -> bool:
     """Whether a rollout has begun and not ended: its last instances still have to become ready."""
     if old.revision and old.revision != revision:
         return True
-    return any(each.type == "Progressing" and each.reason == reasons.NEW_REVISION for each in old.conditions)
+    return (said := find(old.conditions, "Progressing")) is not None and said.reason == reasons.NEW_REVISION
 
 
 def _waited(instance: InstanceView, now: float) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tarmac.api.compute.names import LABEL_MOVED_FROM
 from tarmac.api.compute.workload import Counters, PlacementStatus, WorkloadDeployment, WorkloadStatus
+from tarmac.api.conditions import find
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.rollout import desired_replicas
@@ -130,7 +131,7 @@ def workload_status(given: WorkloadFacts, old: WorkloadStatus | None, now: float
     failed = rollout_failure(given.waves) if given.waves else None
     blocks += [failed] if failed else []
     available = _available(
-        [_condition(placement.conditions, "Available") for placement in placements],
+        [find(placement.conditions, "Available") for placement in placements],
         given.blocks,
         Finding("Available", "True", reasons.AVAILABLE_PLACEMENT_FOUND, "At least one available placement was found"),
         Refusal(reasons.NO_AVAILABLE_PLACEMENTS, "No available placements were found for the workload"),
@@ -230,7 +231,3 @@ def _cities(given: WorkloadFacts) -> str:
     wanted = {city for placement in given.placements for city in placement.cities}
     ready = {each.city for each in deployments if each.counters.ready_replicas}
     return f"{len(ready)}/{len(wanted | {each.city for each in deployments})}"
-
-
-def _condition(conditions: Sequence[Condition], type: str) -> Condition | None:
-    return next((condition for condition in conditions if condition.type == type), None)

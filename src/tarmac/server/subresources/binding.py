@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.conditions import replaced
 from tarmac.api.decode import decode_kind
 from tarmac.api.kubernetes.core.pods.validation import MIRROR
 from tarmac.api.schema import JsonObject
@@ -138,9 +139,8 @@ def _check_pod(call: Call, pod: _Pod, wanted: JsonObject) -> None:
 def _with_node(pod: _Pod, node: str, now: str) -> tuple[Part, Part]:
     """Spec and status of the pod on its node."""
     scheduled: JsonObject = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    conditions = _value(pod.status, "conditions") or ()
     status: Part = {name: value for name, value in pod.status.items() if name != "nominatedNodeName"}
-    status["conditions"] = [*(each for each in conditions if each["type"] != "PodScheduled"), scheduled]
+    status["conditions"] = replaced(_value(pod.status, "conditions"), scheduled)
     return {**pod.spec, "nodeName": node}, status
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from tarmac.api.conditions import replaced
 from tarmac.api.decode import decode_kind
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, TooManyRequests, forbidden
@@ -102,10 +103,9 @@ async def _announce(call: Call) -> Entry | None:
         return entry
     pod = served.load(entry)
     status = pod.setdefault("status", {})
-    others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
     condition = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None}
     condition |= {"lastTransitionTime": served.services.now(), "reason": "EvictionByEvictionAPI"}
-    status["conditions"] = [*others, condition | {"message": "Eviction API: evicting"}]
+    status["conditions"] = replaced(status.get("conditions"), condition | {"message": "Eviction API: evicting"})
     with suppress(Conflict, Missing):  # the deletion itself will find out what happened
         return await served.store.update(served.bucket, entry.name, served.encode(pod), entry.revision)
     return None
@@ -139,10 +139,9 @@ async def _take_one(budgets: Served, budget: JsonObject, pod: JsonObject, dry_ru
 def _exhaust(budget: JsonObject, now: str) -> None:
     """Say in the budget that there is nothing left to spend."""
     status = budget["status"]
-    others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionAllowed"]
     condition = {"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": ""}
     condition |= {"observedGeneration": status.get("observedGeneration", 0), "lastTransitionTime": now}
-    status["conditions"] = [*others, condition]
+    status["conditions"] = replaced(status.get("conditions"), condition)
 
 
 def _check(budget: JsonObject) -> None:

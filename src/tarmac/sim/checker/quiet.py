@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_DEPLOYMENT_UID, LABEL_MOVED_FROM, LABEL_WORKLOAD_UID
+from tarmac.api.conditions import condition_of, is_true
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Mirror
 from tarmac.sim.checker.rules import desired, labels
@@ -17,19 +18,8 @@ from tarmac.sim.people import NAMESPACE, Wish
 Counted = Mapping[str, int]
 
 
-def condition(obj: JsonObject, kind: str) -> JsonObject:
-    """One condition; empty when it is not there."""
-    found = (obj.get("status") or {}).get("conditions") or ()
-    return next((each for each in found if each["type"] == kind), {})
-
-
-def is_true(obj: JsonObject, kind: str) -> bool:
-    """Whether a condition holds."""
-    return condition(obj, kind).get("status") == "True"
-
-
 def _why(obj: JsonObject, kind: str) -> str:
-    found = condition(obj, kind)
+    found = condition_of(obj, kind)
     return f"{kind} is {found.get('status')} ({found.get('reason')}: {found.get('message')})"
 
 
@@ -66,7 +56,7 @@ def _unmet(mirror: Mirror, workload: JsonObject, wish: Wish, load: Mapping[str, 
     for kind in ("Available", "Progressing"):
         if not is_true(workload, kind):
             yield f"{wish.name}: {_why(workload, kind)}"
-    if condition(workload, "Progressing").get("reason") != "Complete":
+    if condition_of(workload, "Progressing").get("reason") != "Complete":
         yield f"{wish.name}: {_why(workload, 'Progressing')}"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, inf
 
 from tarmac.api.compute.names import GATE_QUOTA, LABEL_DEPLOYMENT_UID, LABEL_INSTANCE_INDEX
+from tarmac.api.conditions import condition_of
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
@@ -288,5 +289,4 @@ class LeasesAreTrusted:
 
 
 def _ready(node: JsonObject | None) -> str:
-    conditions = ((node or {}).get("status") or {}).get("conditions") or ()
-    return next((each["status"] for each in conditions if each["type"] == "Ready"), "")
+    return condition_of(node, "Ready").get("status", "")

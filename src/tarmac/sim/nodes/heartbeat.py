@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.conditions import holds
+from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.status import AlreadyExists, ApiError, NotFound
 from tarmac.base.log import log
 from tarmac.base.pieces import Work
@@ -34,22 +36,9 @@ _SOON = 4  # a failed renewal is repeated this many times within an interval
 _log = log("simulated-nodes")
 
 
-class _Condition(msgspec.Struct):
-    type: str
-    status: str
-
-
-class _Status(msgspec.Struct):
-    conditions: list[_Condition] | None = None
-
-
-class _Metadata(msgspec.Struct):
-    annotations: dict[str, str] | None = None
-
-
-class _NodeView(msgspec.Struct):
-    metadata: _Metadata
-    status: _Status | None = None
+class _NodeView(Partial):
+    metadata: PartialMetadata
+    status: PartialStatus | None = None
 
 
 _view_of = msgspec.json.Decoder(_NodeView).decode
@@ -188,5 +177,4 @@ class Keeper:
 
 
 def _is_ready(view: _NodeView) -> bool:
-    found = view.status.conditions if view.status is not None else None
-    return any(condition.type == "Ready" and condition.status == "True" for condition in found or ())
+    return holds(view.status and view.status.conditions, "Ready")

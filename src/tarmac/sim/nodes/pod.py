@@ -18,8 +18,10 @@ from sys import intern
 
 import msgspec
 
+from tarmac.api.conditions import holds
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.schema import JsonObject
 from tarmac.sim.nodes.settings import HOST_THAT_NEVER_ANSWERS, OWN_ANNOTATIONS
 
@@ -37,16 +39,12 @@ class Stage(Enum):
     STOPPED = "stopped"
 
 
-class _Fields(msgspec.Struct, rename="camel"):
-    """Decoded in part: what is not named here is skipped."""
-
-
-class _Container(_Fields):
+class _Container(Partial):
     name: str
     image: str = ""
 
 
-class _Spec(_Fields):
+class _Spec(Partial):
     containers: list[_Container]
     node_name: str = ""
     restart_policy: str = "Always"
@@ -55,46 +53,28 @@ class _Spec(_Fields):
     init_containers: list[_Container] | None = None
 
 
-class _ContainerStatus(_Fields):
+class _ContainerStatus(Partial):
     restart_count: int = 0
 
 
-class _Condition(_Fields):
-    type: str
-    status: str
-
-
-class _Status(_Fields):
+class _Status(PartialStatus):
     phase: str = "Pending"
-    conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     start_time: str = ""
     observed_generation: int = 0
 
 
-class _Metadata(_Fields):
-    name: str
-    namespace: str
-    uid: str
-    annotations: dict[str, str] | None = None
-    labels: dict[str, str] | None = None
-    deletion_timestamp: str = ""
-    generation: int = 0
-
-
-class PodView(_Fields):
+class PodView(Partial):
     """What a node reads of a pod."""
 
-    metadata: _Metadata
+    metadata: PartialMetadata
     spec: _Spec
     status: _Status
 
     @property
     def ready(self) -> bool:
         """Whether the API shows it as ready."""
-        return any(
-            condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions or ()
-        )
+        return holds(self.status.conditions, "Ready")
 
 
 view_of = msgspec.json.Decoder(PodView).decode

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tarmac.api.catalog import Catalog
+from tarmac.api.conditions import condition_of
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import ApiError, NotFound
@@ -198,11 +199,11 @@ def _one_of(known: Mapping[str, T], name: str, what: str) -> T:
 
 
 def _condition(obj: JsonObject, kind: str, status: str) -> str:
-    for condition in (obj.get("status") or {}).get("conditions") or ():
-        if condition["type"] == kind:
-            now = f"{kind} is {condition['status']} ({condition.get('reason')}: {condition.get('message')})"
-            return "" if condition["status"] == status else now
-    return f"it has no condition {kind}"
+    condition = condition_of(obj, kind)
+    if not condition:
+        return f"it has no condition {kind}"
+    now = f"{kind} is {condition['status']} ({condition.get('reason')}: {condition.get('message')})"
+    return "" if condition["status"] == status else now
 
 
 def _field(obj: Json, path: str) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tarmac.api.conditions import condition_of
 from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, NODES, PODS, WORKLOADS, Change, Mirror
@@ -59,7 +60,7 @@ def lines(change: Change) -> Iterator[str]:
     elif "deletionTimestamp" in change.new["metadata"] and "deletionTimestamp" not in change.old["metadata"]:
         yield f"{what} is to go"
     for name in conditions:
-        before, after = _condition(change.old, name), _condition(change.new, name)
+        before, after = condition_of(change.old, name), condition_of(change.new, name)
         if after and _gist(before) != _gist(after):
             message = f": {after['message']}" if after.get("message") and after["status"] != "True" else ""
             yield f"{what} {name}={after['status']} {after.get('reason', '')}{message}"
@@ -72,11 +73,6 @@ def _pod(change: Change) -> Iterator[str]:
     node = change.new["spec"].get("nodeName")
     if node and not change.old["spec"].get("nodeName"):
         yield f"{'pod':<10} {change.key.removeprefix('default/')} goes to {node}"
-
-
-def _condition(obj: JsonObject | None, name: str) -> JsonObject:
-    found = ((obj or {}).get("status") or {}).get("conditions") or ()
-    return next((each for each in found if each["type"] == name), {})
 
 
 def _gist(condition: JsonObject) -> tuple[str | None, str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarmac.api.conditions import condition_of
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, UNKNOWN, UNSET, cell, field, join_labels, since
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core.pods import columns as pods
@@ -26,7 +27,7 @@ _NEW_NAMES = {
 
 
 def _node_status(node: JsonObject) -> str:
-    ready = next((c.get("status") for c in objects(node, "status", "conditions") if c.get("type") == "Ready"), None)
+    ready = condition_of(node, "Ready").get("status")
     words = ["Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"]
     if mapping(node, "spec").get("unschedulable"):
         words.append("SchedulingDisabled")

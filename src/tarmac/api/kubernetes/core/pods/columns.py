@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tarmac.api.conditions import stated
 from tarmac.api.kubernetes.cells import AGE, NAME, NONE, cell, field
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
@@ -47,9 +48,8 @@ def summarise(pod: JsonObject) -> Summary:
 
 
 def _phase_reason(status: JsonObject) -> str:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
-            return "SchedulingGated"
+    if stated(status.get("conditions"), "PodScheduled").get("reason") == "SchedulingGated":
+        return "SchedulingGated"
     return status.get("reason") or status.get("phase", "")
 
 
@@ -127,10 +127,7 @@ def _running(status: JsonObject, reason: str, last: str) -> tuple[str, int, int,
 
 
 def _condition(status: JsonObject, type: str) -> str | None:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == type:
-            return condition.get("status")
-    return None
+    return stated(status.get("conditions"), type).get("status")
 
 
 def _ready(pod: JsonObject) -> str:
