@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from tarmac.cli.verbs.rollout import rollout
 from tarmac.cli.verbs.why import explain, why, why_anything
 from tarmac.client.client import Client
 from tarmac.client.targets import dynamic
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
+from tarmac.client.transport import Reply, Request, StreamReply, Transport
 from tarmac.server.security.users import User
 from tests.controllers.planet import Planet, play, workload
 
@@ -41,24 +40,14 @@ class WithoutSubresources:
         self._inner = inner
         self.refused = 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
-        if path.endswith(("/why", "/plan")):
+    async def request(self, request: Request) -> Reply:
+        if request.path.endswith(("/why", "/plan")):
             self.refused += 1
             return Reply(404, {}, NOT_FOUND)
-        return await self._inner.request(method, path, query, headers, body, timeout)
+        return await self._inner.request(request)
 
-    def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AbstractAsyncContextManager[StreamReply]:
-        return self._inner.stream(method, path, query, headers)
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+        return self._inner.stream(request)
 
     async def close(self) -> None:
         await self._inner.close()

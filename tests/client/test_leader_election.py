@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected, NotLeader
 from tarmac.client.leader import Elector, FencedTransport, Leadership, Timing
 from tarmac.client.targets import CONFIG_MAPS
-from tarmac.client.transport import NO_HEADERS, Reply
+from tarmac.client.transport import Reply, Request
 from tests.client.model_server import ModelServer
 
 
@@ -47,18 +46,10 @@ class Link:
         self.stream = self._inner.stream
         self.close = self._inner.close
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
+    async def request(self, request: Request) -> Reply:
         if not self.up:
             raise Disconnected("cut")
-        return await self._inner.request(method, path, query, headers, body, timeout)
+        return await self._inner.request(request)
 
 
 class Contender:
@@ -302,15 +293,15 @@ async def test_a_write_gets_no_more_time_than_the_leadership_has() -> None:
     given: list[float | None] = []
 
     class Recording(Link):
-        async def request(self, *args: Any, **kwargs: Any) -> Reply:
-            given.append(args[5])
+        async def request(self, request: Request) -> Reply:
+            given.append(request.timeout)
             return Reply(200, {}, b"{}")
 
     leadership = Leadership(clock, epoch=0, deadline=4.0)
     transport = FencedTransport(Recording(ModelServer()), leadership)
     clock.advance(1)
-    await transport.request("DELETE", "/x", timeout=30.0)
-    await transport.request("GET", "/x", timeout=30.0)
+    await transport.request(Request("DELETE", "/x", timeout=30.0))
+    await transport.request(Request("GET", "/x", timeout=30.0))
     assert given == [3.0, 30.0]
 
 

@@ -16,7 +16,7 @@ import pytest
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.base.clock import SystemClock
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.transport import Lines
+from tarmac.client.transport import Lines, Request
 from tarmac.server.security.pki import Pki
 from tests.server.pods import ALL_ENDPOINTS, CANARY, ENDPOINTS, PODS, STATUS, pod
 from tests.support.tarmac_process import TarmacProcess
@@ -40,7 +40,7 @@ class Caller:
         path, _, query = url.partition("?")
         data = b"" if body is None else json.dumps(body).encode()
         names = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        reply = await self._transport.request(method, path, query, names, data)
+        reply = await self._transport.request(Request(method, path, query, names, data))
         return reply.status, reply.body
 
     async def done(self, method: str, url: str, body: Any = None, **headers: str) -> Any:
@@ -55,7 +55,10 @@ class Caller:
     @asynccontextmanager
     async def watch(self, url: str, accept: str = "application/json") -> AsyncGenerator[AsyncIterator[bytes]]:
         path, _, query = url.partition("?")
-        async with asyncio.timeout(30), self._transport.stream("GET", path, query, {"accept": accept}) as reply:
+        async with (
+            asyncio.timeout(30),
+            self._transport.stream(Request("GET", path, query, {"accept": accept})) as reply,
+        ):
             assert reply.status == 200
             yield _lines(reply.chunks)
 

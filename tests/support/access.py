@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
+from tarmac.client.transport import Reply, Request, StreamReply
 from tarmac.volumes.fake import FakeSources
 
 
 class Nowhere:
     """A transport that leads nowhere."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
+    async def request(self, request: Request) -> Reply:
         raise Disconnected("there is no server")
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AsyncGenerator[StreamReply]:
+    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
         raise Disconnected("there is no server")
         yield
 

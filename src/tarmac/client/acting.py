@@ -6,10 +6,9 @@ both. Wrap the outermost transport: whoever wraps again acts as the user named l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
+from tarmac.client.transport import Reply, Request, StreamReply, Transport
 
 _HEADER = "impersonate-user"
 
@@ -21,23 +20,16 @@ class ActingAs:
         self._inner = inner
         self._user = user
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
+    async def request(self, request: Request) -> Reply:
         """As the inner transport, as the user."""
-        return await self._inner.request(method, path, query, {_HEADER: self._user, **headers}, body, timeout)
+        return await self._inner.request(self._as_user(request))
 
-    def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
         """As the inner transport, as the user."""
-        return self._inner.stream(method, path, query, {_HEADER: self._user, **headers})
+        return self._inner.stream(self._as_user(request))
 
     async def close(self) -> None:
         """The inner transport belongs to whoever made it."""
+
+    def _as_user(self, request: Request) -> Request:
+        return request._replace(headers={_HEADER: self._user, **request.headers})

@@ -22,7 +22,7 @@ from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.pieces import Pieces
 from tarmac.base.randomness import Randomness
 from tarmac.client.errors import GarbledReply, api_error, retry_after
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
+from tarmac.client.transport import NO_HEADERS, Reply, Request, StreamReply, Transport
 
 if TYPE_CHECKING:
     from tarmac.client.resources import ResourceClient
@@ -65,10 +65,10 @@ class Client:
         timeout: float = REQUEST_TIMEOUT,
     ) -> Reply:
         """One request that must succeed. Raises ApiError for refusals, TransportError when nothing is known."""
-        text = query_string(query)
+        request = Request(method, path, query_string(query), headers, body, timeout)
         attempt = 0
         while True:
-            reply = await self.transport.request(method, path, text, headers, body, timeout)
+            reply = await self.transport.request(request)
             if reply.status < 300:
                 return reply
             error = api_error(reply.status, reply.body, reply.headers)
@@ -86,7 +86,7 @@ class Client:
         self, path: str, query: Query | None = None, headers: Mapping[str, str] = NO_HEADERS
     ) -> AbstractAsyncContextManager[StreamReply]:
         """GET of an answer without an end; the status is not checked yet."""
-        return self.transport.stream("GET", path, query_string(query), headers)
+        return self.transport.stream(Request("GET", path, query_string(query), headers))
 
     async def close(self) -> None:
         """Release connections."""

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.client.connections import Connection, Connections
 from tarmac.client.errors import Disconnected, RequestTimeout
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
+from tarmac.client.transport import Reply, Request, StreamReply
 
 TOKEN_LIFE = 60.0
 _BODILESS = frozenset(("GET", "HEAD", "DELETE"))  # without a body they say nothing about its length
@@ -77,38 +77,28 @@ class HttpTransport:
         self._token = config.token
         self._token_read = -TOKEN_LIFE
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
+    async def request(self, request: Request) -> Reply:
         """One exchange."""
         try:
-            async with asyncio.timeout(timeout):
-                connection = await self._open(method, path, query, headers, body)
+            async with asyncio.timeout(request.timeout):
+                connection = await self._open(request)
                 try:
                     whole = await connection.read()
                 finally:
                     self._connections.give_back(connection)
         except TimeoutError as error:
-            raise RequestTimeout(f"{method} {path}: no answer in {timeout} s") from error
+            raise RequestTimeout(f"{request.method} {request.path}: no answer in {request.timeout} s") from error
         except Disconnected as error:
-            raise Disconnected(f"{method} {self._url}{path}: {error}") from error
+            raise Disconnected(f"{request.method} {self._url}{request.path}: {error}") from error
         return Reply(connection.status, connection.headers, whole)
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AsyncGenerator[StreamReply]:
+    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
         """One exchange whose answer is read piece by piece."""
         try:
-            connection = await self._open(method, path, query, headers, b"")
+            connection = await self._open(request)
         except Disconnected as error:
-            raise Disconnected(f"{method} {self._url}{path}: {error}") from error
+            raise Disconnected(f"{request.method} {self._url}{request.path}: {error}") from error
         try:
             yield StreamReply(connection.status, connection.headers, connection.chunks())
         finally:
@@ -119,7 +109,8 @@ class HttpTransport:
         """Close every connection."""
         await self._connections.close()
 
-    async def _open(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Connection:
+    async def _open(self, request: Request) -> Connection:
+        method, path, query, headers, body, _ = request
         target = f"{self._prefix}{path}?{query}" if query else self._prefix + path
         lines = [f"{name}: {value}\r\n" for name, value in (*headers.items(), *self._credentials())]
         if body or method not in _BODILESS:

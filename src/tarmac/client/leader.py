@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +32,7 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError, NotLeader
 from tarmac.client.targets import LEASES
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
+from tarmac.client.transport import Reply, Request, StreamReply, Transport
 
 _log = log("leader")
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -74,27 +74,17 @@ class FencedTransport:
         self._inner = inner
         self._leadership = leadership
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
+    async def request(self, request: Request) -> Reply:
         """Raises NotLeader in place of a write that comes too late."""
-        if method not in _READS:
+        if request.method not in _READS:
             self._leadership.check()
             left = self._leadership.remaining
-            timeout = left if timeout is None else min(timeout, left)
-        return await self._inner.request(method, path, query, headers, body, timeout)
+            request = request._replace(timeout=left if request.timeout is None else min(request.timeout, left))
+        return await self._inner.request(request)
 
-    def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
         """Watches are reads."""
-        return self._inner.stream(method, path, query, headers)
+        return self._inner.stream(request)
 
     async def close(self) -> None:
         """The inner transport belongs to whoever made it."""

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from tarmac.client.deadlines import Deadlines
 from tarmac.client.errors import Disconnected, RequestTimeout
-from tarmac.client.transport import NO_HEADERS, Notice, Reply, StreamReply
+from tarmac.client.transport import NO_HEADERS, Notice, Reply, Request, StreamReply
 
 STREAM_BOUND = 64 << 20
 
@@ -99,16 +99,9 @@ class LocalTransport:
         self._handle = handle
         self._deadlines = Deadlines()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
+    async def request(self, request: Request) -> Reply:
         """Answers that need no waiting cost no task and no trip through the loop."""
+        method, path, query, headers, body, timeout = request
         answer = self._handle(method, _plain(path), query, headers, body)
         if inspect.isawaitable(answer):
             try:
@@ -118,11 +111,9 @@ class LocalTransport:
         return _reply(answer)
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AsyncGenerator[StreamReply]:
+    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
         """Open a stream; an answer that is complete already is handed over as one chunk."""
-        answer = self._handle(method, _plain(path), query, headers, b"")
+        answer = self._handle(request.method, _plain(request.path), request.query, request.headers, b"")
         if inspect.isawaitable(answer):
             answer = await answer
         start: Callable[[LocalSink], Callable[[], None]] | None = getattr(answer, "start", None)

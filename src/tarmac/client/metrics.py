@@ -1,25 +1,22 @@
 """Numbers about queues, informers, controllers and leadership, under the names operators know.
 
 The parts count in plain attributes, which costs next to nothing; `ClientMetrics.families` puts names and labels to them
-when somebody scrapes. A family is (name, type, description, samples), a sample (name, labels, value): what the server's
-metrics page takes.
+when somebody scrapes, in the shape that the server's metrics page takes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from tarmac.base.metrics import Family, Histogram, Sample
 
 if TYPE_CHECKING:
     from tarmac.client.controller import Controller
-    from tarmac.client.histogram import Histogram
     from tarmac.client.informer import Informers
     from tarmac.client.leader import Elector
     from tarmac.client.workqueue import WorkQueue
-
-Sample = tuple[str, Iterable[tuple[str, str]], float]
-Family = tuple[str, str, str, Iterable[Sample]]
 
 
 class ClientMetrics:
@@ -86,8 +83,5 @@ def _family(name: str, type: str, description: str, label: str, values: dict[str
 def _durations(name: str, description: str, histograms: dict[str, Histogram]) -> Family:
     samples: list[Sample] = []
     for key, histogram in histograms.items():
-        labels = [("name", key)]
-        counts = list(histogram.cumulative())
-        samples += [(f"{name}_bucket", [*labels, ("le", bound)], count) for bound, count in counts]
-        samples += [(f"{name}_sum", labels, histogram.total), (f"{name}_count", labels, counts[-1][1])]
+        samples += histogram.samples(name, [("name", key)])
     return name, "histogram", description, samples

@@ -17,6 +17,17 @@ from typing import Any, NamedTuple, Protocol
 NO_HEADERS: Mapping[str, str] = {}
 
 
+class Request(NamedTuple):
+    """What is asked. `timeout` in seconds is for the whole answer; one without an end has none."""
+
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = NO_HEADERS
+    body: bytes = b""
+    timeout: float | None = None
+
+
 class Reply(NamedTuple):
     """A complete answer."""
 
@@ -55,21 +66,11 @@ class StreamReply(NamedTuple):
 class Transport(Protocol):
     """The way to one API server."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
-        """Send and wait for the whole answer, at most `timeout` seconds."""
+    async def request(self, request: Request) -> Reply:
+        """Send and wait for the whole answer, no longer than its `timeout`."""
         ...
 
-    def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
         """Send and hand over the answer as it comes. Leaving the context ends the request."""
         ...
 

@@ -16,12 +16,13 @@ import heapq
 from collections import deque
 
 from tarmac.base.clock import Clock
+from tarmac.base.metrics import Histogram
 from tarmac.base.randomness import Randomness
 from tarmac.client.backoff import Backoff
-from tarmac.client.histogram import Histogram
 
 FIRST_DELAY = 0.005
 LONGEST_DELAY = 300.0
+_SECONDS = (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0)  # by decade
 
 
 class ShutDown(Exception):
@@ -42,8 +43,8 @@ class WorkQueue:
         self.name = name
         self.adds = 0
         self.retries = 0
-        self.waited = Histogram()  # seconds from ready to taken
-        self.worked = Histogram()  # seconds from taken to done
+        self.waited = Histogram(_SECONDS)  # seconds from ready to taken
+        self.worked = Histogram(_SECONDS)  # seconds from taken to done
         self._clock = clock
         self._randomness = randomness
         self._delays = (first_delay, longest_delay)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from tarmac.api.catalog import Catalog
 from tarmac.api.openapi import OpenAPI
 from tarmac.base.clock import Clock
+from tarmac.base.metrics import Family
 from tarmac.base.randomness import Randomness
 from tarmac.server.admission.chain import Chain
 from tarmac.server.app import ApiServer, Gates
@@ -18,7 +19,7 @@ from tarmac.server.endpoints.discovery import DiscoveryEndpoint
 from tarmac.server.endpoints.documents import Documents, Endpoint
 from tarmac.server.endpoints.health import Check, Health
 from tarmac.server.endpoints.openapi import OpenApiEndpoint
-from tarmac.server.metrics import Family, Metrics
+from tarmac.server.metrics import Metrics
 from tarmac.server.reader import Reader
 from tarmac.server.routes import Answering, Routes
 from tarmac.server.storage.expiring import EventExpiry

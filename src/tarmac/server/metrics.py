@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import resource as limits
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tarmac.base.metrics import Family, Histogram, Sample
 from tarmac.server.requestinfo import RequestInfo
 
 _SECONDS = (
@@ -21,36 +21,6 @@ _SECONDS = (
 _STORE_SECONDS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 _VERBS = {"create": "POST", "update": "PUT"}
 _NOTHING = RequestInfo("other", "")
-
-Labels = Iterable[tuple[str, str]]
-Sample = tuple[str, Labels, float]
-Family = tuple[str, str, str, Iterable[Sample]]
-"""Name, type, description, samples."""
-
-
-class Histogram:
-    """Durations in fixed buckets; not cumulative until shown."""
-
-    __slots__ = ("bounds", "counts", "sum")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Count one."""
-        self.counts[bisect_left(self.bounds, seconds)] += 1
-        self.sum += seconds
-
-    def samples(self, name: str, labels: list[tuple[str, str]]) -> Iterator[Sample]:
-        """As Prometheus wants it."""
-        total = 0
-        for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
-            total += count
-            yield f"{name}_bucket", [*labels, ("le", f"{bound:g}" if bound != "+Inf" else "+Inf")], total
-        yield f"{name}_sum", labels, self.sum
-        yield f"{name}_count", labels, total
 
 
 class _Series:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +14,7 @@ from tarmac.agent.node.networkmode import has_own_network
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
-from tarmac.client.transport import NO_HEADERS, Reply, Transport
+from tarmac.client.transport import Reply, Request, Transport
 from tests.agent.node.settings import agent_config
 
 
@@ -27,15 +26,7 @@ class Server:
         self.served = ("networks", *served)
         self.asked = 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
+    async def request(self, request: Request) -> Reply:
         self.asked += 1
         if not self.status:
             raise Disconnected("away")

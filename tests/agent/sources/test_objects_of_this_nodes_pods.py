@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
 from tarmac.client.targets import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, VOLUME_CLAIMS, VOLUMES
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply, Transport
+from tarmac.client.transport import Reply, Request, StreamReply, Transport
 from tarmac.server.security.users import User
 from tarmac.volumes.interface import SourceUnavailable
 from tests.client.backends import ADMIN, our_server
@@ -39,28 +39,18 @@ class Cable:
         self.unplugged = False
         self.requests: list[str] = []
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
-        self.requests.append(f"{method} {path}")
+    async def request(self, request: Request) -> Reply:
+        self.requests.append(f"{request.method} {request.path}")
         if self.unplugged:
             raise Disconnected("unplugged")
-        return await self._inner.request(method, path, query, headers, body, timeout)
+        return await self._inner.request(request)
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AsyncGenerator[StreamReply]:
-        self.requests.append(f"WATCH {path}?{query}")
+    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
+        self.requests.append(f"WATCH {request.path}?{request.query}")
         if self.unplugged:
             raise Disconnected("unplugged")
-        async with self._inner.stream(method, path, query, headers) as reply:
+        async with self._inner.stream(request) as reply:
             yield reply
 
     def shared(self, group: str, plural: str, key: str, raw: bytes) -> bytes:

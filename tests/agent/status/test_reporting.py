@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.client.client import Client
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
+from tarmac.client.transport import Reply, Request, StreamReply
 
 POD = Pod({"metadata": {"namespace": "a", "name": "b", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}})
 ANSWER = b'{"metadata":{"namespace":"a","name":"b","uid":"u","resourceVersion":"2"},"status":{"phase":"Failed"}}'
@@ -23,23 +22,13 @@ class SlowServer:
         self.answered: list[str] = []
         self.may_answer = asyncio.Event()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
-        self.asked.append(method)
+    async def request(self, request: Request) -> Reply:
+        self.asked.append(request.method)
         await self.may_answer.wait()
-        self.answered.append(method)
+        self.answered.append(request.method)
         return Reply(200, {}, ANSWER)
 
-    def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
         raise NotImplementedError
 
     async def close(self) -> None:

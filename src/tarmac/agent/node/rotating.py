@@ -6,13 +6,12 @@ back as who the node is now; the reflectors take such a break for what it is and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.transport import NO_HEADERS, Reply, StreamReply
+from tarmac.client.transport import Reply, Request, StreamReply
 
 _LAST_REQUESTS = 35.0  # longer than any request may take
 
@@ -32,23 +31,13 @@ class RotatingTransport:
         self.config = config
         self._closing.begin(self._end(old), "last requests under old credentials")
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
+    async def request(self, request: Request) -> Reply:
         """One exchange."""
-        return await self._current.request(method, path, query, headers, body, timeout)
+        return await self._current.request(request)
 
-    def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
         """One exchange whose answer is read piece by piece."""
-        return self._current.stream(method, path, query, headers)
+        return self._current.stream(request)
 
     def shared(self, group: str, plural: str, key: str, raw: bytes, /) -> bytes:
         """Another process's memory cannot be shared."""

@@ -17,10 +17,10 @@ import msgspec
 
 from tarmac.api.status import BadRequest, Forbidden, NotFound
 from tarmac.base.log import log
+from tarmac.base.metrics import Family
 from tarmac.base.randomness import Randomness
 from tarmac.http.asking import Dial, hand_over
 from tarmac.http.messages import Answer, Request, UpgradeResponse
-from tarmac.server.metrics import Family
 from tarmac.server.security.nodeauthorizer import node_name
 from tarmac.wire.violations import Violation
 from tarmac.wire.websocket import Closed, Socket, accept_key, offered

@@ -9,13 +9,13 @@ it still tries has any effect, which is how a crash differs from a cancelled tas
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from math import inf, log
 
 from tarmac.api.status import conflict
 from tarmac.client.errors import Disconnected, RequestTimeout
-from tarmac.client.transport import NO_HEADERS, Chunks, Reply, StreamReply, Transport
+from tarmac.client.transport import NO_HEADERS, Chunks, Reply, Request, StreamReply, Transport
 from tarmac.sim.faults.luck import CONFLICT, LOST_ANSWER, LOST_REQUEST, SLOW_WRITE, WATCH_DROP, Luck
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -54,43 +54,31 @@ class Link:
         """No crash after all."""
         self._trap = None
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Reply:
+    async def request(self, request: Request) -> Reply:
         """Send, if nothing goes wrong."""
         self.requests += 1
         self._spring(False)
         self._check()
         await asyncio.sleep(self._luck.randomness.uniform(*_LATENCY))
         self._check()
-        if method in _READS:
-            reply = await self._inner.request(method, path, query, headers, body, timeout)
-        else:
-            reply = await self._write(method, path, query, headers, body, timeout)
+        send = self._inner.request if request.method in _READS else self._write
+        reply = await send(request)
         self._spring(True)
         self._check()
         return reply
 
-    async def _write(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes, timeout: float | None
-    ) -> Reply:
-        luck, odds = self._luck, self._luck.odds
-        if method in ("PUT", "PATCH") and luck.strikes(CONFLICT, odds.conflict):
-            refusal = conflict("", "objects", path.rpartition("/")[2], "the object has been modified")
+    async def _write(self, request: Request) -> Reply:
+        luck, odds, what = self._luck, self._luck.odds, f"{request.method} {request.path}"
+        if request.method in ("PUT", "PATCH") and luck.strikes(CONFLICT, odds.conflict):
+            refusal = conflict("", "objects", request.path.rpartition("/")[2], "the object has been modified")
             return Reply(409, NO_HEADERS, refusal.encoded())
         if luck.strikes(LOST_REQUEST, odds.lost_request):
-            raise Disconnected(f"{method} {path}: lost on the way")
+            raise Disconnected(f"{what}: lost on the way")
         if luck.strikes(SLOW_WRITE, odds.slow):
-            await self._dawdle(timeout, f"{method} {path}")
-        reply = await self._inner.request(method, path, query, headers, body, timeout)
+            await self._dawdle(request.timeout, what)
+        reply = await self._inner.request(request)
         if luck.strikes(LOST_ANSWER, odds.lost_answer):
-            raise Disconnected(f"{method} {path}: the answer was lost")
+            raise Disconnected(f"{what}: the answer was lost")
         return reply
 
     async def _dawdle(self, timeout: float | None, what: str) -> None:
@@ -102,14 +90,12 @@ class Link:
         self._check()
 
     @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS
-    ) -> AsyncGenerator[StreamReply]:
+    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
         """Open, and break after a while."""
         self._check()
         await asyncio.sleep(self._luck.randomness.uniform(*_LATENCY))
         self._check()
-        async with self._inner.stream(method, path, query, headers) as reply:
+        async with self._inner.stream(request) as reply:
             yield StreamReply(reply.status, reply.headers, self._until_it_breaks(reply.chunks))
 
     async def close(self) -> None:

@@ -1,0 +1,42 @@
+"""Numbers for operators, in the shape that Prometheus takes: families of samples, and a histogram of durations.
+
+Those who count do it in plain attributes, which costs next to nothing; names, labels and cumulative buckets are made
+when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+Labels = Iterable[tuple[str, str]]
+Sample = tuple[str, Labels, float]
+"""Name, labels, value."""
+
+Family = tuple[str, str, str, Iterable[Sample]]
+"""Name, type, description, samples."""
+
+
+class Histogram:
+    """Durations in fixed buckets; not cumulative until shown."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.sum += seconds
+
+    def samples(self, name: str, labels: list[tuple[str, str]]) -> Iterator[Sample]:
+        """As Prometheus wants it."""
+        total = 0
+        for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
+            total += count
+            yield f"{name}_bucket", [*labels, ("le", f"{bound:g}" if bound != "+Inf" else "+Inf")], total
+        yield f"{name}_sum", labels, self.sum
+        yield f"{name}_count", labels, total
