@@ -21,8 +21,8 @@ from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import is_of_a_node, shared_namespaces
 from tarmac.server.admission.refusal import refuse
+from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader
-from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.users import User
 
@@ -58,16 +58,12 @@ class HostKernel(Plugin):
         asked = _asked(attributes, attributes.obj)
         if asked is None or asked == _asked(attributes, attributes.old) or self._has_own_kernel(asked.name):
             return
-        if not self._may_use(attributes.user, asked.name):
+        if not may_use(self._authorizer, attributes.user, CLASSES, asked.name):
             raise refuse(attributes, _refusal(asked, attributes.user))
 
     def _has_own_kernel(self, name: str) -> bool:
         found = self._reader.get(CLASSES, name)
         return found is not None and found.get("handler") in OWN_KERNEL_HANDLERS
-
-    def _may_use(self, user: User, name: str) -> bool:
-        info = RequestInfo("use", "", True, "node.k8s.io", "v1", "runtimeclasses", "", "", name)
-        return self._authorizer.refuses(user, info) is None
 
 
 def _asked(attributes: Attributes, obj: JsonObject | None) -> _Asked | None:

@@ -15,8 +15,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.pods import BUCKET, is_of_a_node, pod_of
 from tarmac.server.admission.refusal import refuse
+from tarmac.server.admission.rights import may_use
 from tarmac.server.reader import Reader
-from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.users import User
 
@@ -58,17 +58,9 @@ class Priority(Plugin):
         found = self._class(attributes, name) if name else self._default_class() or NO_CLASS
         if not name and "metadata" in found:
             spec["priorityClassName"] = found["metadata"]["name"]
-        value, policy = found.get("value", 0), found.get("preemptionPolicy")
-        given = spec.get("priority")
-        if given is not None and given != value:
-            raise refuse(
-                attributes,
-                f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
-                f"controller computed {value} from the given PriorityClass name",
-            )
-        spec["priority"] = value
-        if policy is not None:
-            self._set_policy(attributes, spec, policy)
+        _settle(attributes, spec, "priority", "integer value of priority", found.get("value", 0))
+        if (policy := found.get("preemptionPolicy")) is not None:
+            _settle(attributes, spec, "preemptionPolicy", "string value of PreemptionPolicy", policy)
 
     def _class(self, attributes: Attributes, name: str) -> JsonObject:
         """The class of this name, for somebody who may have it."""
@@ -81,18 +73,8 @@ class Priority(Plugin):
         return found
 
     def _may_use(self, user: User, name: str) -> bool:
-        info = RequestInfo("use", "", True, "scheduling.k8s.io", "v1", "priorityclasses", "", "", name)
-        return is_of_a_node(user) or self._authorizer.refuses(user, info) is None  # a mirror shows what runs already
-
-    def _set_policy(self, attributes: Attributes, spec: JsonObject, policy: str) -> None:
-        given = spec.get("preemptionPolicy")
-        if given is not None and given != policy:
-            raise refuse(
-                attributes,
-                f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission "
-                f"controller computed {policy} from the given PriorityClass name",
-            )
-        spec["preemptionPolicy"] = policy
+        # A node may: its Pods are mirrors, which show what runs already.
+        return is_of_a_node(user) or may_use(self._authorizer, user, CLASSES, name)
 
     def _default_class(self) -> JsonObject | None:
         return default_class(self._reader.list(CLASSES))
@@ -109,3 +91,15 @@ class Priority(Plugin):
         if current is not None and (attributes.operation == "CREATE" or current["metadata"]["name"] != attributes.name):
             name = current["metadata"]["name"]
             raise refuse(attributes, f"PriorityClass {name} is already marked as default. Only one default can exist")
+
+
+def _settle(attributes: Attributes, spec: JsonObject, field: str, what: str, value: int | str) -> None:
+    """Set a field to what the class says. A Pod may say the same, but nothing else."""
+    given = spec.get(field)
+    if given is not None and given != value:
+        raise refuse(
+            attributes,
+            f"the {what} ({given}) must not be provided in pod spec; priority admission controller computed {value} "
+            "from the given PriorityClass name",
+        )
+    spec[field] = value

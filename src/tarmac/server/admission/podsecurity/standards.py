@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from tarmac.api.kubernetes.core.pods.security import SAFE_SYSCTLS
 from tarmac.api.schema import JsonObject
 
 _CAPABILITIES = frozenset(
@@ -26,22 +27,6 @@ _CAPABILITIES = frozenset(
         "SETPCAP",
         "SETUID",
         "SYS_CHROOT",
-    }
-)
-_SYSCTLS = frozenset(
-    {
-        "kernel.shm_rmid_forced",
-        "net.ipv4.ip_local_port_range",
-        "net.ipv4.ip_local_reserved_ports",
-        "net.ipv4.ip_unprivileged_port_start",
-        "net.ipv4.ping_group_range",
-        "net.ipv4.tcp_fin_timeout",
-        "net.ipv4.tcp_keepalive_intvl",
-        "net.ipv4.tcp_keepalive_probes",
-        "net.ipv4.tcp_keepalive_time",
-        "net.ipv4.tcp_rmem",
-        "net.ipv4.tcp_syncookies",
-        "net.ipv4.tcp_wmem",
     }
 )
 _SELINUX_TYPES = frozenset({"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
@@ -259,7 +244,7 @@ def _seccomp(pod: JsonObject) -> Violation | None:
 
 def _sysctls(pod: JsonObject) -> Violation | None:
     sysctls = _context(pod["spec"]).get("sysctls") or ()
-    names = [sysctl.get("name", "") for sysctl in sysctls if sysctl.get("name") not in _SYSCTLS]
+    names = [sysctl.get("name", "") for sysctl in sysctls if sysctl.get("name") not in SAFE_SYSCTLS]
     return Violation("forbidden sysctls", ", ".join(names)) if names else None
 
 

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
+SAFE_SYSCTLS: Final = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_wmem",
+    }
+)
+"""Those that concern their pod alone: a node lets everybody set them, and no security standard forbids them."""
+
 _SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL_TEXT = rf"^({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}$"
 _SYSCTL = re.compile(_SYSCTL_TEXT, re.ASCII)
