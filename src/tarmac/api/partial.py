@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
+from tarmac.api.conditions import holds
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+
 
 class Partial(msgspec.Struct, rename="camel"):
     """Some fields of an object, named as the API names them."""
@@ -42,6 +45,16 @@ class PartialStatus(Partial):
 
     phase: str = ""
     conditions: list[PartialCondition] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Of a Pod: whether nothing of it runs, and nothing of it ever will."""
+        return self.phase in TERMINAL
+
+    @property
+    def ready(self) -> bool:
+        """Whether it says that it is."""
+        return holds(self.conditions, "Ready")
 
 
 class _Binding(Partial):

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from tarmac.api.conditions import holds, replaced, stated, truth
+from tarmac.api.conditions import replaced, stated, truth
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339, rfc3339
@@ -48,7 +48,7 @@ _decode = msgspec.json.Decoder(_Pod).decode
 def read_health(raw: bytes | msgspec.Raw) -> PodHealth:
     """The health of an encoded Pod."""
     pod = _decode(raw)
-    ready, own = holds(pod.status.conditions, "Ready"), pod.metadata
+    ready, own = pod.status.ready, pod.metadata
     return PodHealth(own.name, ready, own.deletion_timestamp is not None, own.creation_timestamp or "")
 
 

@@ -14,6 +14,7 @@ from tarmac.agent.probes.outcome import SUCCESS, Outcome, failure
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
 from tarmac.http.grpc import Code, GrpcConnection, GrpcError
+from tarmac.wire.protobuf import varint
 
 _METHOD = "grpc.health.v1.Health/Check"
 _METADATA = (("user-agent", "kube-probe/1.35"),)
@@ -59,19 +60,9 @@ def _wording(error: GrpcError, within: str) -> str:
 
 def _question(service: str) -> bytes:
     named = service.encode()
-    return b"\x0a" + _varint(len(named)) + named if named else b""
+    return b"\x0a" + varint(len(named)) + named if named else b""
 
 
 def _status(answer: bytes) -> int:
     """Empty is UNKNOWN: what is zero is not said."""
     return answer[1] if len(answer) >= 2 and answer[0] == 0x08 else 0
-
-
-def _varint(number: int) -> bytes:
-    """Seven bits at a time, the lowest first."""
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    found.append(number)
-    return bytes(found)

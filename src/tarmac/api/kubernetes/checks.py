@@ -66,8 +66,21 @@ def label_selector(selector: JsonObject | None, path: str, errors: FieldErrors) 
         selector_requirement(requirement, f"{path}.matchExpressions[{index}]", errors)
 
 
-def selector_requirement(requirement: JsonObject, path: str, errors: FieldErrors) -> None:
-    """One expression of a label selector."""
+def unique_name(name: str, seen: set[str], path: str, errors: FieldErrors) -> None:
+    """The name of one of several things side by side: a DNS label that none of those before it has."""
+    if not name:
+        errors.required(path)
+        return
+    dns_label(name, path, errors)
+    if name in seen:
+        errors.duplicate(path, name)
+    seen.add(name)
+
+
+def selector_requirement(
+    requirement: JsonObject, path: str, errors: FieldErrors, *, ordered: bool = False, check_values: bool = True
+) -> None:
+    """One expression of a selector. `ordered`: labels may also be compared as numbers, as those of nodes are."""
     values = requirement.get("values") or ()
     match requirement.get("operator", ""):
         case "In" | "NotIn":
@@ -76,10 +89,13 @@ def selector_requirement(requirement: JsonObject, path: str, errors: FieldErrors
         case "Exists" | "DoesNotExist":
             if values:
                 errors.forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        case "Gt" | "Lt" if ordered:
+            if len(values) != 1:
+                errors.required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
         case other:
             errors.invalid(f"{path}.operator", other, "not a valid selector operator")
     qualified_name(requirement.get("key", ""), f"{path}.key", errors)
-    for index, value in enumerate(values):
+    for index, value in enumerate(values if check_values else ()):
         report(names.label_value(value), value, f"{path}.values[{index}]", errors)
 
 

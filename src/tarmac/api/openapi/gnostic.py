@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tarmac.wire.protobuf import varint
+
 Node = dict[str, Any]
 Writer = Callable[[int, Any], bytes]
 
@@ -41,17 +43,8 @@ def definitions(schemas: Node) -> bytes:
 # --- wire format ---
 
 
-def _varint(value: int) -> bytes:
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    written.append(value)
-    return bytes(written)
-
-
 def _message(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def _text(number: int, text: str) -> bytes:
@@ -63,15 +56,15 @@ def _texts(number: int, texts: Iterable[str]) -> bytes:
 
 
 def _flag(number: int, value: bool) -> bytes:
-    return _varint(number << 3) + b"\x01" if value else b""
+    return varint(number << 3) + b"\x01" if value else b""
 
 
 def _integer(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value & 0xFFFFFFFFFFFFFFFF)
+    return varint(number << 3) + varint(value & 0xFFFFFFFFFFFFFFFF)
 
 
 def _double(number: int, value: float) -> bytes:
-    return _varint(number << 3 | 1) + struct.pack("<d", value)
+    return varint(number << 3 | 1) + struct.pack("<d", value)
 
 
 def _named(name: str, value: bytes) -> bytes:

@@ -82,7 +82,7 @@ class Evictions:
             "message": f"Node {name} is not ready.",
         }
         for pod in list(self._residents.of(name)):
-            if pod.ready and not pod.ended:
+            if pod.status.ready and not pod.status.ended:
                 condition["lastTransitionTime"] = rfc3339(self._clock.now())
                 await self._patch_status(pod, {"status": {"conditions": [condition]}})
 
@@ -100,7 +100,7 @@ class Evictions:
 
     def _left(self, pod: Resident, taints: _Seen) -> float | None:
         """Seconds until the pod has to go; None when it may stay."""
-        limit = None if pod.ended else stays(pod.tolerances(), [key[:2] for key in taints])
+        limit = None if pod.status.ended else stays(pod.tolerances(), [key[:2] for key in taints])
         return None if limit is None else max(taints.values()) + limit - self._clock.monotonic()
 
     async def _evict(self, facts: NodeFacts, pod: Resident) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.conditions import holds
-from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.partial import Partial, PartialStatus, whereabouts
 from tarmac.client.cache import Item
 from tarmac.client.envelope import Metadata
@@ -34,16 +32,6 @@ class Resident(Partial):
     metadata: Metadata
     spec: _Spec
     status: PartialStatus = msgspec.field(default_factory=PartialStatus)
-
-    @property
-    def ready(self) -> bool:
-        """Whether it says that it serves."""
-        return holds(self.status.conditions, "Ready")
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing of it runs any more."""
-        return self.status.phase in TERMINAL
 
     def tolerances(self) -> list[Tolerance]:
         """What it tolerates, and for how long."""

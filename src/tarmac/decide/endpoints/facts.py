@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tarmac.api.conditions import find, holds
-from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.conditions import find
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
@@ -86,11 +85,6 @@ class PodFacts(Partial):
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
     @property
-    def ready(self) -> bool:
-        """Whether it says that it can serve."""
-        return holds(self.status.conditions, "Ready")
-
-    @property
     def ready_since(self) -> str:
         """When it became ready, or stopped being so; empty when it has not said."""
         said = find(self.status.conditions, "Ready")
@@ -100,11 +94,6 @@ class PodFacts(Partial):
     def going(self) -> bool:
         """Whether it is on its way out."""
         return self.metadata.deletion_timestamp is not None
-
-    @property
-    def ended(self) -> bool:
-        """Whether it will never serve again."""
-        return self.status.phase in TERMINAL
 
     def addresses(self, family: IPFamily) -> list[str]:
         """Its addresses of a family."""

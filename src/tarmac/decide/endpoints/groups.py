@@ -71,7 +71,7 @@ class Grouping:
 
     def add(self, pod: PodFacts) -> None:
         """One more pod that it selects."""
-        if pod.ended:
+        if pod.status.ended:
             return
         ports = ports_of(self._service, pod)
         for family in self._service.spec.ip_families:
@@ -103,8 +103,8 @@ def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str], zone: 
     document: JsonObject = {
         "addresses": addresses[:1],
         "conditions": {
-            "ready": service.spec.publish_not_ready_addresses or (pod.ready and not terminating),
-            "serving": pod.ready,
+            "ready": service.spec.publish_not_ready_addresses or (pod.status.ready and not terminating),
+            "serving": pod.status.ready,
             "terminating": terminating,
         },
         "targetRef": target_of(pod),

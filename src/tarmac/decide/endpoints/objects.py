@@ -39,14 +39,14 @@ class Listing:
     def add(self, pod: PodFacts) -> None:
         """One more pod that it selects."""
         spec = self._service.spec
-        if pod.ended or (pod.going and not spec.publish_not_ready_addresses):
+        if pod.status.ended or (pod.going and not spec.publish_not_ready_addresses):
             return
         addresses = pod.addresses(spec.ip_families[0] if spec.ip_families else "IPv4")
         ports = ports_of(self._service, pod)
         if not addresses or (spec.ports and not ports):
             return
         address = addresses[0], pod.metadata.uid
-        self._offers.setdefault(ports, {})[address] = spec.publish_not_ready_addresses or pod.ready
+        self._offers.setdefault(ports, {})[address] = spec.publish_not_ready_addresses or pod.status.ready
         self._documents[address] = _address_document(self._service, pod, addresses[0])
         self._times[address] = pod.ready_since
 

@@ -12,7 +12,7 @@ from tarmac.server.admission.refusal import refuse
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.bootstraptokens import PREFIX as BOOTSTRAP_PREFIX
-from tarmac.server.security.users import User
+from tarmac.server.security.users import User, user_info
 
 _BUCKET = "certificates.k8s.io/certificatesigningrequests"
 _CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -58,13 +58,7 @@ def _conditions(request: JsonObject) -> list[JsonObject]:
 def _sign_as(spec: JsonObject, user: User) -> None:
     for field in ("username", "uid", "groups", "extra"):
         spec.pop(field, None)
-    spec["username"] = user.name
-    if user.uid:
-        spec["uid"] = user.uid
-    if user.groups:
-        spec["groups"] = list(user.groups)
-    if user.extra:
-        spec["extra"] = {key: list(values) for key, values in user.extra.items()}
+    spec.update(user_info(user))
 
 
 class _SignerPermission(Plugin):

@@ -21,8 +21,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Answer, Request, Response, StreamResponse
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.auditfile import AuditFile
-from tarmac.server.security.reviews import user_info
-from tarmac.server.security.users import User
+from tarmac.server.security.users import User, user_info
 
 _INTERVAL = 0.5
 _BATCH = 4096  # lines; each hand-over to the thread makes both sides fight for the interpreter

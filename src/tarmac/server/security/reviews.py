@@ -23,7 +23,7 @@ from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.credentials import Credential
 from tarmac.server.security.jwt import InvalidToken
 from tarmac.server.security.nodeauthorizer import node_name
-from tarmac.server.security.users import User
+from tarmac.server.security.users import User, user_info
 
 _AUTHORIZATION = "authorization.k8s.io"
 _OPERATORS = {"In": "=", "NotIn": "!="}
@@ -127,18 +127,6 @@ class Reviews:
             status["incomplete"] = True
             status["evaluationError"] = "node authorizer does not support user rule resolution"
         return {**review, "spec": {}, "status": status}
-
-
-def user_info(user: User) -> JsonObject:
-    """A user as reviews and the audit log show them."""
-    info: JsonObject = {"username": user.name}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.groups:
-        info["groups"] = list(user.groups)
-    if user.extra:
-        info["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return info
 
 
 def _resource_rule(rule: JsonObject) -> JsonObject:

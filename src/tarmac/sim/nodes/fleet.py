@@ -186,7 +186,7 @@ class Fleet:
             self._deadlines.keep(pod)
         fresh = view.status.observed_generation != pod.generation or addresses != pod.addresses
         tellable = pod.stage is not Stage.WAITING and not view.metadata.deletion_timestamp
-        if (fresh and tellable) or view.ready is not (pod.stage is Stage.RUNNING):
+        if (fresh and tellable) or view.status.ready is not (pod.stage is Stage.RUNNING):
             self._reports.queue.add(pod.uid)  # changed, or somebody thought the node dead and said so of its pods
 
     def _take(self, node: SimulatedNode, view: PodView) -> SimulatedPod | None:
@@ -205,7 +205,7 @@ class Fleet:
             pod.restarts += 1
         pod.begin(self._now())
         self._plan_end(pod)
-        if node.booted or not view.ready:
+        if node.booted or not view.status.ready:
             self._reports.queue.add(pod.uid)
         return pod
 

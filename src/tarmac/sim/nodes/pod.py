@@ -18,7 +18,6 @@ from sys import intern
 
 import msgspec
 
-from tarmac.api.conditions import holds
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
@@ -70,11 +69,6 @@ class PodView(Partial):
     metadata: PartialMetadata
     spec: _Spec
     status: _Status
-
-    @property
-    def ready(self) -> bool:
-        """Whether the API shows it as ready."""
-        return holds(self.status.conditions, "Ready")
 
 
 view_of = msgspec.json.Decoder(PodView).decode

@@ -27,7 +27,7 @@ def check_sandbox(sandbox: JsonObject, volumes: Volumes, path: str, context: Con
     for field in ("containers", "initContainers"):
         for index, container in enumerate(objects(sandbox, field)):
             where = f"{path}.{field}[{index}]"
-            _name(container.get("name", ""), names, f"{where}.name", errors)
+            checks.unique_name(container.get("name", ""), names, f"{where}.name", errors)
             _image(container, f"{where}.image", context)
             check_environment(container, where, errors)
             check_attachments(container, volumes, where, errors, container=True)
@@ -52,16 +52,6 @@ def _grace(sandbox: JsonObject, path: str, errors: FieldErrors) -> int:
     if grace < 0:
         errors.invalid(path, grace, checks.NOT_NEGATIVE)
     return grace
-
-
-def _name(name: str, seen: set[str], path: str, errors: FieldErrors) -> None:
-    if not name:
-        errors.required(path)
-        return
-    checks.dns_label(name, path, errors)
-    if name in seen:
-        errors.duplicate(path, name)
-    seen.add(name)
 
 
 def _image(container: JsonObject, path: str, context: Context) -> None:

@@ -60,11 +60,4 @@ def check_families(families: list[str], path: str, errors: FieldErrors) -> None:
 def _addresses(interface: JsonObject, path: str, errors: FieldErrors) -> None:
     seen: set[str] = set()
     for index, address in enumerate(objects(interface, "addresses")):
-        where, name = f"{path}[{index}].class", address.get("class", "")
-        if not name:
-            errors.required(where)
-            continue
-        checks.dns_label(name, where, errors)
-        if name in seen:
-            errors.duplicate(where, name)
-        seen.add(name)
+        checks.unique_name(address.get("class", ""), seen, f"{path}[{index}].class", errors)

@@ -28,20 +28,10 @@ def check_placements(spec: JsonObject, path: str, context: Context) -> None:
     names: set[str] = set()
     for index, placement in enumerate(placements):
         where = f"{path}.placements[{index}]"
-        _name(placement.get("name", ""), names, f"{where}.name", context.errors)
+        checks.unique_name(placement.get("name", ""), names, f"{where}.name", context.errors)
         _places(placement, where, context)
         check_scale_settings(placement, where, context.errors)
         _city_loss(mapping(placement, "onCityLoss"), f"{where}.onCityLoss", context)
-
-
-def _name(name: str, seen: set[str], path: str, errors: FieldErrors) -> None:
-    if not name:
-        errors.required(path)
-        return
-    checks.dns_label(name, path, errors)
-    if name in seen:
-        errors.duplicate(path, name)
-    seen.add(name)
 
 
 def _places(placement: JsonObject, path: str, context: Context) -> None:

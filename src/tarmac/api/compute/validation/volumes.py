@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from tarmac.api.compute.validation.amounts import amount
 from tarmac.api.kubernetes import checks
@@ -131,34 +132,27 @@ def _storage(written: str, needed: Quantity | None, path: str, errors: FieldErro
         errors.invalid(path, written, f"must be at least {needed}, the size of the image")
 
 
-def _config_map(source: JsonObject, path: str, errors: FieldErrors) -> None:
-    if not source.get("name"):
-        errors.required(f"{path}.name")
-    _files(source, path, errors)
-
-
-def _secret(source: JsonObject, path: str, errors: FieldErrors) -> None:
-    if not source.get("secretName"):
-        errors.required(f"{path}.secretName")
-    _files(source, path, errors)
-
-
-def _files(source: JsonObject, path: str, errors: FieldErrors) -> None:
-    checks.file_mode(source, "defaultMode", path, errors)
-    for index, item in enumerate(objects(source, "items")):
-        where = f"{path}.items[{index}]"
+def _keys(named_by: str, source: JsonObject, path: str, errors: FieldErrors) -> None:
+    """Keys of the ConfigMap or Secret that the field `named_by` names, as files."""
+    if not source.get(named_by):
+        errors.required(f"{path}.{named_by}")
+    for where, item in _items(source, path, errors):
         if not item.get("key"):
             errors.required(f"{where}.key")
         _file(item, where, errors)
 
 
 def _downward(source: JsonObject, path: str, errors: FieldErrors) -> None:
-    checks.file_mode(source, "defaultMode", path, errors)
-    for index, item in enumerate(objects(source, "items")):
-        where = f"{path}.items[{index}]"
+    for where, item in _items(source, path, errors):
         _file(item, where, errors)
         if not mapping(item, "fieldRef").get("fieldPath"):
             errors.required(f"{where}.fieldRef.fieldPath")
+
+
+def _items(source: JsonObject, path: str, errors: FieldErrors) -> Iterator[tuple[str, JsonObject]]:
+    checks.file_mode(source, "defaultMode", path, errors)
+    for index, item in enumerate(objects(source, "items")):
+        yield f"{path}.items[{index}]", item
 
 
 def _file(item: JsonObject, path: str, errors: FieldErrors) -> None:
@@ -177,8 +171,8 @@ def _memory(source: JsonObject, path: str, errors: FieldErrors) -> None:
 # In the order in which a second one is refused.
 _SOURCES: dict[str, Callable[[JsonObject, str, FieldErrors], None]] = {
     "disk": _disk,
-    "configMap": _config_map,
-    "secret": _secret,
+    "configMap": partial(_keys, "name"),
+    "secret": partial(_keys, "secretName"),
     "downwardAPI": _downward,
     "memory": _memory,
 }

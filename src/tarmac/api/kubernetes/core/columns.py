@@ -95,6 +95,10 @@ def _class(obj: JsonObject) -> str:
     return annotated if annotated is not None else mapping(obj, "spec").get("storageClassName") or ""
 
 
+def _attributes_class(obj: JsonObject) -> str:
+    return mapping(obj, "spec").get("volumeAttributesClassName") or UNSET
+
+
 def _claim(volume: JsonObject) -> str:
     reference = mapping(volume, "spec").get("claimRef")
     return f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference is not None else ""
@@ -237,11 +241,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         cell("Status", _phase, ".status.phase"),
         cell("Claim", _claim, ".spec.claimRef"),
         cell("StorageClass", _class, "StorageClass of the pv"),
-        cell(
-            "VolumeAttributesClass",
-            lambda obj: mapping(obj, "spec").get("volumeAttributesClassName") or UNSET,
-            "VolumeAttributesClass of the pv",
-        ),
+        cell("VolumeAttributesClass", _attributes_class, "VolumeAttributesClass of the pv"),
         field("Reason", ".status.reason"),
         AGE,
         _VOLUME_MODE,
@@ -253,11 +253,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         cell("Capacity", _claim_capacity, ".status.capacity"),
         cell("Access Modes", _claim_modes, ".status.accessModes"),
         cell("StorageClass", _class, "StorageClass of the pvc"),
-        cell(
-            "VolumeAttributesClass",
-            lambda obj: mapping(obj, "spec").get("volumeAttributesClassName") or UNSET,
-            "VolumeAttributesClass of the pvc",
-        ),
+        cell("VolumeAttributesClass", _attributes_class, "VolumeAttributesClass of the pvc"),
         AGE,
         _VOLUME_MODE,
     ),

@@ -25,29 +25,10 @@ def validate_node_selector(selector: JsonObject, path: str, errors: FieldErrors)
 def validate_term(term: JsonObject, path: str, errors: FieldErrors, *, check_values: bool = True) -> None:
     """One term; preferences, unlike requirements, may hold any values."""
     for index, requirement in enumerate(term.get("matchExpressions") or ()):
-        _label_requirement(requirement, f"{path}.matchExpressions[{index}]", check_values, errors)
+        at = f"{path}.matchExpressions[{index}]"
+        checks.selector_requirement(requirement, at, errors, ordered=True, check_values=check_values)
     for index, requirement in enumerate(term.get("matchFields") or ()):
         _field_requirement(requirement, f"{path}.matchFields[{index}]", errors)
-
-
-def _label_requirement(requirement: JsonObject, path: str, check_values: bool, errors: FieldErrors) -> None:
-    values = requirement.get("values") or ()
-    match requirement.get("operator", ""):
-        case "In" | "NotIn":
-            if not values:
-                errors.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-        case "Exists" | "DoesNotExist":
-            if values:
-                errors.forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-        case "Gt" | "Lt":
-            if len(values) != 1:
-                errors.required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
-        case other:
-            errors.invalid(f"{path}.operator", other, "not a valid selector operator")
-    checks.qualified_name(requirement.get("key", ""), f"{path}.key", errors)
-    if check_values:
-        for index, value in enumerate(values):
-            checks.report(names.label_value(value), value, f"{path}.values[{index}]", errors)
 
 
 def _field_requirement(requirement: JsonObject, path: str, errors: FieldErrors) -> None:

@@ -6,6 +6,7 @@ Sources of cloud providers and of removed in-tree drivers are checked only for b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core import claims
@@ -94,19 +95,10 @@ def _host_path(source: JsonObject, path: str, errors: FieldErrors) -> None:
         errors.not_supported(f"{path}.type", source["type"], _HOST_PATH_TYPES)
 
 
-def _secret(source: JsonObject, path: str, errors: FieldErrors) -> None:
-    if not source.get("secretName"):
-        errors.required(f"{path}.secretName")
-    _keys_with_mode(source, path, errors)
-
-
-def _config_map(source: JsonObject, path: str, errors: FieldErrors) -> None:
-    if not source.get("name"):
-        errors.required(f"{path}.name")
-    _keys_with_mode(source, path, errors)
-
-
-def _keys_with_mode(source: JsonObject, path: str, errors: FieldErrors) -> None:
+def _keys_with_mode(named_by: str, source: JsonObject, path: str, errors: FieldErrors) -> None:
+    """Keys of the ConfigMap or Secret that the field `named_by` names, as files."""
+    if not source.get(named_by):
+        errors.required(f"{path}.{named_by}")
     checks.file_mode(source, "defaultMode", path, errors)
     for index, item in enumerate(source.get("items") or ()):
         _key_to_path(item, f"{path}.items[{index}]", errors)
@@ -228,11 +220,11 @@ def _nfs(source: JsonObject, path: str, errors: FieldErrors) -> None:
 _SOURCES: dict[str, Callable[[JsonObject, str, FieldErrors], None]] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
-    "secret": _secret,
+    "secret": partial(_keys_with_mode, "secretName"),
     "nfs": _nfs,
     "persistentVolumeClaim": _claim,
     "downwardAPI": _downward_api,
-    "configMap": _config_map,
+    "configMap": partial(_keys_with_mode, "name"),
     "projected": _projected,
     "csi": _csi,
     "ephemeral": _ephemeral,

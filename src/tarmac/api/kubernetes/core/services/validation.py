@@ -80,14 +80,8 @@ def _validate_ports(ports: Sequence[JsonObject], kind: str, errors: FieldErrors)
 
 
 def _validate_port(port: JsonObject, named: bool, seen: set[str], path: str, errors: FieldErrors) -> None:
-    name = port.get("name", "")
-    if name:
-        checks.dns_label(name, f"{path}.name", errors)
-        if name in seen:
-            errors.duplicate(f"{path}.name", name)
-        seen.add(name)
-    elif named:
-        errors.required(f"{path}.name")
+    if named or port.get("name"):
+        checks.unique_name(port.get("name", ""), seen, f"{path}.name", errors)
     checks.port_number(port.get("port", 0), f"{path}.port", errors)
     checks.one_of(port.get("protocol", ""), checks.PROTOCOLS, f"{path}.protocol", errors)
     checks.port_number_or_name(port.get("targetPort", 0), f"{path}.targetPort", errors)
