@@ -160,5 +160,22 @@ async def test_nothing_is_reconciled_before_the_caches_are_complete() -> None:
         informers.cancel()
 
 
+async def test_changes_that_come_together_are_looked_at_together() -> None:
+    world = World()
+    loop = Loop()
+    loop.controller.watches(world.informer, controller_key("ConfigMap"), after=0.5)
+    for name in ("a", "b", "c"):
+        world.put(name, "1", ownerReferences=[_owner("ConfigMap", "boss")])
+    async with asyncio.TaskGroup() as group:
+        informers = group.create_task(world.informers.run())
+        await world.settle()
+        async with running(loop):
+            await loop.pass_time(0.4)
+            assert loop.calls == []
+            await loop.pass_time(0.4)
+            assert [key for _, key in loop.calls] == ["default/boss"]
+        informers.cancel()
+
+
 def _owner(kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": True}

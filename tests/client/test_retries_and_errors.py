@@ -11,7 +11,7 @@ from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import ATTEMPTS, Client
 from tarmac.client.envelope import is_newer
-from tarmac.client.errors import GarbledReply, api_error
+from tarmac.client.errors import GarbledReply, api_error, exceeds_quota
 from tarmac.client.local import LocalTransport
 from tarmac.client.targets import CONFIG_MAPS
 from tests.client.model_server import Answer, ModelServer
@@ -77,6 +77,16 @@ def test_errors_are_known_by_reason_and_else_by_code() -> None:
     assert isinstance(api_error(410, b""), status.Gone)
     teapot = api_error(418, b"<html>short and stout</html>")
     assert (type(teapot), teapot.http_code) == (status.ApiError, 418)
+
+
+def test_a_quota_that_has_no_room_is_known_on_every_server() -> None:
+    ours = status.Forbidden("no room", details={"causes": [{"reason": status.QUOTA_EXCEEDED, "field": "pods"}]})
+    kubernetes = status.Forbidden(
+        'pods "a" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: 1'
+    )
+    assert [exceeds_quota(api_error(403, each.encoded())) for each in (ours, kubernetes)] == [True, True]
+    assert not exceeds_quota(status.Forbidden("pods is forbidden: User cannot create it"))
+    assert not exceeds_quota(status.Conflict("exceeded quota: q"))
 
 
 async def test_an_answer_that_is_not_the_promised_one_is_garbled() -> None:

@@ -22,6 +22,11 @@ _encode = msgspec.json.Encoder().encode
 _LONGEST_NAME = 4096  # characters
 _MOST_TEXT = 256 * 1024  # characters that causes say together: each may quote the value it is about, however long
 
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""Cause of a refusal: nothing new goes into a namespace that is being deleted."""
+
+QUOTA_EXCEEDED = "QuotaExceeded"
+"""Cause of a refusal: a ResourceQuota has no room for the amount that `field` names."""
 
 NO_METHOD = "the server does not allow this method on the requested resource"
 
@@ -47,6 +52,10 @@ class ApiError(Exception):
         self.http_code = code if code is not None else self.code
         self.status_reason = reason if reason is not None else self.reason
         self.headers = headers
+
+    def has_cause(self, reason: str) -> bool:
+        """Whether the details name such a cause."""
+        return any(cause.get("reason") == reason for cause in (self.details or {}).get("causes") or ())
 
     def status(self) -> dict[str, Any]:
         """The Status object as JSON."""

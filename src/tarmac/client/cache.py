@@ -62,7 +62,7 @@ Handler = Callable[["Item[T] | None", "Item[T] | None"], None]
 Indexer = Callable[["Item[T]"], Iterable[str]]
 
 
-def by_namespace(item: Item[T]) -> Iterable[str]:
+def by_namespace(item: Item[T]) -> tuple[str, ...]:
     """Index: objects of a namespace."""
     return (item.metadata.namespace,)
 

@@ -86,14 +86,17 @@ class Controller:
         self._workers = workers
         self._awaited: list[Informer[Any]] = []
 
-    def watches(self, informer: Informer[Any], keys_of: KeysOf = own_key) -> None:
-        """Queue the keys that `keys_of` names, for the old and the new state of whatever changes."""
+    def watches(self, informer: Informer[Any], keys_of: KeysOf = own_key, *, after: float = 0.0) -> None:
+        """Queue the keys that `keys_of` names, for the old and the new state of whatever changes.
+
+        With `after`, changes are gathered for so many seconds: those that come together are looked at together.
+        """
 
         def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
             for item in (old, new):
                 if item is not None:
                     for key in keys_of(item):
-                        self.queue.add(key)
+                        self.queue.add_after(key, after)
 
         self.awaits(informer)
         informer.on_change(changed)

@@ -99,6 +99,13 @@ def _build(
     return kind(message, details=details, code=code, reason=reason, headers=list((headers or {}).items()) or None)
 
 
+def exceeds_quota(error: status.ApiError) -> bool:
+    """Whether a quota has no room. A Kubernetes API server names no cause: there the text is all that tells."""
+    if not isinstance(error, status.Forbidden):
+        return False
+    return error.has_cause(status.QUOTA_EXCEEDED) or "exceeded quota: " in error.message
+
+
 def retry_after(error: status.ApiError) -> float | None:
     """Seconds the server asks us to wait before trying again; None when it does not invite a retry."""
     for name, value in error.headers or ():

@@ -6,7 +6,7 @@ from typing import Any
 
 from tarmac.api.shared import ObjectMeta
 from tarmac.client.resources import ResourceClient
-from tarmac.controllers.writing import set_finalizers
+from tarmac.controllers.writing import release, set_finalizers
 
 
 async def hold(resource: ResourceClient[Any], metadata: ObjectMeta, finalizer: str, *, used: bool) -> bool:
@@ -18,5 +18,5 @@ async def hold(resource: ResourceClient[Any], metadata: ObjectMeta, finalizer: s
         return not held
     if not held or used:
         return False
-    await set_finalizers(resource, metadata, [each for each in metadata.finalizers if each != finalizer])
+    await release(resource, metadata, finalizer)
     return True

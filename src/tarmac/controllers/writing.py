@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,7 +16,8 @@ import msgspec
 from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ObjectMeta
-from tarmac.api.status import AlreadyExists, Forbidden, NotFound
+from tarmac.api.status import NAMESPACE_TERMINATING, AlreadyExists, Conflict, Forbidden, NotFound
+from tarmac.client.envelope import Metadata
 from tarmac.client.resources import ResourceClient
 
 T = TypeVar("T")
@@ -56,8 +58,7 @@ async def create_if_absent(resource: ResourceClient[Any], document: JsonObject, 
     except AlreadyExists:
         return False
     except Forbidden as refusal:
-        causes = (refusal.details or {}).get("causes") or ()
-        if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
+        if refusal.has_cause(NAMESPACE_TERMINATING):
             return False
         raise
     return True
@@ -76,6 +77,19 @@ async def set_finalizers(resource: ResourceClient[Any], metadata: ObjectMeta, fi
     """Replace the finalizers of the version that was looked at."""
     body = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": list(finalizers) or None}}
     await resource.patch(metadata.name, body, metadata.namespace)
+
+
+async def release(resource: ResourceClient[Any], metadata: ObjectMeta, finalizer: str) -> None:
+    """Take one finalizer off the version that was looked at."""
+    await set_finalizers(resource, metadata, [each for each in metadata.finalizers if each != finalizer])
+
+
+async def delete_same(
+    resource: ResourceClient[Any], metadata: ObjectMeta | Metadata, *, grace: int | None = None
+) -> None:
+    """Delete this very object. One that is gone, or whose name another has by now, is what our copy will show soon."""
+    with suppress(NotFound, Conflict):
+        await resource.delete(metadata.name, metadata.namespace, grace=grace, uid=metadata.uid)
 
 
 async def in_batches(act: Callable[[T], Awaitable[None]], subjects: Sequence[T]) -> None:

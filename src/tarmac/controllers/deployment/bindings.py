@@ -7,8 +7,8 @@ from typing import Any
 from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.networking.network import NetworkBinding
-from tarmac.api.shared import LocationReference, ObjectMeta
-from tarmac.api.status import AlreadyExists, NotFound
+from tarmac.api.shared import LocationReference
+from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item, by_label
 from tarmac.client.controller import Controller, controller_key
 from tarmac.controllers.context import Context
@@ -16,8 +16,9 @@ from tarmac.controllers.deployment.network import NetworkState
 from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
 from tarmac.controllers.network.contexts import context_of_claim
 from tarmac.controllers.network.networks import BY_NETWORK, network_of_binding
+from tarmac.controllers.taken import name_taken
 from tarmac.controllers.targets import NETWORK_BINDINGS
-from tarmac.decide import reasons
+from tarmac.controllers.writing import delete_same
 from tarmac.decide.children.instances import binding_documents
 from tarmac.decide.verdict import Refusal
 
@@ -63,7 +64,8 @@ class Bindings:
             if item is None:
                 await self._create(binding)
             elif item.metadata.controller is None or item.metadata.controller.uid != deployment.metadata.uid:
-                return _taken(binding.metadata, item.metadata.deletion_timestamp is not None)
+                going = item.metadata.deletion_timestamp is not None
+                return name_taken("NetworkBinding", binding.metadata.name, going=going)
         return None
 
     async def remove(self, deployment_uid: str) -> None:
@@ -78,17 +80,5 @@ class Bindings:
             return  # our copy is behind; the binding that is there will wake us
 
     async def _remove(self, item: Item[NetworkBinding]) -> None:
-        metadata = item.metadata
-        if metadata.deletion_timestamp is None:
-            try:
-                await self._resource.delete(metadata.name, metadata.namespace, uid=metadata.uid)
-            except NotFound:
-                return
-
-
-def _taken(metadata: ObjectMeta, going: bool) -> Refusal:
-    name = metadata.name
-    if going:
-        return Refusal(reasons.NAME_BEING_DELETED, f"An older NetworkBinding {name} is still being deleted.", name)
-    change = f"Delete NetworkBinding {name}."
-    return Refusal(reasons.NAME_TAKEN, f"NetworkBinding {name} belongs to someone else.", name, change=change)
+        if item.metadata.deletion_timestamp is None:
+            await delete_same(self._resource, item.metadata)

@@ -8,7 +8,6 @@ cost a few passes and not a thousand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tarmac.api.compute.names import FINALIZER, LABEL_DEPLOYMENT_NAME, LABEL_DEPLOYMENT_UID
 from tarmac.api.compute.workload import WorkloadDeployment
@@ -16,7 +15,6 @@ from tarmac.api.conditions import find
 from tarmac.api.shared import LocationReference
 from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339
-from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.controllers.addressbook import Attachment
 from tarmac.controllers.context import Context
@@ -55,8 +53,7 @@ class DeploymentController:
         self._instances = Instances(context)
         self._controller = context.controller("deployment", self.reconcile, workers=16)
         self._controller.watches(self._known)
-        self._controller.awaits(known_instances)
-        known_instances.on_change(self._instance_changed)
+        self._controller.watches(known_instances, _OF_DEPLOYMENT, after=GATHER_SECONDS)
         self._bindings.wake(self._controller)
         for informer in (*context.addresses.informers, *self._instances.informers):
             self._controller.awaits(informer)
@@ -64,11 +61,6 @@ class DeploymentController:
     async def run(self) -> None:
         """Work until cancelled."""
         await self._controller.run()
-
-    def _instance_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        for item in (old, new):
-            for key in _OF_DEPLOYMENT(item) if item is not None else ():
-                self._controller.queue.add_after(key, GATHER_SECONDS)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
         """One pass over one deployment."""

@@ -22,15 +22,17 @@ from tarmac.api.networking.interfaces import encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference
-from tarmac.api.status import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from tarmac.api.status import AlreadyExists, ApiError, Conflict, NotFound
 from tarmac.client.cache import by_label, by_namespace
 from tarmac.client.envelope import metadata_of
+from tarmac.client.errors import exceeds_quota
 from tarmac.client.targets import VOLUME_CLAIMS
 from tarmac.controllers.addressbook import Attachment
 from tarmac.controllers.context import Context
 from tarmac.controllers.deployment.fleets import Member
+from tarmac.controllers.taken import name_taken
 from tarmac.controllers.targets import INSTANCES, RESOURCE_QUOTAS
-from tarmac.controllers.writing import in_batches
+from tarmac.controllers.writing import delete_same, in_batches
 from tarmac.decide import reasons
 from tarmac.decide.children.instances import instance_document
 from tarmac.decide.verdict import Refusal
@@ -102,7 +104,7 @@ class Instances:
         except ApiError as error:
             if error.http_code < 500:  # otherwise it may have been made
                 self._addresses.forget(key)
-            if isinstance(error, Forbidden) and "exceeded quota" in str(error):
+            if exceeds_quota(error):
                 raise Refused(Refusal(reasons.QUOTA_EXHAUSTED, str(error))) from error
             raise
 
@@ -117,7 +119,8 @@ class Instances:
         owners = {owner.uid for owner in present.owner_references or () if owner.controller}
         if owners != {owner.uid for owner in metadata.owner_references}:
             self._addresses.forget(key)
-            raise Refused(_taken(metadata.name, present.deletion_timestamp is not None))
+            going = present.deletion_timestamp is not None
+            raise Refused(name_taken("Instance", metadata.name, going=going))
 
     async def release(self, members: Iterable[Member], attachments: Sequence[Attachment]) -> None:
         """Give addresses to Instances that wait for networks, and take that gate away."""
@@ -162,14 +165,4 @@ class Instances:
             owned = any(owner.uid == deployment_uid for owner in metadata.owner_references or ())
             if ordinal < desired or ordinal in ordinals or not owned or metadata.deletion_timestamp is not None:
                 continue
-            try:
-                await self._claims.delete(metadata.name, metadata.namespace, uid=metadata.uid)
-            except (Conflict, NotFound):
-                continue
-
-
-def _taken(name: str, going: bool) -> Refusal:
-    if going:
-        return Refusal(reasons.NAME_BEING_DELETED, f"An older Instance {name} is still being deleted.", name)
-    message = f"Instance {name} belongs to someone else."
-    return Refusal(reasons.NAME_TAKEN, message, name, change=f"Delete Instance {name}.")
+            await delete_same(self._claims, metadata)

@@ -19,14 +19,16 @@ from tarmac.api.status import AlreadyExists, Forbidden, Invalid, NotFound
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.envelope import Metadata, metadata_of
+from tarmac.client.errors import exceeds_quota
 from tarmac.client.targets import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
 from tarmac.controllers.instance.events import announce, reference
 from tarmac.controllers.instance.interfaces import interfaces_of
 from tarmac.controllers.instance.waiting import Waiting
+from tarmac.controllers.taken import name_taken
 from tarmac.controllers.targets import INSTANCE_TYPES, INSTANCES
-from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.controllers.writing import delete_same, release, write_status
 from tarmac.decide import reasons
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
@@ -112,8 +114,7 @@ class InstanceController:
             if unheard is not None:
                 await self._delete_pod(unheard)
                 return RetryAfter(AGAIN_SECONDS)
-            kept = [each for each in metadata.finalizers if each != INSTANCE_FINALIZER]
-            await set_finalizers(self._instances, metadata, kept)
+            await release(self._instances, metadata, INSTANCE_FINALIZER)
         return None
 
     async def _unheard_pod(self, instance: Instance) -> Metadata | None:
@@ -209,12 +210,8 @@ class InstanceController:
             announce(self._recorder, instance, status)
 
     async def _delete_pod(self, metadata: Metadata) -> None:
-        if metadata.deletion_timestamp is not None:
-            return
-        try:
-            await self._pods.delete(metadata.name, metadata.namespace, uid=metadata.uid)
-        except NotFound:
-            return
+        if metadata.deletion_timestamp is None:
+            await delete_same(self._pods, metadata)
 
 
 def gates_of(instance: Instance) -> tuple[str, ...]:
@@ -253,12 +250,10 @@ def _is_predecessors(claim: Metadata, instance: Instance) -> bool:
 
 def _taken(kind: str, key: str, going: bool) -> Refusal:
     name = key.rpartition("/")[2]
-    if going:
-        return Refusal(reasons.NAME_BEING_DELETED, f"An older {kind} {name} is still being deleted.", where=name)
-    message = f"{kind} {name} belongs to someone else."
-    return Refusal(reasons.NAME_TAKEN, message, where=name, change=f"Delete or rename {kind} {name}.")
+    return name_taken(kind, name, going=going, change=f"Delete or rename {kind} {name}.")
 
 
 def _refused(error: Forbidden | Invalid) -> Refusal:
-    exhausted = isinstance(error, Forbidden) and "exceeded quota" in str(error)
-    return Refusal(reasons.QUOTA_EXHAUSTED if exhausted else reasons.CONFIGURATION_ERROR, str(error), rule=_SERVER)
+    return Refusal(
+        reasons.QUOTA_EXHAUSTED if exceeds_quota(error) else reasons.CONFIGURATION_ERROR, str(error), rule=_SERVER
+    )

@@ -30,7 +30,7 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
 from tarmac.controllers.network.networks import MANAGER
 from tarmac.controllers.targets import LOCATIONS, NETWORK_BINDINGS, NETWORK_CONTEXTS, SUBNET_CLAIMS
-from tarmac.controllers.writing import write_status
+from tarmac.controllers.writing import delete_same, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import packet_size
 
@@ -97,7 +97,7 @@ class ContextController:
             return
         metadata = context.metadata
         if context.spec.location.name not in self._locations.cache and not self._bindings.indexed(BY_CONTEXT, key):
-            await self._contexts.delete(metadata.name, metadata.namespace, uid=metadata.uid)
+            await delete_same(self._contexts, metadata)
             return
         for family in context.spec.ip_families:
             if f"{metadata.namespace}/{subnet_name(metadata.name, family)}" not in self._known_claims.cache:

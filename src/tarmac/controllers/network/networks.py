@@ -27,7 +27,7 @@ from tarmac.client.targets import NODES
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.allocated import Allocated
 from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
-from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.controllers.writing import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import NodeAddresses, allocate_vni, default_range
 from tarmac.decide.verdict import Refusal, Verdict
@@ -190,10 +190,9 @@ class NetworkController:
         contexts = self._known_contexts.indexed(BY_OWNER, metadata.uid)
         for item in contexts:
             if item.metadata.deletion_timestamp is None:
-                await self._contexts.delete(item.metadata.name, item.metadata.namespace, uid=item.metadata.uid)
+                await delete_same(self._contexts, item.metadata)
         if not contexts:
-            kept = [each for each in metadata.finalizers if each != NETWORK_FINALIZER]
-            await set_finalizers(self._networks, metadata, kept)
+            await release(self._networks, metadata, NETWORK_FINALIZER)
 
     async def _wait_for(self, network: Network, users: list[Item[Any]]) -> None:
         named = ", ".join(sorted(item.key for item in users)[:3])

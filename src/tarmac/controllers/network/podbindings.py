@@ -15,6 +15,7 @@ from tarmac.client.controller import RetryAfter
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.networks import BY_NETWORK, network_key, network_of_binding
 from tarmac.controllers.targets import LOCATIONS, NETWORK_BINDINGS, NETWORKS
+from tarmac.controllers.writing import delete_same
 
 LOOK_AGAIN_SECONDS = 5.0  # while addresses are still in use
 BY_LOCATION = "location"
@@ -55,8 +56,7 @@ class PodBindings:
             return None
         if self._addresses.uses(network_key(binding)) and binding.spec.location.name in self._locations.cache:
             return RetryAfter(LOOK_AGAIN_SECONDS)
-        metadata = binding.metadata
-        await self._bindings.delete(metadata.name, metadata.namespace, uid=metadata.uid)
+        await delete_same(self._bindings, binding.metadata)
         return None
 
     def _network_goes(self, binding: NetworkBinding) -> bool:

@@ -21,6 +21,7 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.node.heartbeats import Heartbeats
 from tarmac.controllers.node.residents import Resident, Residents
 from tarmac.controllers.nodefacts import NodeFacts, read_node
+from tarmac.controllers.writing import delete_same
 from tarmac.decide.nodes import NO_EXECUTE, UNREACHABLE, stays
 
 LOOK_SECONDS = 10.0  # pods may still arrive on a node after it was given up
@@ -113,11 +114,7 @@ class Evictions:
             self._recorder.event(about, "Normal", "TaintManagerEviction", f"Driven off node {facts.name}")
 
     async def _delete(self, pod: Resident, grace: int | None) -> None:
-        metadata = pod.metadata
-        try:
-            await self._resource.delete(metadata.name, metadata.namespace, grace=grace, uid=metadata.uid)
-        except (NotFound, Conflict):
-            return  # gone, or another pod of the same name
+        await delete_same(self._resource, pod.metadata, grace=grace)
 
     async def _patch_status(self, pod: Resident, patch: Any) -> None:
         metadata = pod.metadata

@@ -6,8 +6,6 @@ moment; so no two can be given the same room, however far our copy is behind. Wh
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from tarmac.api.compute.instance import Instance, InstanceStatus
@@ -46,19 +44,14 @@ class QuotaController:
         self._pods = informers.informer(PODS)
         self._accounts: dict[str, Account] = {}
         self._controller = context.controller("quota", self.reconcile, workers=1)
-        for informer in (self._instances, self._quotas, self._types, self._pods):
+        for informer in (self._instances, self._types, self._pods):
             self._controller.awaits(informer)
+        self._controller.watches(self._quotas, by_namespace, after=SETTLE_SECONDS)
         self._instances.on_change(self._instance_changed)
-        self._quotas.on_change(self._quota_changed)
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._controller.run()
-
-    def _quota_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        item = new or old
-        if item is not None:
-            self._controller.queue.add_after(item.metadata.namespace, SETTLE_SECONDS)
 
     def _instance_changed(self, old: Item[Instance] | None, new: Item[Instance] | None) -> None:
         item = new or old

@@ -45,7 +45,6 @@ class ServiceController:
         self._known = informers.informer(SERVICES)
         self._known.on_change(self._service_changed)
         self._endpoints = EndpointsObjects(context)
-        self._endpoints.known.on_change(self._endpoints_changed)
         self._pods = informers.informer(PODS)
         self._pods.add_index(BY_NAMESPACE, by_namespace)
         self._known_slices = informers.informer(SLICES)
@@ -53,9 +52,9 @@ class ServiceController:
         self._controller = context.controller("service", self.reconcile)
         self._controller.watches(self._known)
         self._controller.watches(self._known_slices, service_of)
-        self._controller.awaits(self._endpoints.known)
-        self._controller.awaits(self._pods)
-        self._pods.on_change(self._pod_changed)
+        # What somebody else made of them is put right, soon: most changes are our own and need no second look.
+        self._controller.watches(self._endpoints.known, self._if_known, after=GATHER_SECONDS)
+        self._controller.watches(self._pods, self._selecting, after=GATHER_SECONDS)
         self._zones: dict[str, str] = {}  # by node
         nodes = informers.informer(NODES)
         nodes.on_change(self._node_changed)
@@ -79,17 +78,11 @@ class ServiceController:
         if service is not None and (old is None or _read_service(old.raw).spec.type != service.spec.type):
             self._tell(service)
 
-    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        states = [item.metadata for item in (old, new) if item is not None]
-        for key in {key for state in states for key in self._selectors.matching(state.namespace, state.labels or {})}:
-            self._controller.queue.add_after(key, GATHER_SECONDS)
+    def _selecting(self, pod: Item[Any]) -> list[str]:
+        return list(self._selectors.matching(pod.metadata.namespace, pod.metadata.labels or {}))
 
-    def _endpoints_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        """What somebody else made of them is put right, soon: most changes are our own and need no second look."""
-        item = new or old
-        assert item is not None, "a change has a state before or after it"
-        if item.key in self._known.cache:
-            self._controller.queue.add_after(item.key, GATHER_SECONDS)
+    def _if_known(self, endpoints: Item[Any]) -> tuple[str, ...]:
+        return (endpoints.key,) if endpoints.key in self._known.cache else ()
 
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         item = new or old

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import NotFound
 from tarmac.client.cache import Item
 from tarmac.client.resources import ResourceClient
 from tarmac.client.targets import dynamic
-from tarmac.controllers.writing import create_if_absent
+from tarmac.controllers.writing import create_if_absent, delete_same
 from tarmac.decide.endpoints import Endpoint, Group, ServiceFacts, shared_out
 
 SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
@@ -72,10 +71,7 @@ async def write_slice(
 async def remove_slices(slices: ResourceClient[JsonObject], items: list[Item[Any]]) -> None:
     """Delete slices, unless others of their names have taken their places."""
     for item in items:
-        try:
-            await slices.delete(item.metadata.name, item.metadata.namespace, uid=item.metadata.uid)
-        except NotFound:
-            continue
+        await delete_same(slices, item.metadata)
 
 
 def slice_document(wanted: Slice) -> JsonObject:

@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from contextlib import suppress
 from typing import Any
 
 from tarmac.api.identities import TokenHolder
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import Conflict, Invalid, NotFound
+from tarmac.api.status import Invalid, NotFound
 from tarmac.client.cache import Item
 from tarmac.client.controller import Terminal
 from tarmac.client.targets import SECRETS, SERVICE_ACCOUNTS
 from tarmac.controllers.context import Context
+from tarmac.controllers.writing import delete_same
 
 TYPE = "kubernetes.io/service-account-token"
 ACCOUNT_NAME = "kubernetes.io/service-account.name"
@@ -61,9 +61,7 @@ class TokenController:
         if account_uid:
             await self._fill(item, account_uid)
             return
-        # Of this uid only: a Secret that has taken its place may be of another account.
-        with suppress(NotFound, Conflict):
-            await self._secrets.delete(item.metadata.name, item.metadata.namespace, uid=item.metadata.uid)
+        await delete_same(self._secrets, item.metadata)  # one that has taken its place may be of another account
 
     async def _account_uid(self, item: Item[Any]) -> str:
         """The uid of the account that a Secret is of; empty when there is none, or another of that name."""

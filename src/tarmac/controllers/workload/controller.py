@@ -18,17 +18,18 @@ from tarmac.api.compute.workload import Workload, WorkloadDeployment, WorkloadSt
 from tarmac.api.conditions import find
 from tarmac.api.networking.location import Location
 from tarmac.api.schema import Json
-from tarmac.api.status import AlreadyExists, Conflict, Invalid, NotFound
+from tarmac.api.status import AlreadyExists, Conflict, Invalid
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item, by_label
 from tarmac.client.controller import RetryAfter, Terminal
 from tarmac.controllers.context import Context
 from tarmac.controllers.kinship import named_by
+from tarmac.controllers.taken import name_taken
 from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
 from tarmac.controllers.workload.events import announce, tell_of_move, tell_of_return
 from tarmac.controllers.workload.revisions import Revisions
 from tarmac.controllers.workload.stillness import Stillness
-from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.controllers.writing import delete_same, set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap
 from tarmac.decide.children.deployments import Child, changes, document
@@ -70,8 +71,7 @@ class WorkloadController:
         self._controller.watches(self._known)
         self._controller.watches(self._locations, lambda _: self._known.cache.keys())
         self._controller.watches(self._networks, self._users)
-        self._controller.awaits(self._known_deployments)
-        self._known_deployments.on_change(self._deployment_changed)
+        self._controller.watches(self._known_deployments, _OF_WORKLOAD, after=GATHER_SECONDS)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -79,11 +79,6 @@ class WorkloadController:
 
     def _users(self, item: Item[Any]) -> list[str]:
         return [each.key for each in self._known.indexed(BY_NETWORK, item.key)]
-
-    def _deployment_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        for item in (old, new):
-            for key in _OF_WORKLOAD(item) if item is not None else ():
-                self._controller.queue.add_after(key, GATHER_SECONDS)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
         """One pass over one Workload."""
@@ -161,13 +156,8 @@ class WorkloadController:
                 tell_of_return(self._recorder, workload, deployment, goal)
 
     async def _delete(self, deployment: WorkloadDeployment) -> None:
-        metadata = deployment.metadata
-        if metadata.deletion_timestamp is not None:
-            return
-        try:
-            await self._deployments.delete(metadata.name, metadata.namespace, uid=metadata.uid)
-        except (Conflict, NotFound):
-            return  # it is gone already
+        if deployment.metadata.deletion_timestamp is None:
+            await delete_same(self._deployments, deployment.metadata)
 
     async def _ensure(
         self,
@@ -334,8 +324,5 @@ def _since(location: Location) -> float:
 
 
 def _taken(name: str, city: str, *, going: bool) -> Refusal:
-    if going:
-        message = f"An older WorkloadDeployment {name} is still being deleted."
-        return Refusal(reasons.NAME_BEING_DELETED, message, city)
     change = f"Delete WorkloadDeployment {name}, or rename the workload."
-    return Refusal(reasons.NAME_TAKEN, f"WorkloadDeployment {name} belongs to someone else.", city, change=change)
+    return name_taken("WorkloadDeployment", name, going=going, where=city, change=change)

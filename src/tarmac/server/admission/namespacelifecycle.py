@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tarmac.api.resource import Resource
-from tarmac.api.status import Forbidden, not_found
+from tarmac.api.status import NAMESPACE_TERMINATING, Forbidden, not_found
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
-from tarmac.server.admission.refusal import refuse
+from tarmac.server.admission.refusal import Cause, refuse
 from tarmac.server.reader import Reader
 
 BUCKET = "core/namespaces"
@@ -39,11 +39,6 @@ class NamespaceLifecycle(Plugin):
 
 def _terminating(attributes: Attributes) -> Forbidden:
     namespace = attributes.namespace
-    error = refuse(attributes, f"unable to create new content in namespace {namespace} because it is being terminated")
-    cause = {
-        "reason": "NamespaceTerminating",
-        "message": f"namespace {namespace} is being terminated",
-        "field": "metadata.namespace",
-    }
-    error.details = {**(error.details or {}), "causes": [cause]}
-    return error
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = Cause(NAMESPACE_TERMINATING, f"namespace {namespace} is being terminated", "metadata.namespace")
+    return refuse(attributes, why, [cause])

@@ -9,9 +9,8 @@ from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.kubernetes.resourcenames import ZERO, is_extended, is_huge_pages, quantity
 from tarmac.api.schema import JsonObject
+from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
-
-Charges = dict[str, Quantity]
 
 PODS = "core/pods"
 SERVICES = "core/services"
@@ -49,11 +48,11 @@ def buckets_of(names: Iterable[str]) -> set[str]:
     return found
 
 
-def charges(bucket: str, obj: JsonObject | None) -> Charges:
+def charges(bucket: str, obj: JsonObject | None) -> ResourceList:
     """Everything one object costs; nothing for no object, nor for an Instance that waits for quota itself."""
     if obj is None or (bucket == INSTANCES and _waits_for_quota(obj)):
         return {}
-    found: Charges = {count_name(bucket): _ONE}
+    found: ResourceList = {count_name(bucket): _ONE}
     if bucket == PODS:
         if not is_terminal(obj):
             found.update(_pod(obj["spec"]))
@@ -71,8 +70,8 @@ def _waits_for_quota(instance: JsonObject) -> bool:
     return any(gate["name"] == GATE_QUOTA for gate in gates)
 
 
-def _pod(spec: JsonObject) -> Charges:
-    found: Charges = {"pods": _ONE}
+def _pod(spec: JsonObject) -> ResourceList:
+    found: ResourceList = {"pods": _ONE}
     requests, limits = pod_amounts(spec, "requests"), pod_amounts(spec, "limits")
     for name, amount in requests.items():
         if name in _COMPUTE or is_huge_pages(name):
@@ -83,7 +82,7 @@ def _pod(spec: JsonObject) -> Charges:
     return found
 
 
-def _service(spec: JsonObject) -> Charges:
+def _service(spec: JsonObject) -> ResourceList:
     kind, ports = spec.get("type"), spec.get("ports") or []
     if kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
         ports = [port for port in ports if port.get("nodePort")]
@@ -95,7 +94,7 @@ def _service(spec: JsonObject) -> Charges:
     }
 
 
-def _claim(claim: JsonObject) -> Charges:
+def _claim(claim: JsonObject) -> ResourceList:
     spec = claim["spec"]
     size = quantity(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
     found = {"persistentvolumeclaims": _ONE, "requests.storage": size}

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.schema import JsonObject
+from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
-from tarmac.server.admission.quota.charges import Charges, buckets_of, charges, matches
+from tarmac.server.admission.quota.charges import buckets_of, charges, matches
 from tarmac.server.reader import Reader, decode
 from tarmac.store.interface import Entry, Event
 
@@ -29,12 +30,12 @@ class Quota:
         self.namespace: str = obj["metadata"]["namespace"]
         self.name: str = obj["metadata"]["name"]
         self.spec: JsonObject = obj.get("spec") or {}
-        self.hard: Charges = {name: quantity(text) for name, text in (self.spec.get("hard") or {}).items()}
+        self.hard: ResourceList = {name: quantity(text) for name, text in (self.spec.get("hard") or {}).items()}
         self.buckets = buckets_of(self.hard)
-        self.used: Charges = dict.fromkeys(self.hard, ZERO)
+        self.used: ResourceList = dict.fromkeys(self.hard, ZERO)
         self.counted = 0  # the revision as of which it was summed up
 
-    def cost(self, bucket: str, obj: JsonObject | None) -> Charges:
+    def cost(self, bucket: str, obj: JsonObject | None) -> ResourceList:
         """What the object costs in this quota; nothing when it is not counted."""
         if obj is None or not matches(self.spec, bucket, obj):
             return {}
@@ -57,7 +58,7 @@ class Ledger:
         found = self._quotas.get(namespace)
         return [found[name] for name in sorted(found)] if found else []
 
-    def used(self, quota: Quota) -> Charges:
+    def used(self, quota: Quota) -> ResourceList:
         """Visible usage plus what accepted writes will add."""
         total, store, here = dict(quota.used), self._reader.store, f"{quota.namespace}/"
         for event in store.pending():
@@ -126,12 +127,12 @@ def _object(entry: Entry | None) -> JsonObject | None:
     return None if entry is None else decode(entry)
 
 
-def _add(total: Charges, amounts: Charges, sign: int) -> None:
+def _add(total: ResourceList, amounts: ResourceList, sign: int) -> None:
     for name, amount in amounts.items():
         total[name] = total.get(name, ZERO) + amount * sign
 
 
-def exceeded(used: Charges, delta: Charges, hard: Charges) -> Iterator[tuple[str, Quantity]]:
+def exceeded(used: ResourceList, delta: ResourceList, hard: ResourceList) -> Iterator[tuple[str, Quantity]]:
     """The names of `delta` that do not fit any more, with what was asked."""
     for name, amount in delta.items():
         if amount > ZERO and used.get(name, ZERO) + amount > hard[name]:

@@ -18,11 +18,13 @@ from functools import partial
 
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
+from tarmac.api.shared import ResourceList
+from tarmac.api.status import QUOTA_EXCEEDED
 from tarmac.base.log import log
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
-from tarmac.server.admission.quota.charges import CLAIMS, INSTANCES, PODS, SERVICES, Charges, matches, unspecified
+from tarmac.server.admission.quota.charges import CLAIMS, INSTANCES, PODS, SERVICES, matches, unspecified
 from tarmac.server.admission.quota.ledger import BUCKET, Ledger, Quota, exceeded
-from tarmac.server.admission.refusal import refuse
+from tarmac.server.admission.refusal import Cause, refuse
 from tarmac.server.reader import Reader, decode
 from tarmac.server.storage.encoding import encode_object
 from tarmac.store.interface import Conflict, Entry, Missing, StoreError
@@ -36,7 +38,7 @@ _log = log("quota")
 
 
 class ResourceQuotas(Plugin):
-    """Charges creates, and updates that can cost more."""
+    """ResourceList creates, and updates that can cost more."""
 
     name = "ResourceQuota"
 
@@ -99,6 +101,7 @@ class ResourceQuotas(Plugin):
                 attributes,
                 f"exceeded quota: {quota.name}, requested: {_show(over, over)}, used: {_show(used, over)}, "
                 f"limited: {_show(quota.hard, over)}",
+                [Cause(QUOTA_EXCEEDED, f"quota {quota.name} has no room", name) for name in over],
             )
         if delta and not attributes.dry_run:
             self._changed(quota)  # looked at when the write is accepted: its batch takes the status along
@@ -143,5 +146,5 @@ def _report(future: Future[Entry]) -> None:
         _log.warning("quota status not written", error=str(error), retriable=isinstance(error, StoreError))
 
 
-def _show(amounts: Charges, names: Charges) -> str:
+def _show(amounts: ResourceList, names: ResourceList) -> str:
     return ",".join(f"{name}={amounts[name]}" for name in sorted(names) if name in amounts)
