@@ -16,9 +16,10 @@ import msgspec
 
 from tarmac.api.compute.constraint import Constraint, ConstraintError, compile_constraint
 from tarmac.api.compute.workload import Placement
-from tarmac.api.conditions import holds
+from tarmac.api.conditions import find, holds
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import LABEL_LOCATION, TOPOLOGY_CITY_CODE
+from tarmac.base.clock import parse_rfc3339
 from tarmac.base.selectors import LabelSelector
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal, Verdict
@@ -39,6 +40,12 @@ class Place:
     def city(self) -> str:
         """The city it is in."""
         return self.topology.get(TOPOLOGY_CITY_CODE, "")
+
+
+def ready_since(location: Location) -> float:
+    """When a Location became ready, or stopped being so; 0 when that is not said."""
+    ready = find(location.status and location.status.conditions, "Ready")
+    return parse_rfc3339(ready.last_transition_time) if ready and ready.last_transition_time else 0.0
 
 
 def place_of(location: Location, since: float = 0.0, free: Mapping[str, int] | None = None) -> Place:

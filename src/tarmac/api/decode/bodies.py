@@ -60,7 +60,7 @@ def decode_object(resource: Resource, body: bytes, content_type: str = "", field
     parsed = _parse(body, body_type(content_type, native=False), kind)
     obj = own_object(resource, parsed.value, body)
     try:
-        return Decoded(obj, _check_own(resource, obj, field_validation, parsed.pairs, parsed.notes))
+        return Decoded(obj, _check_own(resource, obj, field_validation, parsed))
     except Refused as refusal:
         raise _not_handled(resource.kind, resource.version, refusal) from None
     except TooManyItems as found:
@@ -76,7 +76,7 @@ def decode_kind(
     check_header(obj, group, version, kind, body)
     schema = load_schema(group, version, kind)
     try:
-        return Decoded(obj, _check_native(schema, obj, field_validation, parsed.pairs, parsed.notes))
+        return Decoded(obj, _check_native(schema, obj, field_validation, parsed))
     except Refused as refusal:
         raise _not_handled(kind, version, refusal) from None
     except TooManyItems as found:
@@ -103,7 +103,7 @@ def decode_delete_options(body: bytes, content_type: str = "") -> JsonObject:
         kind, version = obj.get("kind") or "DeleteOptions", obj.get("apiVersion") or "v1"
         if kind != "DeleteOptions":
             raise Refused(not_registered(kind, version))
-        _check_native(load_schema("", "v1", "DeleteOptions"), obj, "Ignore", None, [])
+        _check_native(load_schema("", "v1", "DeleteOptions"), obj, "Ignore", _Body(obj, None, []))
     except (Malformed, Refused) as error:
         raise BadRequest(str(error)) from None
     return obj
@@ -124,9 +124,9 @@ def check_object(
         _insist_on_object(resource, obj)
         if not resource.native:
             check_own_kind(resource, obj)
-            return _check_own(resource, obj, field_validation, None, [*notes], known)
+            return _check_own(resource, obj, field_validation, _Body(obj, None, [*notes]), known)
         _check_kind(resource, obj)
-        return _check_native(resource.schema, obj, field_validation, None, [*notes], known)
+        return _check_native(resource.schema, obj, field_validation, _Body(obj, None, [*notes]), known)
     except Refused as refusal:
         cause = FieldError("Invalid", "patch", msgspec.json.encode(obj).decode(), str(refusal))
         details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.path}]}
@@ -180,13 +180,9 @@ def _read(body: bytes, media: str, kind: tuple[str, str, str]) -> _Body:
 
 
 def _check_native(
-    schema: Schema,
-    obj: JsonObject,
-    field_validation: str,
-    pairs: Written | None,
-    notes: list[str],
-    known: JsonObject | None = None,
+    schema: Schema, obj: JsonObject, field_validation: str, body: _Body, known: JsonObject | None = None
 ) -> list[str]:
+    pairs, notes = body.pairs, body.notes
     walk = Walk(True, known)
     try:
         compile_rule(schema, native=True)(obj, walk, None, None)
@@ -198,13 +194,9 @@ def _check_native(
 
 
 def _check_own(
-    resource: Resource,
-    obj: JsonObject,
-    field_validation: str,
-    pairs: Written | None,
-    notes: list[str],
-    known: JsonObject | None = None,
+    resource: Resource, obj: JsonObject, field_validation: str, body: _Body, known: JsonObject | None = None
 ) -> list[str]:
+    pairs, notes = body.pairs, body.notes
     resource.strategy.normalise(obj)
     in_metadata, walk = Walk(True), Walk(False, known)
     _check_metadata(resource.schema.fields["metadata"], obj, in_metadata)

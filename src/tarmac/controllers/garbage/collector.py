@@ -21,6 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.base.log import log
@@ -202,18 +204,9 @@ def _asked_policy(live: Metadata) -> Propagation:
 
 
 def _unblocking(reference: OwnerReference) -> OwnerReference:
-    return OwnerReference(
-        reference.api_version, reference.kind, reference.name, reference.uid, reference.controller, False
-    )
+    return msgspec.structs.replace(reference, block_owner_deletion=False)
 
 
 def _as_json(reference: OwnerReference) -> JsonObject:
-    fields = {
-        "apiVersion": reference.api_version,
-        "kind": reference.kind,
-        "name": reference.name,
-        "uid": reference.uid,
-        "controller": reference.controller,
-        "blockOwnerDeletion": reference.block_owner_deletion,
-    }
+    fields: JsonObject = msgspec.to_builtins(reference)
     return {name: value for name, value in fields.items() if value is not None}

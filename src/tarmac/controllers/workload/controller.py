@@ -16,10 +16,8 @@ from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.names import ANNOTATION_ANYCAST, FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload, WorkloadDeployment, WorkloadStatus
 from tarmac.api.conditions import find
-from tarmac.api.networking.location import Location
 from tarmac.api.schema import Json
 from tarmac.api.status import AlreadyExists, Conflict, Invalid
-from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item, by_label
 from tarmac.client.controller import RetryAfter, Terminal
 from tarmac.controllers.context import Context
@@ -34,11 +32,11 @@ from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap
 from tarmac.decide.children.deployments import Child, changes, document
 from tarmac.decide.children.goal import Goal, goal_of
-from tarmac.decide.children.waves import waves_of
-from tarmac.decide.placement import Place, place_of
+from tarmac.decide.children.waves import rollout_facts
+from tarmac.decide.placement import Place, place_of, ready_since
 from tarmac.decide.rollout import Revision, complete
 from tarmac.decide.rollout.stored import history_now, records_of
-from tarmac.decide.rollout.waves import Waves
+from tarmac.decide.rollout.waves import Waves, waves
 from tarmac.decide.rollup import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
 from tarmac.decide.verdict import Refusal
 
@@ -123,7 +121,7 @@ class WorkloadController:
 
     def _places(self) -> list[Place]:
         locations = (item.object for item in self._locations.cache.items())
-        return [place_of(location, _since(location)) for location in locations]
+        return [place_of(location, ready_since(location)) for location in locations]
 
     def _goal(self, workload: Workload, places: Sequence[Place], existing: Sequence[WorkloadDeployment]) -> Goal:
         everywhere = self._known_deployments.cache.items
@@ -137,7 +135,8 @@ class WorkloadController:
         places: Sequence[Place],
         existing: Sequence[WorkloadDeployment],
     ) -> Waves:
-        return waves_of(workload, history, goal, places, existing, self._clock.now(), self._stillness.seen)
+        now = self._clock.now()
+        return waves(rollout_facts(workload, history, goal, places, existing, now, self._stillness.seen), now)
 
     def _unusable_networks(self, workload: Workload) -> list[Refusal]:
         missing = [key for key in _networks(workload) if key not in self._networks.cache]
@@ -316,11 +315,6 @@ def _kept(status: WorkloadStatus) -> set[str]:
 def _is_complete(status: WorkloadStatus) -> bool:
     progress = find(status.conditions, "Progressing")
     return progress is not None and progress.reason == reasons.COMPLETE
-
-
-def _since(location: Location) -> float:
-    ready = find(location.status.conditions, "Ready") if location.status else None
-    return parse_rfc3339(ready.last_transition_time) if ready and ready.last_transition_time else 0.0
 
 
 def _taken(name: str, city: str, *, going: bool) -> Refusal:

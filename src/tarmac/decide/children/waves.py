@@ -9,22 +9,9 @@ from tarmac.decide.children.goal import Goal
 from tarmac.decide.placement import Place
 from tarmac.decide.rollout.city import Seen, city_of
 from tarmac.decide.rollout.history import Revision
-from tarmac.decide.rollout.waves import RolloutFacts, Waves, waves
+from tarmac.decide.rollout.waves import RolloutFacts
 
 Watch = Callable[[WorkloadDeployment], Seen]
-
-
-def waves_of(
-    workload: Workload,
-    history: Sequence[Revision],
-    goal: Goal,
-    places: Collection[Place],
-    existing: Iterable[WorkloadDeployment],
-    now: float,
-    watch: Watch = lambda _: Seen(),
-) -> Waves:
-    """Which revision each deployment of the goal should have now. Whoever acts on it says what it has seen itself."""
-    return waves(rollout_facts(workload, history, goal, places, existing, now, watch), now)
 
 
 def rollout_facts(
@@ -38,7 +25,7 @@ def rollout_facts(
 ) -> RolloutFacts:
     """What the waves follow from; the history ends with the Workload's template.
 
-    A city without a Location that is ready is lost.
+    A city without a Location that is ready is lost. Whoever acts on them says with `watch` what it has seen itself.
     """
     present = {each.metadata.name: each for each in existing}
     served = {place.city for place in places if place.ready}

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tarmac.api.conditions import find
-from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
-from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.world import LOCATIONS, World
-from tarmac.decide.placement import Place, place_of
+from tarmac.decide.placement import Place, place_of, ready_since
 from tarmac.decide.scheduling import free_at
 
 
 def places_of(world: World, stage: Stage | None = None) -> list[Place]:
     """Every Location; with what is free there, when there is a stage to count it on."""
     return [
-        place_of(location, _since(location), free_at(stage.cluster, location.metadata.name) if stage else None)
+        place_of(location, ready_since(location), free_at(stage.cluster, location.metadata.name) if stage else None)
         for location in LOCATIONS.all(world)
     ]
 
@@ -32,8 +29,3 @@ def city_of(world: World, location: str) -> str:
     """The city of a Location; empty when there is none of that name."""
     found = LOCATIONS.get(world, location) if location else None
     return found.spec.topology.get(TOPOLOGY_CITY_CODE, "") if found else ""
-
-
-def _since(location: Location) -> float:
-    ready = find(location.status and location.status.conditions, "Ready")
-    return parse_rfc3339(ready.last_transition_time) if ready and ready.last_transition_time else 0.0

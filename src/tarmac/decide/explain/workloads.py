@@ -10,7 +10,7 @@ from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide import reasons
 from tarmac.decide.children.goal import Goal, goal_of
-from tarmac.decide.children.waves import waves_of
+from tarmac.decide.children.waves import rollout_facts
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
 from tarmac.decide.explain.networks import unusable_networks
@@ -20,7 +20,7 @@ from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, WORKLOADS, 
 from tarmac.decide.instancetypes import retirement
 from tarmac.decide.rollout.stored import history_now
 from tarmac.decide.rollout.telling import rollout_failure, wave_progress
-from tarmac.decide.rollout.waves import Waves
+from tarmac.decide.rollout.waves import Waves, waves
 from tarmac.decide.verdict import Refusal
 
 
@@ -57,9 +57,9 @@ def _lines(world: World, workload: Workload) -> Iterator[Line]:
         yield told(retired)
     sight, deployments = Sight(world), deployments_of(world, workload)
     goal, change = goal_of(workload, sight.places, deployments, world.now), limits_to_raise(sight, deployments)
-    yield from _rollout_lines(
-        waves_of(workload, history_now(workload, world.now), goal, sight.places, deployments, world.now)
-    )
+    history = history_now(workload, world.now)
+    facts = rollout_facts(workload, history, goal, sight.places, deployments, world.now)
+    yield from _rollout_lines(waves(facts, world.now))
     for placement in workload.spec.placements:
         own = [each for each in deployments if each.spec.placement_name == placement.name]
         yield from _placement_lines(sight, placement, goal, own, change)
