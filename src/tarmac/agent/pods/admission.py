@@ -13,28 +13,13 @@ from tarmac.agent.allocation.model import Refusal
 from tarmac.agent.allocation.promises import Postponed
 from tarmac.agent.containers.security import wants_strict_groups
 from tarmac.agent.pods.pod import Pod
+from tarmac.api.kubernetes.core.pods.security import SAFE_SYSCTLS
 from tarmac.api.schema import JsonObject
 from tarmac.decide.scheduling import requests_of
 from tarmac.decide.scheduling.amounts import PODS, Amounts, add, amounts_of
 from tarmac.decide.scheduling.nodeterms import choice_of
 
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage", PODS)
-_SAFE_SYSCTLS: Final = frozenset(
-    {
-        "kernel.shm_rmid_forced",
-        "net.ipv4.ip_local_port_range",
-        "net.ipv4.tcp_syncookies",
-        "net.ipv4.ping_group_range",
-        "net.ipv4.ip_unprivileged_port_start",
-        "net.ipv4.ip_local_reserved_ports",
-        "net.ipv4.tcp_keepalive_time",
-        "net.ipv4.tcp_fin_timeout",
-        "net.ipv4.tcp_keepalive_intvl",
-        "net.ipv4.tcp_keepalive_probes",
-        "net.ipv4.tcp_rmem",
-        "net.ipv4.tcp_wmem",
-    }
-)
 _NO_USER_NAMESPACES: Final = (
     "User namespaces are not supported in this node. Leave hostUsers out; under the RuntimeClass gvisor no process of "
     "the pod, root or not, reaches the host's kernel"
@@ -115,7 +100,7 @@ def _sysctls(pod: Pod, unsafe: tuple[str, ...]) -> Refusal | None:
     for each in (pod.spec.get("securityContext") or {}).get("sysctls") or ():
         name = each["name"].replace("/", ".")
         allowed = any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in unsafe)
-        if name not in _SAFE_SYSCTLS and not allowed:
+        if name not in SAFE_SYSCTLS and not allowed:
             return "SysctlForbidden", f'forbidden sysctl: "{each["name"]}" not allowlisted'
     return None
 

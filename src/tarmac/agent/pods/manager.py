@@ -37,6 +37,7 @@ from tarmac.agent.static.mirrors import Mirrors
 from tarmac.agent.status.facts import Verdict
 from tarmac.agent.status.podstatus import rejected_status
 from tarmac.agent.status.writer import StatusWriter
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.client.cache import Item
@@ -419,7 +420,7 @@ class PodManager:
         return [
             worker.allocation.effective(worker.pod)
             for each, worker in self._workers.items()
-            if each != uid and not worker.over and worker.status.get("phase") not in ("Succeeded", "Failed")
+            if each != uid and not worker.over and worker.status.get("phase") not in TERMINAL
         ]
 
     def _containers(self, pod: JsonObject, container: str) -> list[Container]:

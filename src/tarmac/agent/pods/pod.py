@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import LONGEST_SECONDS
 from tarmac.client.events import Reference
@@ -101,7 +102,7 @@ class Pod:
     @property
     def finished(self) -> bool:
         """Whether the API says that it has run its course."""
-        return self.status.get("phase") in ("Succeeded", "Failed")
+        return self.status.get("phase") in TERMINAL
 
     def every_container(self) -> Iterator[JsonObject]:
         """Init, plain and ephemeral containers."""

@@ -28,6 +28,7 @@ from tarmac.agent.probes.prober import Prober
 from tarmac.agent.status.conditions import OURS
 from tarmac.agent.status.facts import TOO_LONG, StatusFacts, Verdict
 from tarmac.agent.status.podstatus import in_order, pod_status
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.log import log
@@ -144,7 +145,7 @@ class PodWorker:
     @property
     def ending(self) -> bool:
         """Whether it will not run any longer."""
-        return self._ending is not None or self.pod.finished or self.status.get("phase") in ("Succeeded", "Failed")
+        return self._ending is not None or self.pod.finished or self.status.get("phase") in TERMINAL
 
     def _weigh_rumours(self) -> None:
         """In the middle of a pass it is too early to tell whether they are news: then they wait for its end."""
@@ -332,7 +333,7 @@ class PodWorker:
     def _settled(self) -> bool:
         """Its end has been told, and nothing is left here that could add to it."""
         told = self.pod.finished or self.over
-        return told and self.status.get("phase") in ("Succeeded", "Failed") and not self.seen.containers
+        return told and self.status.get("phase") in TERMINAL and not self.seen.containers
 
     def _work_out(self, over: bool) -> JsonObject:
         return pod_status(
