@@ -139,7 +139,7 @@ def test_every_field_of_a_real_kubelet_is_known() -> None:
 @pytest.mark.parametrize(
     ("file", "flags", "message"),
     [
-        ({"systemReserved": {"cpu": "-1"}}, {}, "systemReserved: cpu: '-1' must not be negative"),
+        ({"systemReserved": {"cpu": "-1"}}, {}, 'systemReserved: resource quantity for "cpu" cannot be negative: -1'),
         ({"reservedSystemCPUs": "0-4095"}, {}, "reservedSystemCPUs: there is no processor"),
         ({"evictionSoft": {"memory.available": "1Gi"}}, {}, "evictionSoftGracePeriod: there is none"),
         ({}, {"oversubscription": "-2"}, "--cpu-over-subscription-capacity: '-2' must not be negative"),

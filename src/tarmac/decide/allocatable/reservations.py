@@ -11,6 +11,7 @@ amounts are whole: processors in thousandths, everything else in units.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,6 +26,9 @@ PID: Final = "pid"
 _HUGE_PAGES: Final = "hugepages-"
 _HELD_BY_SIGNAL: Final = {MEMORY_AVAILABLE: MEMORY, NODEFS_AVAILABLE: STORAGE}
 _LARGEST: Final = 2**63 - 1
+_LONGEST_SHOWN: Final = 100
+RESERVABLE: Final = (CPU, MEMORY, STORAGE, PID)
+"""What can be held back by an amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +111,24 @@ def objections(capacity: Mapping[str, int], reservations: Reservations) -> list[
 
 
 def reserved_amounts(texts: Mapping[str, str], said_by: str) -> dict[str, Reserved]:
-    """A reservation as somebody wrote it. Raises ValueError naming the resource."""
+    """A reservation as somebody wrote it. Raises ValueError in kubelets' words."""
     found: dict[str, Reserved] = {}
     for resource, text in texts.items():
+        if resource not in RESERVABLE:
+            raise ValueError(f"cannot reserve {_quoted(resource)} resource; there are {', '.join(RESERVABLE)}")
         try:
             quantity = Quantity.parse(text)
         except ValueError as error:
-            raise ValueError(f"{resource}: {error}") from error
+            raise ValueError(f'failed to parse quantity {_quoted(text)} for "{resource}" resource: {error}') from error
         if quantity.nanos < 0:
-            raise ValueError(f"{resource}: {text!r} must not be negative")
+            raise ValueError(f'resource quantity for "{resource}" cannot be negative: {text}')
         found[resource] = Reserved(_milli(quantity) if resource == CPU else quantity.value(), said_by)
     return found
+
+
+def _quoted(text: str) -> str:
+    """As it was written, on one line and not too long."""
+    return json.dumps(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…", ensure_ascii=False)
 
 
 def oversubscription_of(text: str | int | float) -> int:

@@ -1,0 +1,150 @@
+"""All providers of a node, checked together and asked one after another, in the order of the file.
+
+Nothing is kept between two rounds and nothing is tried twice. Of two providers that name the same amount the earlier
+wins; the later one is still asked, and its failure is still a failure: a node must not come up with other sizes than
+the ones it was told to ask for.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.sizing.configuration import Provider, SizingProviderConfig, read_config
+from tarmac.agent.sizing.execution import Ended, Limits, NotEnded, execute
+from tarmac.agent.sizing.response import BadResponse, Response, decode, request
+from tarmac.agent.sizing.trust import Untrusted, trusted, trusted_program
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.decide.allocatable.reservations import Reserved
+
+BIN_DIR_FLAG: Final = "--sizing-provider-bin-dir"
+_TOLD: Final = 4096  # bytes of stderr that become part of an error
+_log = log("agent")
+
+
+class ProviderFailed(Exception):
+    """A provider ran, or could not, and gave no answer that can be used. The message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A provider and the file that is run for it."""
+
+    provider: Provider
+    path: Path
+
+
+@dataclass(slots=True)
+class Figures:
+    """How asking went, by provider: seconds of the last run, and failures so far."""
+
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    errors: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class SizingProviders:
+    """The providers of a node. Make them by `checked`."""
+
+    def __init__(self, config: SizingProviderConfig, programs: tuple[Program, ...], clock: Clock) -> None:
+        self.digest = config.digest
+        self.names = tuple(each.provider.name for each in programs)
+        self.figures = Figures()
+        self._programs = programs
+        self._clock = clock
+        self._limits = Limits()
+
+    @staticmethod
+    def checked(config: Path, bin_dir: Path, clock: Clock) -> SizingProviders:
+        """Look at everything that can be judged without running it. Raises BadConfig."""
+        user = os.geteuid()
+        folder = _folder(bin_dir, user)
+        found = read_config(config, user)
+        return SizingProviders(found, _programs(found, folder, user), clock)
+
+    async def ask(self) -> Response:
+        """One round. Raises ProviderFailed."""
+        system: dict[str, Reserved] = {}
+        kube: dict[str, Reserved] = {}
+        for program in self._programs:
+            answer = await self._asked(program)
+            _fill(system, answer.system)
+            _fill(kube, answer.kube)
+        return Response(system, kube)
+
+    async def _asked(self, program: Program) -> Response:
+        name, began = program.provider.name, self._clock.monotonic()
+        self.figures.errors.setdefault(name, 0)
+        try:
+            return await self._answer(program)
+        except ProviderFailed:
+            self.figures.errors[name] += 1
+            raise
+        finally:
+            self.figures.seconds[name] = self._clock.monotonic() - began
+
+    async def _answer(self, program: Program) -> Response:
+        provider = program.provider
+        fails = f'sizing provider "{provider.name}": '
+        environment = {**os.environ, **provider.env}
+        command = (str(program.path), *provider.args)
+        try:
+            ended = await execute(command, environment, request(provider.api_version), self._limits)
+        except OSError as error:
+            raise ProviderFailed(f"{fails}cannot be executed: {error.strerror or error}") from error
+        except NotEnded as error:
+            raise ProviderFailed(f"{fails}{error}{_said(error.err)}") from error
+        if ended.status:
+            raise ProviderFailed(f"{fails}{_worded(ended)}{_said(ended.err)}")
+        try:
+            answer = decode(ended.out, provider.api_version, f"provider {provider.name}")
+        except BadResponse as error:
+            raise ProviderFailed(f"{fails}{error}{_said(ended.err)}") from error
+        if ended.err:
+            _log.debug("a sizing provider said", provider=provider.name, stderr=ended.err.decode(errors="replace"))
+        return answer
+
+
+def _folder(path: Path, user: int) -> Path:
+    try:
+        found = trusted(path, user)
+    except Untrusted as error:
+        raise BadConfig(f"{BIN_DIR_FLAG}: {error}") from error
+    if not stat.S_ISDIR(os.lstat(found).st_mode):
+        raise BadConfig(f"{BIN_DIR_FLAG}: {path} is not a directory")
+    return found
+
+
+def _programs(config: SizingProviderConfig, folder: Path, user: int) -> tuple[Program, ...]:
+    found: list[Program] = []
+    findings: list[str] = []
+    for provider in config.providers:
+        try:
+            found.append(Program(provider, trusted_program(folder, provider.name, user)))
+        except Untrusted as error:
+            findings.append(f'sizing provider "{provider.name}": {error}')
+    if findings:
+        raise BadConfig("; ".join(findings))
+    return tuple(found)
+
+
+def _fill(found: dict[str, Reserved], more: Mapping[str, Reserved]) -> None:
+    for resource, amount in more.items():
+        found.setdefault(resource, amount)
+
+
+def _worded(ended: Ended) -> str:
+    return f"exited with code {ended.status}" if ended.status > 0 else f"killed by signal {-ended.status}"
+
+
+def _said(err: bytes) -> str:
+    """The last of what it said on stderr, on one line and with nothing that talks to a terminal."""
+    text = err[-_TOLD:].decode(errors="replace").strip()
+    line = "; ".join(part.strip() for part in text.splitlines() if part.strip())
+    printable = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
+    return f": {printable}" if printable else ""

@@ -1,0 +1,102 @@
+"""What a provider answers: one SizingProviderResponse on stdout, read strictly. None of it is repeated in an error
+beyond the names and quantities that are wrong, since nobody knows what a program prints.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tarmac.agent.sizing.configuration import quoted
+from tarmac.api.decode.jsontext import Malformed, Pairs, parse_json
+from tarmac.api.status import TooLarge
+from tarmac.decide.allocatable.reservations import Reserved, reserved_amounts
+
+KIND: Final = "SizingProviderResponse"
+SYSTEM: Final = "systemReserve"
+KUBE: Final = "kubeReserve"
+_FIELDS: Final = ("apiVersion", "kind", SYSTEM, KUBE)
+_MEANT: Final = {"systemReserved": SYSTEM, "kubeReserved": KUBE}
+
+
+class BadResponse(ValueError):
+    """An answer that cannot be used. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What is to be held back, for the system and for the agent."""
+
+    system: Mapping[str, Reserved]
+    kube: Mapping[str, Reserved]
+
+
+def request(api_version: str) -> bytes:
+    """What a provider reads on stdin: it has to find out by itself what machine it is on."""
+    return (
+        json.dumps({"kind": "SizingProviderRequest", "apiVersion": api_version}, separators=(",", ":")).encode() + b"\n"
+    )
+
+
+def decode(body: bytes, api_version: str, said_by: str) -> Response:
+    """An answer to a request of this version. Raises BadResponse."""
+    found = _object(body)
+    for field, expected in (("apiVersion", api_version), ("kind", KIND)):
+        if found.get(field) != expected:
+            raise BadResponse(f"the response's {field} is {quoted(found.get(field))}, not {quoted(expected)}")
+    for name in found:
+        if name not in _FIELDS:
+            meant = f"; write {_MEANT[name]}" if name in _MEANT else f"; there are {', '.join(_FIELDS)}"
+            raise BadResponse(f"the response has an unknown field {quoted(name)}{meant}")
+    return Response(_amounts(SYSTEM, found.get(SYSTEM), said_by), _amounts(KUBE, found.get(KUBE), said_by))
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    if not body.strip():
+        raise BadResponse("stdout is empty")
+    try:
+        body.decode()
+        found = parse_json(body)
+    except UnicodeDecodeError:
+        raise BadResponse("stdout is not UTF-8") from None
+    except Malformed as error:
+        more = "after top-level value" in str(error)
+        raise BadResponse(f"stdout {'has more after the' if more else 'is not one'} JSON object") from None
+    except TooLarge:
+        raise BadResponse("stdout is not one JSON object with a handful of values") from None
+    if not isinstance(found.value, dict):
+        raise BadResponse("stdout is not one JSON object")
+    if found.pairs is not None:
+        raise BadResponse(f"the response has {_repeated(found.pairs)} twice")
+    return found.value
+
+
+def _repeated(written: Any) -> str:
+    """The path of a key that is there twice."""
+    names: set[str] = set()
+    for name, value in written.all if isinstance(written, Pairs) else ():
+        if name in names:
+            return quoted(name)
+        names.add(name)
+        if inside := _repeated(value):
+            return f"{inside} in {quoted(name)}"
+    inside = (_repeated(each) for each in written) if isinstance(written, list) else ()
+    return next(filter(None, inside), "")
+
+
+def _amounts(field: str, found: Any, said_by: str) -> Mapping[str, Reserved]:
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise BadResponse(f"{field}: expected an object of resources and quantities")
+    for resource, quantity in found.items():
+        if not isinstance(quantity, str):
+            raise BadResponse(
+                f'{field}: the quantity of {quoted(resource)} is not a text; write it in quotes, such as "1"'
+            )
+    try:
+        return reserved_amounts(found, said_by)
+    except ValueError as error:
+        raise BadResponse(f"{field}: {error}") from error

@@ -1,0 +1,1 @@
+"""Sizing providers: what is believed, run and merged."""
