@@ -80,8 +80,12 @@ async def test_what_is_no_program_is_not_handed_to_a_shell(tmp_path: Path, conte
 
 async def test_a_program_that_is_being_written_cannot_be_run(program: Callable[..., str]) -> None:
     made = program("exit 0")
-    with Path(made).open("ab"), pytest.raises(OSError) as caught:
-        await run(made)
+    writer = os.open(made, os.O_WRONLY)
+    try:
+        with pytest.raises(OSError) as caught:
+            await run(made)
+    finally:
+        os.close(writer)
     assert caught.value.errno == errno.ETXTBSY
 
 

@@ -25,7 +25,7 @@ _libc: Final = ctypes.CDLL(None)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds and bytes. `linger`: how long pipes are read after the end. `dying`: how long one that is killed may take."""
+    """Seconds and bytes. `linger`: for reading pipes after the end. `dying`: for a program that is killed."""
 
     seconds: float = 60.0
     linger: float = 1.0
