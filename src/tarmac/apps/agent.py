@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -24,12 +26,14 @@ from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, Stated, read, stated
 from tarmac.agent.config.settings import AgentConfig, settle
-from tarmac.agent.config.sizing import size
+from tarmac.agent.config.sizing import resize, size
+from tarmac.agent.sizing.providers import ProviderFailed, SizingProviders
 from tarmac.apps.garbage import collect_rarely
-from tarmac.apps.node.composing import Node
+from tarmac.apps.node.composing import Node, Providers
+from tarmac.base.clock import SystemClock
 from tarmac.base.heap import share_one_heap
 from tarmac.base.log import configure, log
-from tarmac.base.tasks import Tasks, first
+from tarmac.base.tasks import Tasks, background, first
 from tarmac.client.errors import BadKubeconfig
 from tarmac.decide.allocatable.reservations import Reservations
 
@@ -38,7 +42,10 @@ _log = log("agent")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Be a node until a signal comes; the exit code is 0 then, 1 when it could not start. Or remove what one made."""
+    """Be a node until a signal comes; the exit code is 0 then. Or remove what one made.
+
+    Other codes: 78 what it was told makes no sense, 70 a sizing provider failed, 2 the command line, 1 anything else.
+    """
     if options.kubeconfig is None and not options.remove:
         print("tarmac agent: error: --kubeconfig is needed to be a node, or --remove to be none", file=sys.stderr)
         return 2
@@ -50,10 +57,18 @@ def main(options: argparse.Namespace) -> int:
             # What removes a node must not depend on whether it could still be sized.
             return _remove(settle(told, Reservations()))
         uvloop.run(run(told))
-    except (BadConfig, BadKubeconfig, CgroupError, OSError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
-        return 1
+    except (BadConfig, BadKubeconfig) as error:
+        return _refused(error, os.EX_CONFIG)
+    except ProviderFailed as error:
+        return _refused(error, os.EX_SOFTWARE)
+    except (CgroupError, OSError) as error:
+        return _refused(error, 1)
     return 0
+
+
+def _refused(error: Exception, code: int) -> int:
+    print(f"tarmac: {error}", file=sys.stderr)
+    return code
 
 
 def _remove(config: AgentConfig) -> int:
@@ -67,15 +82,21 @@ def _remove(config: AgentConfig) -> int:
 
 async def run(told: Stated) -> None:
     """Compose, then work until a signal comes; one line says when the node is known and can run pods."""
-    config = settle(told, await size(told))
     stopping, draining = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     loop.add_signal_handler(signal.SIGPWR, draining.set)
+    providers = SizingProviders.stated(told, SystemClock())
+    async with background(size(told, providers), "sizing") as sizing:  # a provider that runs is killed at its end
+        await first(asyncio.wait([sizing]), stopping.wait(), draining.wait())
+    if sizing.cancelled():
+        return
+    config = settle(told, sizing.result())
     config.root_dir.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
-        node = await Node.compose(config, stack)
+        again = Providers(providers, partial(resize, told, providers)) if providers else None
+        node = await Node.compose(config, stack, again)
         tasks = Tasks()
         stack.push_async_callback(tasks.close, _FAREWELL)
         work = tasks.promise(node.run(), "the node's work")
@@ -111,5 +132,9 @@ def _flags(options: argparse.Namespace) -> Flags:
         runtime_endpoint=options.container_runtime_endpoint,
         cgroup_root=options.cgroup_root,
         oversubscription=options.cpu_over_subscription_capacity,
+        system_reserved=options.system_reserved,
+        kube_reserved=options.kube_reserved,
+        sizing_provider_config=options.sizing_provider_config,
+        sizing_provider_bin_dir=options.sizing_provider_bin_dir,
         feature_gates=options.feature_gates,
     )

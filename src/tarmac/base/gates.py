@@ -34,7 +34,11 @@ class FeatureGate:
     aliases: tuple[str, ...] = ()
 
 
-REGISTRY: Final[tuple[FeatureGate, ...]] = ()
+SIZING_PROVIDERS: Final = "KubeletSizingProviders"
+
+REGISTRY: Final[tuple[FeatureGate, ...]] = (
+    FeatureGate(SIZING_PROVIDERS, "alpha", False, frozenset({"agent"}), ("KubeletSizingProvider",)),
+)
 """Every gate there is."""
 
 

@@ -16,6 +16,7 @@ def add_agent(commands: Any) -> None:
     )
     _add_identity(command)
     _add_node(command)
+    _add_sizes(command)
     _add_machine(command)
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
@@ -48,10 +49,23 @@ def _add_node(command: argparse.ArgumentParser) -> None:
         "--node-ip", type=addresses, default=(), metavar="ADDRESS,ADDRESS",
         help="addresses the node is reached at (default: those it would use to go out)",
     )  # fmt: skip
+
+
+def _add_sizes(command: argparse.ArgumentParser) -> None:
+    for pool, whom in (("system", "the system"), ("kube", "the agent and the container runtime")):
+        command.add_argument(
+            f"--{pool}-reserved", type=pairs, default={}, metavar="RESOURCE=AMOUNT,RESOURCE=AMOUNT",
+            help=f"held back for {whom}, such as cpu=200m,memory=1Gi; over the file, resource by resource",
+        )  # fmt: skip
     command.add_argument(
         "--cpu-over-subscription-capacity", default="", metavar="CPUS",
         help="processors to promise beyond those that are there and not reserved, such as 1.5",
     )  # fmt: skip
+    command.add_argument(
+        "--sizing-provider-config", type=Path, metavar="FILE",
+        help="programs to ask how much to hold back (needs the feature gate KubeletSizingProviders)",
+    )  # fmt: skip
+    command.add_argument("--sizing-provider-bin-dir", type=Path, metavar="DIR", help="where these programs are")
 
 
 def _add_machine(command: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ def programs(tmp_path: Path) -> Programs:
 
 
 def checked(programs: Programs) -> SizingProviders:
-    return SizingProviders.checked(programs.config, programs.bin_dir, SystemClock())
+    return SizingProviders(programs.config, programs.bin_dir, SystemClock())
 
 
 async def failure(programs: Programs) -> str:
@@ -107,19 +107,19 @@ async def test_figures_tell_seconds_and_failures_of_each(programs: Programs, tmp
     assert providers.figures.seconds.keys() == {"a", "b"}
 
 
-def test_every_program_is_looked_at_before_the_first_is_run(programs: Programs, tmp_path: Path) -> None:
+async def test_every_program_is_looked_at_before_the_first_is_run(programs: Programs, tmp_path: Path) -> None:
     programs.shell("a", f"touch {tmp_path}/ran")
     programs.name("absent")
     programs.shell("open").chmod(0o777)
     with pytest.raises(BadConfig) as caught:
-        checked(programs)
+        await checked(programs).ask()
     absent, writable = str(caught.value).split("; sizing provider ")
     assert absent == f'sizing provider "absent": {programs.bin_dir}/absent: No such file or directory'
     assert writable.startswith(f'"open": {programs.bin_dir}/open can be written by others (mode 0777)')
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_folder_that_is_none_is_refused(programs: Programs, tmp_path: Path) -> None:
+async def test_a_folder_that_is_none_is_refused(programs: Programs, tmp_path: Path) -> None:
     programs.saying("a")
     for folder, told in (
         (Path("bin"), "'bin' is not an absolute path"),
@@ -127,4 +127,4 @@ def test_a_folder_that_is_none_is_refused(programs: Programs, tmp_path: Path) ->
         (programs.config, "is not a directory"),
     ):
         with pytest.raises(BadConfig, match=f"^--sizing-provider-bin-dir: .*{told}"):
-            SizingProviders.checked(programs.config, folder, SystemClock())
+            await SizingProviders(programs.config, folder, SystemClock()).ask()

@@ -41,7 +41,7 @@ class KubePods:
     def prepare(self, all_pods: Mapping[str, int], pids: int = NONE) -> None:
         """Make the upper levels; all pods together may use `all_pods` and have `pids`. Raises CgroupError."""
         self._hierarchy.make(self.top)
-        self._hierarchy.limit(self.top, Limits(shares=shares(all_pods[CPU]), memory=all_pods[MEMORY], pids=pids))
+        self.enforce(all_pods, pids)
         for level in ("/burstable", "/besteffort"):
             self._hierarchy.make(self.top + level)
         self._hierarchy.limit(self.top + "/besteffort", Limits(shares=LEAST_SHARES))
@@ -51,6 +51,10 @@ class KubePods:
                 weight = self._hierarchy.shares(f"{level}/{name}")
                 self._burstable[name.removeprefix(_PREFIX)] = weight * 1000 // 1024
         self._weigh_burstable()
+
+    def enforce(self, all_pods: Mapping[str, int], pids: int = NONE) -> None:
+        """Put the limits of all pods together on the group above them. Raises CgroupError."""
+        self._hierarchy.limit(self.top, Limits(shares=shares(all_pods[CPU]), memory=all_pods[MEMORY], pids=pids))
 
     async def create(self, allotment: PodAllotment) -> str:
         """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -29,4 +29,8 @@ class Flags:
     runtime_endpoint: str = ""
     cgroup_root: str = ""
     oversubscription: str = ""
+    system_reserved: Mapping[str, str] = field(default_factory=dict[str, str])
+    kube_reserved: Mapping[str, str] = field(default_factory=dict[str, str])
+    sizing_provider_config: Path | None = None
+    sizing_provider_bin_dir: Path | None = None
     feature_gates: Mapping[str, bool]

@@ -1,9 +1,10 @@
 """The part of `kubelet.config.k8s.io/v1beta1` KubeletConfiguration that has an effect here, with Kubernetes' defaults.
 
-Names, units and meanings are Kubernetes'. One field is Tarmac's own: `cpuOverSubscriptionCapacity`. Five defaults
-differ on purpose: serving certificates are asked for (`serverTLSBootstrap`), client certificates are renewed
-(`rotateCertificates`), images are pulled side by side (`serializeImagePulls` is false), a pod has at most 4,096
-processes (`podPidsLimit`), and on a node that connects its pods itself system calls are filtered (`seccompDefault`).
+Names, units and meanings are Kubernetes'. Two fields are Tarmac's own: `cpuOverSubscriptionCapacity` and
+`sizingProviderPeriod`. Five defaults differ on purpose: serving certificates are asked for (`serverTLSBootstrap`),
+client certificates are renewed (`rotateCertificates`), images are pulled side by side (`serializeImagePulls` is false),
+a pod has at most 4,096 processes (`podPidsLimit`), and on a node that connects its pods itself system calls are
+filtered (`seccompDefault`).
 """
 
 from __future__ import annotations
@@ -131,6 +132,7 @@ class KubeletConfiguration(_Section, frozen=True):
     reserved_system_cpus: str = msgspec.field(name="reservedSystemCPUs", default="")
     enforce_node_allocatable: tuple[Literal["pods", "none"], ...] = ("pods",)
     cpu_over_subscription_capacity: str | float = msgspec.field(name="cpuOverSubscriptionCapacity", default=0)
+    sizing_provider_period: Seconds = Seconds(0)
     # when room runs out
     eviction_hard: dict[str, str] | None = None
     eviction_soft: dict[str, str] = msgspec.field(default_factory=dict[str, str])

@@ -140,6 +140,8 @@ def _findings(config: KubeletConfiguration) -> Iterator[str]:
         yield "crashLoopBackOff.maxContainerRestartPeriod: must be between 1s and 300s"
     if not 0.001 <= config.cpu_cfs_quota_period <= 1:
         yield "cpuCFSQuotaPeriod: must be between 1ms and 1s"
+    if config.sizing_provider_period and config.sizing_provider_period < 10:
+        yield "sizingProviderPeriod: must be 0s, for never again, or 10s or more"
     if config.shutdown_grace_period_critical_pods > config.shutdown_grace_period:
         yield "shutdownGracePeriodCriticalPods: must not be longer than shutdownGracePeriod"
     if not Path(config.pod_logs_dir).is_absolute():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from tarmac.agent.config.sizing import hard_evictions
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
 from tarmac.base.quantity import Format, Quantity
+from tarmac.decide.allocatable.reservations import Reserved
+from tarmac.decide.scheduling.amounts import shown
 
 
 def in_effect(config: AgentConfig) -> JsonObject:
@@ -22,6 +25,8 @@ def in_effect(config: AgentConfig) -> JsonObject:
         container_runtime_endpoint=f"unix://{config.runtime_socket}",
         cgroup_root=config.cgroup_root,
         pod_logs_dir=str(config.pod_logs_dir),
+        system_reserved=_amounts(config.reservations.system),
+        kube_reserved=_amounts(config.reservations.kube),
         cpu_over_subscription_capacity=flags.oversubscription or kubelet.cpu_over_subscription_capacity,
         eviction_hard=hard_evictions(kubelet),
         node_status_report_frequency=Seconds(kubelet.report_frequency),
@@ -29,6 +34,10 @@ def in_effect(config: AgentConfig) -> JsonObject:
     )
     fields: JsonObject = msgspec.to_builtins(effective, enc_hook=_written)
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _amounts(reserved: Mapping[str, Reserved]) -> dict[str, str]:
+    return {resource: shown(resource, each.amount) for resource, each in reserved.items()}
 
 
 def _written(value: Any) -> str:

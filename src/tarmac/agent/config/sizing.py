@@ -14,6 +14,8 @@ from dataclasses import replace
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, Stated
+from tarmac.agent.sizing.providers import SizingProviders
+from tarmac.agent.sizing.response import Response
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import log
 from tarmac.decide.allocatable.reservations import (
@@ -23,16 +25,22 @@ from tarmac.decide.allocatable.reservations import (
     reserved_amounts,
 )
 from tarmac.decide.allocatable.thresholds import DEFAULT_HARD, Threshold, thresholds
-from tarmac.decide.scheduling.amounts import shown
+from tarmac.decide.scheduling.amounts import CPU, shown
 
 FILE = "file"
+FLAG = "flag"
 DEFAULT = "default"
+UNASKED = Response({}, {})
+"""What providers say where there are none."""
 _log = log("agent")
 
 
-async def size(stated: Stated) -> Reservations:
-    """What the node holds back; each amount is told in the log. Raises BadConfig."""
-    found = stated_reservations(stated, CPUSet(range(os.cpu_count() or 1)))
+async def size(stated: Stated, providers: SizingProviders | None = None) -> Reservations:
+    """What the node holds back; each amount is told in the log. Raises BadConfig, ProviderFailed."""
+    found = stated_reservations(stated, _present())  # what is wrong there is told before anything is run
+    if providers is not None:
+        found = await resize(stated, providers)
+    _tell_overridden(stated, found)
     for pool, amounts in (("systemReserved", found.system), ("kubeReserved", found.kube)):
         for resource, reserved in amounts.items():
             amount = shown(resource, reserved.amount)
@@ -42,16 +50,26 @@ async def size(stated: Stated) -> Reservations:
     return found
 
 
-def stated_reservations(stated: Stated, present: CPUSet) -> Reservations:
-    """What flags and file say of a machine with these processors. Raises BadConfig."""
+async def resize(stated: Stated, providers: SizingProviders) -> Reservations:
+    """The same again, with nothing in the log. Raises BadConfig, ProviderFailed."""
+    return stated_reservations(stated, _present(), await providers.ask())
+
+
+def stated_reservations(stated: Stated, present: CPUSet, answer: Response = UNASKED) -> Reservations:
+    """What providers, flags and file say of a machine with these processors, in this order. Raises BadConfig."""
     flags, kubelet = stated.flags, stated.kubelet
+    file, flag = _said_by_file(stated), _said_by_flag(stated)
     return Reservations(
-        system=_amounts("systemReserved", kubelet.system_reserved),
-        kube=_amounts("kubeReserved", kubelet.kube_reserved),
+        system={**file.system, **flag.system, **answer.system},
+        kube={**file.kube, **flag.kube, **answer.kube},
         eviction=_thresholds(kubelet),
         reserved_cpus=_reserved_cpus(kubelet.reserved_system_cpus, present),
         oversubscription=_oversubscription(flags, kubelet),
     )
+
+
+def _present() -> CPUSet:
+    return CPUSet(range(os.cpu_count() or 1))
 
 
 def hard_evictions(kubelet: KubeletConfiguration) -> dict[str, str]:
@@ -72,9 +90,50 @@ def _thresholds(kubelet: KubeletConfiguration) -> tuple[Threshold, ...]:
     return tuple(replace(each, said_by=DEFAULT) if each.hard and each.signal not in own else each for each in found)
 
 
-def _amounts(field: str, texts: Mapping[str, str]) -> dict[str, Reserved]:
+def _said_by_file(stated: Stated) -> Response:
+    file = stated.kubelet
+    system = _amounts("systemReserved", file.system_reserved, FILE)
+    return Response(system, _amounts("kubeReserved", file.kube_reserved, FILE))
+
+
+def _said_by_flag(stated: Stated) -> Response:
+    flags = stated.flags
+    system = _amounts("--system-reserved", flags.system_reserved, FLAG)
+    return Response(system, _amounts("--kube-reserved", flags.kube_reserved, FLAG))
+
+
+def _tell_overridden(stated: Stated, found: Reservations) -> None:
+    """One line for each amount that somebody wrote and that does not hold, with what holds in its place."""
+    for said in (_said_by_file(stated), _said_by_flag(stated)):
+        for pool, amounts, final in (
+            ("systemReserved", said.system, found.system),
+            ("kubeReserved", said.kube, found.kube),
+        ):
+            for resource, reserved in amounts.items():
+                if final[resource].said_by != reserved.said_by:
+                    _tell(pool, resource, reserved, final[resource])
+    if found.reserved_cpus is not None:
+        by = Reserved(1000 * len(found.reserved_cpus), "reservedSystemCPUs")
+        for pool, amounts in (("systemReserved", found.system), ("kubeReserved", found.kube)):
+            if CPU in amounts:
+                _tell(pool, CPU, amounts[CPU], by)
+
+
+def _tell(pool: str, resource: str, loser: Reserved, winner: Reserved) -> None:
+    _log.info(
+        "a reservation is overridden",
+        pool=pool,
+        resource=resource,
+        amount=shown(resource, loser.amount),
+        said_by=loser.said_by,
+        by_amount=shown(resource, winner.amount),
+        by=winner.said_by,
+    )
+
+
+def _amounts(field: str, texts: Mapping[str, str], said_by: str) -> dict[str, Reserved]:
     try:
-        return reserved_amounts(texts, FILE)
+        return reserved_amounts(texts, said_by)
     except ValueError as error:
         raise BadConfig(f"{field}: {error}") from error
 

@@ -40,7 +40,7 @@ class Signals:
         machine: MachineStats,
         root: Path,
         image_root: Callable[[], str],
-        pods_limit: int,
+        pods_limit: Callable[[], int],
         pods_memory: Callable[[], int],
     ) -> None:
         self._machine = machine
@@ -51,11 +51,11 @@ class Signals:
 
     def read(self) -> Readings:
         """As of now; a file system that cannot be asked has no readings."""
-        memory = self._machine.memory()
+        memory, for_pods = self._machine.memory(), self._pods_limit()
         most, running = self._machine.processes()
         return {
             MEMORY_AVAILABLE: Reading(memory.available, memory.total),
-            ALLOCATABLE_MEMORY: Reading(max(0, self._pods_limit - self._pods_memory()), self._pods_limit),
+            ALLOCATABLE_MEMORY: Reading(max(0, for_pods - self._pods_memory()), for_pods),
             PID_AVAILABLE: Reading(max(0, most - running), most),
             **_disk(self._root, NODEFS_AVAILABLE, NODEFS_INODES),
             **_disk(self._image_root() or self._root, IMAGEFS_AVAILABLE, IMAGEFS_INODES),

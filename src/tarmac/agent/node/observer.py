@@ -9,8 +9,8 @@ from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.addresses import node_addresses
 from tarmac.agent.node.machine import Machine, capacity
 from tarmac.agent.node.runtimehealth import RuntimeHealth
+from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.node.status import Facts
-from tarmac.decide.allocatable.reservations import schedulable
 from tarmac.decide.scheduling.amounts import Amounts
 from tarmac.runtimes.interface import Image
 
@@ -22,15 +22,15 @@ class Observer:
         self,
         config: AgentConfig,
         machine: Machine,
+        sizes: NodeSizes,
         health: RuntimeHealth,
         images: Callable[[], Sequence[Image]],
         pressures: Callable[[], frozenset[str]],
         troubles: Sequence[Callable[[], str]] = (),
     ) -> None:
-        self.capacity = node_capacity(config, machine)
-        self._allocatable = schedulable(self.capacity, config.reservations)
         self._config = config
         self._machine = machine
+        self._sizes = sizes
         self._health = health
         self._images = images
         self._pressures = pressures
@@ -42,8 +42,8 @@ class Observer:
         troubles = [self._health.unready, *(trouble() for trouble in self._troubles)]
         return Facts(
             machine=self._machine,
-            capacity=self.capacity,
-            allocatable=self._allocatable,
+            capacity=self._sizes.capacity,
+            allocatable=self._sizes.allocatable,
             addresses=node_addresses(self._config.flags.node_ips, self._config.node_name),
             port=self._config.kubelet.port,
             runtime=self._health.status,

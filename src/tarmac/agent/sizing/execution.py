@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from tarmac.base.tasks import Tasks, background, finished
+
 _PIECE: Final = 1 << 16
 _SET_PDEATHSIG: Final = 1
 _libc: Final = ctypes.CDLL(None)
@@ -58,14 +60,13 @@ async def execute(command: Sequence[str], env: Mapping[str, str], stdin: bytes, 
         try:
             return await _attended(process, out, err, limits)
         finally:
-            await asyncio.shield(_reaped(process, limits.dying))
+            await finished(Tasks().promise(_reaped(process, limits.dying), "the end of a program"))
 
 
 async def _attended(process: subprocess.Popen[bytes], out: _Pipe, err: _Pipe, limits: Limits) -> Ended:
     out.follow()
     err.follow()
-    gone = asyncio.ensure_future(_gone(process.pid))
-    try:
+    async with background(_gone(process.pid), "a program") as gone:
         await asyncio.wait((gone, out.overflowed), timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
         if gone.done():
             await asyncio.wait((out.ended, err.ended), timeout=limits.linger)
@@ -74,8 +75,6 @@ async def _attended(process: subprocess.Popen[bytes], out: _Pipe, err: _Pipe, li
         if out.overflowed.done():
             raise NotEnded(f"stdout is more than {limits.out >> 20} MiB", bytes(err.content))
         return Ended(_status(process.pid), bytes(out.content), bytes(err.content))
-    finally:
-        gone.cancel()
 
 
 def _start(

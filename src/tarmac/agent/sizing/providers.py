@@ -1,25 +1,27 @@
 """All providers of a node, checked together and asked one after another, in the order of the file.
 
-Nothing is kept between two rounds and nothing is tried twice. Of two providers that name the same amount the earlier
-wins; the later one is still asked, and its failure is still a failure: a node must not come up with other sizes than
-the ones it was told to ask for.
+Nothing is kept between two rounds, not even that a file could be believed, and nothing is tried twice. Of two
+providers that name the same amount the earlier wins; the later one is still asked, and its failure is still a failure:
+a node must not come up with other sizes than the ones it was told to ask for.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.sizing.configuration import Provider, SizingProviderConfig, read_config
+from tarmac.agent.config.reading import BadConfig, Stated
+from tarmac.agent.sizing.configuration import FLAG, Provider, SizingProviderConfig, read_config
 from tarmac.agent.sizing.execution import Ended, Limits, NotEnded, execute
 from tarmac.agent.sizing.response import BadResponse, Response, decode, request
 from tarmac.agent.sizing.trust import Untrusted, trusted, trusted_program
+from tarmac.agent.stats.summary import Sample, labels
 from tarmac.base.clock import Clock
+from tarmac.base.gates import SIZING_PROVIDERS
 from tarmac.base.log import log
 from tarmac.decide.allocatable.reservations import Reserved
 
@@ -49,33 +51,54 @@ class Figures:
 
 
 class SizingProviders:
-    """The providers of a node. Make them by `checked`."""
+    """The providers of a node."""
 
-    def __init__(self, config: SizingProviderConfig, programs: tuple[Program, ...], clock: Clock) -> None:
-        self.digest = config.digest
-        self.names = tuple(each.provider.name for each in programs)
+    def __init__(self, config: Path, bin_dir: Path, clock: Clock, limits: Limits | None = None) -> None:
+        self.digest = ""
         self.figures = Figures()
-        self._programs = programs
+        self._config = config
+        self._bin_dir = bin_dir
         self._clock = clock
-        self._limits = Limits()
+        self._limits = limits or Limits()
 
     @staticmethod
-    def checked(config: Path, bin_dir: Path, clock: Clock) -> SizingProviders:
-        """Look at everything that can be judged without running it. Raises BadConfig."""
-        user = os.geteuid()
-        folder = _folder(bin_dir, user)
-        found = read_config(config, user)
-        return SizingProviders(found, _programs(found, folder, user), clock)
+    def stated(told: Stated, clock: Clock) -> SizingProviders | None:
+        """As flags and file say; None without any. Raises BadConfig for what makes no sense together."""
+        config, bin_dir = told.flags.sizing_provider_config, told.flags.sizing_provider_bin_dir
+        if config is None and bin_dir is None:
+            if told.kubelet.sizing_provider_period:
+                raise BadConfig(f"sizingProviderPeriod: there is nobody to ask; give {FLAG} and {BIN_DIR_FLAG}")
+            return None
+        if config is None or bin_dir is None:
+            raise BadConfig(f"{FLAG} and {BIN_DIR_FLAG} are given both or not at all")
+        if not told.gates.enabled(SIZING_PROVIDERS):
+            raise BadConfig(f"{FLAG}: switch it on with --feature-gates={SIZING_PROVIDERS}=true")
+        return SizingProviders(config, bin_dir, clock)
 
     async def ask(self) -> Response:
-        """One round. Raises ProviderFailed."""
+        """One round: look at everything that can be judged without running it, then run it.
+
+        Raises BadConfig, ProviderFailed.
+        """
+        user = os.geteuid()
+        folder = _folder(self._bin_dir, user)
+        config = read_config(self._config, user)
+        self.digest = config.digest
         system: dict[str, Reserved] = {}
         kube: dict[str, Reserved] = {}
-        for program in self._programs:
+        for program in _programs(config, folder, user):
             answer = await self._asked(program)
             _fill(system, answer.system)
             _fill(kube, answer.kube)
         return Response(system, kube)
+
+    def metrics(self) -> Iterator[Sample]:
+        """How asking went."""
+        for name, seconds in self.figures.seconds.items():
+            of = labels({"plugin_name": name})
+            yield "kubelet_sizing_provider_plugin_duration_seconds", "gauge", of, seconds
+            yield "kubelet_sizing_provider_plugin_errors_total", "counter", of, self.figures.errors[name]
+        yield "kubelet_sizing_provider_config_info", "gauge", labels({"hash": f"sha256:{self.digest}"}), 1
 
     async def _asked(self, program: Program) -> Response:
         name, began = program.provider.name, self._clock.monotonic()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 
+from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig, of_own_node
 from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.disks.controller import DiskRemoval
@@ -21,10 +24,12 @@ from tarmac.agent.node.registration import node_object
 from tarmac.agent.node.reporter import NodeReporter
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.sizing.providers import SizingProviders
+from tarmac.agent.sizing.repeating import Resizing
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.housekeeping import Housekeeping
-from tarmac.apps.node.machinery import containerd_tool, machinery, proof
+from tarmac.apps.node.machinery import Surveyed, containerd_tool, for_all_pods, machinery, proof, survey
 from tarmac.apps.node.networking import Networking
 from tarmac.apps.node.serving import Serving
 from tarmac.apps.node.settings import pod_settings
@@ -37,7 +42,7 @@ from tarmac.client.client import Client
 from tarmac.client.events import Recorder, Reference
 from tarmac.client.informer import Informers
 from tarmac.client.targets import PODS
-from tarmac.decide.allocatable.reservations import schedulable
+from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.decide.scheduling.amounts import shown
 from tarmac.runtimes.interface import Unreachable
 from tarmac.volumes.driver import PodVolumes
@@ -49,10 +54,26 @@ _LAST_WORDS = 2.0
 _log = log("agent")
 
 
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """Who sized the node, and how to have it sized again."""
+
+    asked: SizingProviders
+    again: Callable[[], Awaitable[Reservations]]
+
+
 class Node:
     """Everything that runs on a node. Make it by `compose`."""
 
-    def __init__(self, config: AgentConfig, client: Client, identity: Identity, networking: Networking | None) -> None:
+    def __init__(
+        self,
+        config: AgentConfig,
+        surveyed: Surveyed,
+        client: Client,
+        identity: Identity,
+        networking: Networking | None,
+        providers: Providers | None,
+    ) -> None:
         self.name = config.node_name
         self._config = config
         self._client = client
@@ -64,24 +85,28 @@ class Node:
         self._about = Reference("v1", "Node", config.node_name, uid=config.node_name)
         self._recorder = Recorder(client, "kubelet", config.node_name)
         self._shutting_down = False
-        self._parts = machinery(config, self._clock)
+        self._parts = machinery(config, surveyed, self._clock)
         self._unregistered = self._as_nobody_knows_it()
         self._health = RuntimeHealth(
             self._parts.runtime, self._clock, lambda: proof(self._parts, config), self._handler_failed
         )
         self._make_pods()
         self._make_voice()
+        if providers is not None:
+            self._follow_sizes(providers)
 
     @staticmethod
-    async def compose(config: AgentConfig, stack: AsyncExitStack) -> Node:
+    async def compose(config: AgentConfig, stack: AsyncExitStack, providers: Providers | None = None) -> Node:
         """Make every part; what has to be closed is closed by the stack. Raises BadConfig, CgroupError."""
+        surveyed = survey(config)  # before anybody is asked: a node that does not fit must not be heard of
         identity = Identity(config, SystemClock(), Randomness())
         client = await identity.client()
         stack.push_async_callback(client.close)
         own = await has_own_network(config, client)
         _log.info("pods are connected", by="tarmac" if own else "cni")
         config = of_own_node(config, own)
-        node = Node(config, client, identity, Networking(config, client, stack) if own else None)
+        networking = Networking(config, client, stack) if own else None
+        node = Node(config, surveyed, client, identity, networking, providers)
         stack.push_async_callback(node._parts.runtime.close)
         return node
 
@@ -166,6 +191,7 @@ class Node:
         observer = Observer(
             config,
             self._parts.machine,
+            self._parts.sizes,
             self._health,
             self._house.images.present,
             self._house.pressures,
@@ -182,6 +208,7 @@ class Node:
         runtime = self._parts.runtime
         serving = Serving(
             self._config,
+            lambda: replace(self._config, reservations=self._parts.sizes.reservations),
             self._client,
             self._identity,
             self._pods,
@@ -196,9 +223,30 @@ class Node:
         disks = DiskRemoval(self._client, self._volumes, self.name)
         return {**networks, **serving.runs(), "disks": disks.run}
 
+    def _follow_sizes(self, providers: Providers) -> None:
+        """Show how asking for sizes went; ask again and follow, if it is wanted."""
+        self._house.figures.add_metrics(providers.asked.metrics)
+        if period := self._config.kubelet.sizing_provider_period:
+            sizes = self._parts.sizes
+            tell = partial(self._recorder.event, self._about)
+            resizing = Resizing(providers.again, lambda: sizes.reservations, self._resize, tell, period, self._clock)
+            self._chores["sizing"] = resizing.run
+
+    def _resize(self, reservations: Reservations) -> None:
+        """Other sizes: on the pods' cgroup first, then for all who ask. Raises BadConfig; all is as before then."""
+        sizes, before = self._parts.sizes, self._parts.sizes.reservations
+        sizes.reservations = sizes.fitting(reservations)
+        try:
+            self._parts.cgroups.enforce(for_all_pods(self._config, sizes), sizes.pids)
+        except CgroupError as error:
+            sizes.reservations = before
+            with suppress(CgroupError):
+                self._parts.cgroups.enforce(for_all_pods(self._config, sizes), sizes.pids)
+            raise BadConfig(f"the kernel refuses it: {error}") from error
+        self._reporter.wake()
+
     def _as_nobody_knows_it(self) -> JsonObject:
-        capacity = self._parts.capacity
-        allocatable = schedulable(capacity, self._config.reservations)
+        capacity, allocatable = self._parts.sizes.capacity, self._parts.sizes.allocatable
         status: JsonObject = {
             "capacity": {name: shown(name, amount) for name, amount in capacity.items()},
             "allocatable": {name: shown(name, amount) for name, amount in allocatable.items()},

@@ -89,10 +89,10 @@ class Housekeeping:
             self._parts.stats,
             self._config.root_dir,
             lambda: self.images.mount_point,
-            self._parts.enforced[MEMORY],
+            lambda: self._parts.sizes.enforced[MEMORY],
             self._parts.cgroups.memory_used,
         )
 
     def _own(self) -> Iterator[Sample]:
         yield "kubelet_image_garbage_collected_total", "counter", "", self.images.removed
-        yield "node_cpu_oversubscription_millicores", "gauge", "", self._config.reservations.oversubscription
+        yield "node_cpu_oversubscription_millicores", "gauge", "", self._parts.sizes.reservations.oversubscription

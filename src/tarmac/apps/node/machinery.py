@@ -9,13 +9,12 @@ from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
 from tarmac.agent.cgroups.pods import KubePods
-from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.machine import Machine, machine
 from tarmac.agent.node.observer import node_capacity
+from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.stats.machine import MachineStats
 from tarmac.base.clock import Clock
-from tarmac.decide.allocatable.reservations import PID, enforced, objections, processes_for_pods
 from tarmac.decide.scheduling.amounts import MEMORY, Amounts
 from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.interface import Runtime
@@ -29,42 +28,54 @@ class Machinery:
     """The machine and what runs on it."""
 
     machine: Machine
-    capacity: Amounts
-    enforced: Amounts
+    sizes: NodeSizes
     cgroups: KubePods
     allocator: Allocator
     stats: MachineStats
     runtime: Runtime
 
 
-def machinery(config: AgentConfig, clock: Clock) -> Machinery:
-    """Look at the machine and make the pods' cgroups. Raises BadConfig, CgroupError."""
-    here = machine()
-    capacity = node_capacity(config, here)
-    hierarchy = mounted()
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A machine that is large enough for what is held back of it."""
+
+    machine: Machine
+    sizes: NodeSizes
+    hierarchy: Hierarchy
+    stats: MachineStats
+
+
+def survey(config: AgentConfig) -> Surveyed:
+    """Look at the machine; nothing is made and nobody is asked. Raises BadConfig, CgroupError."""
+    here, hierarchy = machine(), mounted()
     stats = MachineStats(lambda: _whole_machine(hierarchy))
     most, _ = stats.processes()
-    if findings := objections({**capacity, PID: most}, config.reservations):
-        raise BadConfig(f"invalid Node Allocatable configuration. {' '.join(findings)}")
-    for_pods = enforced(capacity, config.reservations)
-    cgroups = KubePods(hierarchy, config.cgroup_root, clock)
+    return Surveyed(here, NodeSizes(node_capacity(config, here), most, config.reservations), hierarchy, stats)
+
+
+def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
+    """Make the pods' cgroups. Raises CgroupError."""
+    cgroups = KubePods(found.hierarchy, config.cgroup_root, clock)
     allotments = AllocationSettings(
-        memory_capacity=capacity[MEMORY],
+        memory_capacity=found.sizes.capacity[MEMORY],
         pids=config.kubelet.pod_pids_limit,
         enforce_cpu=config.kubelet.cpu_cfs_quota,
         period=round(config.kubelet.cpu_cfs_quota_period * 1_000_000),
     )
-    pids = processes_for_pods(most, config.reservations)
-    cgroups.prepare(for_pods if "pods" in config.kubelet.enforce_node_allocatable else capacity, pids)
+    cgroups.prepare(for_all_pods(config, found.sizes), found.sizes.pids)
     return Machinery(
-        machine=here,
-        capacity=capacity,
-        enforced=for_pods,
+        machine=found.machine,
+        sizes=found.sizes,
         cgroups=cgroups,
         allocator=Allocator(allotments),
-        stats=stats,
+        stats=found.stats,
         runtime=RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock)),
     )
+
+
+def for_all_pods(config: AgentConfig, sizes: NodeSizes) -> Amounts:
+    """What the cgroup above all pods is given."""
+    return sizes.enforced if "pods" in config.kubelet.enforce_node_allocatable else sizes.capacity
 
 
 async def proof(parts: Machinery, config: AgentConfig) -> Proof:

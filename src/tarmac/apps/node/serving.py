@@ -28,6 +28,7 @@ class Serving:
     def __init__(
         self,
         config: AgentConfig,
+        in_effect_now: Callable[[], AgentConfig],
         client: Client,
         identity: Identity,
         pods: PodManager,
@@ -45,7 +46,7 @@ class Serving:
             figures=figures,
             callers=ReviewedCallers(client, config.node_name, client.clock, times),
             clock=client.clock,
-            config=lambda: in_effect(config),
+            config=lambda: in_effect(in_effect_now()),
             idle_seconds=config.kubelet.streaming_connection_idle_timeout,
         )
         servers = KnownServers(client, lambda: identity.http.url)
