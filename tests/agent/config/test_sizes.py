@@ -12,10 +12,14 @@ import pytest
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, Stated, decode, stated
 from tarmac.agent.config.settings import settle
+from tarmac.agent.config.showing import in_effect
 from tarmac.agent.config.sizing import size, stated_reservations
+from tarmac.agent.sizing.providers import SizingProviders
+from tarmac.base.clock import SystemClock
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import configure
 from tarmac.decide.allocatable.reservations import Reserved
+from tests.agent.sizing.programs import Programs
 
 
 def told(file: dict[str, Any], **flags: Any) -> Stated:
@@ -71,3 +75,71 @@ def test_a_gate_without_effect_is_one_warning_though_flag_and_file_name_it() -> 
     configure(stream=stream)
     told({"featureGates": {"One": True, "Two": True}}, feature_gates={"Two": False})
     assert [line.rpartition("gate=")[2] for line in stream.getvalue().splitlines()] == ["One", "Two"]
+
+
+async def test_providers_win_over_flags_and_flags_over_the_file(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    configure(stream=stream)
+    programs = Programs(tmp_path)
+    programs.saying("p", kubeReserve={"cpu": "0"}, systemReserve={"memory": "3Gi"})
+    file = {"systemReserved": {"cpu": "1", "memory": "1Gi", "pid": "5"}, "kubeReserved": {"cpu": "500m"}}
+    said = told(file, system_reserved={"cpu": "250m", "memory": "2Gi"})
+    found = await size(said, SizingProviders(programs.config, programs.bin_dir, SystemClock()))
+    assert found.system == {
+        "cpu": Reserved(250, "flag"),
+        "memory": Reserved(3 << 30, "provider p"),
+        "pid": Reserved(5, "file"),
+    }
+    assert found.kube == {"cpu": Reserved(0, "provider p")}
+    lines = [line for line in stream.getvalue().splitlines() if "a reservation is overridden" in line]
+    assert [line.partition("pool=")[2] for line in lines] == [
+        "systemReserved resource=cpu amount=1 said_by=file by_amount=250m by=flag",
+        'systemReserved resource=memory amount=1Gi said_by=file by_amount=3Gi by="provider p"',
+        'kubeReserved resource=cpu amount=500m said_by=file by_amount=0 by="provider p"',
+        'systemReserved resource=memory amount=2Gi said_by=flag by_amount=3Gi by="provider p"',
+    ]
+    shown = in_effect(settle(said, found))
+    assert shown["systemReserved"] == {"cpu": "250m", "memory": "3Gi", "pid": "5"}
+    assert shown["kubeReserved"] == {"cpu": "0"}
+
+
+async def test_processors_by_number_win_over_every_amount_of_processors(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    configure(stream=stream)
+    programs = Programs(tmp_path)
+    programs.saying("p", kubeReserve={"cpu": "7", "memory": "1Gi"})
+    providers = SizingProviders(programs.config, programs.bin_dir, SystemClock())
+    found = await size(told({"reservedSystemCPUs": "0"}), providers)
+    assert (found.held("cpu"), found.held("memory")) == (1000, 1 << 30)
+    assert 'amount=7 said_by="provider p" by_amount=1 by=reservedSystemCPUs' in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("file", "flags", "message"),
+    [
+        ({"systemReserved": {"memry": "1Gi"}}, {}, 'systemReserved: cannot reserve "memry" resource; there are cpu, '),
+        ({"kubeReserved": {"cpu": "x"}}, {}, 'kubeReserved: failed to parse quantity "x" for "cpu" resource: '),
+        ({}, {"kube_reserved": {"cpu": "-1"}}, '--kube-reserved: resource quantity for "cpu" cannot be negative: -1'),
+        ({}, {"system_reserved": {"hugepages-2Mi": "1"}}, '--system-reserved: cannot reserve "hugepages-2Mi" resource'),
+    ],
+)
+def test_a_reservation_that_is_none_is_refused_wherever_it_is_written(
+    file: dict[str, Any], flags: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadConfig, match=f"^{message}"):
+        stated_reservations(told(file, **flags), CPUSet(range(8)))
+
+
+async def test_what_is_wrong_without_providers_is_told_before_one_is_run(tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    programs.shell("p", f"touch {tmp_path}/ran")
+    providers = SizingProviders(programs.config, programs.bin_dir, SystemClock())
+    with pytest.raises(BadConfig, match="systemReserved"):
+        await size(told({"systemReserved": {"cpu": "x"}}), providers)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("period", ["1s", "9s"])
+def test_providers_are_not_asked_again_all_the_time(period: str) -> None:
+    with pytest.raises(BadConfig, match="sizingProviderPeriod: must be 0s, for never again, or 10s or more"):
+        told({"sizingProviderPeriod": period})

@@ -75,7 +75,7 @@ def evictions(machine: Machine, disk: SmallDisk) -> Evictions:
     """As the agent puts them together, with what they read from a real file system."""
     nothing = Nothing()
     return Evictions(
-        signals=Signals(MachineStats(), disk.path, lambda: "", 1 << 40, lambda: 0),
+        signals=Signals(MachineStats(), disk.path, lambda: "", lambda: 1 << 40, lambda: 0),
         judgement=Judgement(thresholds({"nodefs.available": "4Mi", "nodefs.inodesFree": "5%"}, {}, {}, {}), 30.0),
         pods=machine.manager,
         stats=PodStats(machine.runtime, machine.volumes, machine.root / "logs", machine.world.clock),
