@@ -19,7 +19,7 @@ _COMMAND = re.compile(r"(?:^|[\s/(])tarmac (?P<rest>[a-z][^|;&`]*)")
 _FLAG = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
-_FILE = re.compile(r"(?:tests|tools|docs|examples|src|benchmarks|third_party)/[\w./-]*\w")
+_FILE = re.compile(r"(?:tests|tools|docs|examples|src|benchmarks|plugins|third_party)/[\w./-]*\w")
 # what Tarmac prints of itself: "tarmac ready https://…", "tarmac is not on the PATH"
 _SAID = ("ready", "is")
 
