@@ -16,12 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.sizing.trust import Untrusted, trusted
-from tarmac.api.decode.jsontext import Malformed
-from tarmac.api.decode.yamltext import MOST_BYTES, parse_yaml
 from tarmac.api.status import TooLarge
 
 FLAG: Final = "--sizing-provider-config"
@@ -30,6 +26,7 @@ KIND: Final = "SizingProviderConfig"
 EXEC_VERSION: Final = "sizingprovider.kubelet.k8s.io/v1alpha1"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 _LONGEST_SHOWN: Final = 100
+_MOST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +80,19 @@ def _content(path: Path) -> bytes:
         with open(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise BadConfig("is not a regular file")
-            body = file.read(MOST_BYTES + 1)
+            body = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise BadConfig(error.strerror or str(error)) from error
-    if len(body) > MOST_BYTES:
-        raise BadConfig(f"is larger than {MOST_BYTES} bytes")
+    if len(body) > _MOST_BYTES:
+        raise BadConfig(f"is larger than {_MOST_BYTES} bytes")
     return body
 
 
 def _parsed(body: bytes) -> tuple[Any, list[str]]:
+    # only here: an agent without providers has no use for a megabyte of parsers
+    from tarmac.api.decode.jsontext import Malformed
+    from tarmac.api.decode.yamltext import parse_yaml
+
     try:
         found = parse_yaml(body)
     except Malformed as error:
@@ -105,6 +106,8 @@ def _parsed(body: bytes) -> tuple[Any, list[str]]:
 
 
 def _documents(body: bytes) -> int:
+    import yaml
+
     try:
         return sum(isinstance(event, yaml.DocumentStartEvent) for event in yaml.parse(body, yaml.CSafeLoader))
     except yaml.YAMLError:

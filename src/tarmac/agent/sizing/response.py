@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tarmac.agent.sizing.configuration import quoted
-from tarmac.api.decode.jsontext import Malformed, Pairs, parse_json
 from tarmac.api.status import TooLarge
 from tarmac.decide.allocatable.reservations import Reserved, reserved_amounts
 
@@ -54,6 +53,9 @@ def decode(body: bytes, api_version: str, said_by: str) -> Response:
 
 
 def _object(body: bytes) -> dict[str, Any]:
+    # only here: an agent without providers has no use for a megabyte of parsers
+    from tarmac.api.decode.jsontext import Malformed, parse_json
+
     if not body.strip():
         raise BadResponse("stdout is empty")
     try:
@@ -75,6 +77,8 @@ def _object(body: bytes) -> dict[str, Any]:
 
 def _repeated(written: Any) -> str:
     """The path of a key that is there twice."""
+    from tarmac.api.decode.jsontext import Pairs
+
     names: set[str] = set()
     for name, value in written.all if isinstance(written, Pairs) else ():
         if name in names:
