@@ -31,7 +31,7 @@ class Puppet:
         self.work: Callable[[], Awaitable[None]] = forever
         self.is_ready = asyncio.Event()
 
-    async def compose(self, _config: Any, stack: AsyncExitStack) -> Puppet:
+    async def compose(self, _config: Any, stack: AsyncExitStack, _providers: None) -> Puppet:
         stack.push_async_callback(self._say, "the client is closed")
         stack.push_async_callback(self._say, "the runtime is closed")
         return self

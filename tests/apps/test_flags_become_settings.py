@@ -39,6 +39,10 @@ OF_AGENT = {
     "runtime_endpoint": "--container-runtime-endpoint=unix:///e",
     "cgroup_root": "--cgroup-root=/g",
     "oversubscription": "--cpu-over-subscription-capacity=1.5",
+    "system_reserved": "--system-reserved=cpu=1",
+    "kube_reserved": "--kube-reserved=memory=1Gi",
+    "sizing_provider_config": "--sizing-provider-config=/s",
+    "sizing_provider_bin_dir": "--sizing-provider-bin-dir=/b",
     "feature_gates": "--feature-gates=A=true,B=FALSE",
 }
 
