@@ -14,7 +14,7 @@ import pytest
 
 from tarmac.apps import agent
 from tarmac.apps.node.composing import Node
-from tests.agent.node.settings import agent_config
+from tests.agent.node.settings import agent_told
 
 
 async def forever() -> None:
@@ -65,7 +65,7 @@ async def puppet(monkeypatch: pytest.MonkeyPatch) -> Puppet:
 
 
 async def run_until(puppet: Puppet, number: signal.Signals, tmp_path: Path) -> None:
-    running = asyncio.create_task(agent.run(agent_config(tmp_path)))
+    running = asyncio.create_task(agent.run(agent_told(tmp_path)))
     async with asyncio.timeout(10):
         while not puppet.said:
             await asyncio.sleep(0)
@@ -94,7 +94,7 @@ async def test_a_node_that_fails_says_why_and_leaves_nothing_open(puppet: Puppet
 
     puppet.work = fails
     with pytest.raises(OSError, match="the disk is gone"):
-        await agent.run(agent_config(tmp_path))
+        await agent.run(agent_told(tmp_path))
     assert puppet.said == ["runs", *CLOSED]
 
 
@@ -121,7 +121,7 @@ async def test_a_part_that_does_not_end_is_left_behind(
 async def test_the_ready_line_comes_when_the_node_is_ready_and_not_before(
     puppet: Puppet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    running = asyncio.create_task(agent.run(agent_config(tmp_path)))
+    running = asyncio.create_task(agent.run(agent_told(tmp_path)))
     while not puppet.said:
         await asyncio.sleep(0)
     assert capfd.readouterr().out == ""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.agent.config.flags import Flags
-from tarmac.agent.config.reading import API_VERSION, KIND, decode, stated
+from tarmac.agent.config.reading import API_VERSION, KIND, Stated, decode, stated
 from tarmac.agent.config.settings import AgentConfig, settle
 from tarmac.agent.config.sizing import stated_reservations
 from tarmac.agent.node.machine import Machine
@@ -26,7 +26,8 @@ MACHINE = Machine(
 )
 
 
-def agent_config(root: Path, file: dict[str, Any] | None = None, **flags: Any) -> AgentConfig:
+def agent_told(root: Path, file: dict[str, Any] | None = None, **flags: Any) -> Stated:
+    """What flags and file of such an agent say."""
     told: dict[str, Any] = {
         "node_name": "dfw-0",
         "kubeconfig": root / "kubeconfig",
@@ -36,5 +37,9 @@ def agent_config(root: Path, file: dict[str, Any] | None = None, **flags: Any) -
         "node_ips": ("10.0.0.7", "fd00::7"),
         **flags,
     }
-    said = stated(Flags(**told), decode({"apiVersion": API_VERSION, "kind": KIND, **(file or {})}))
+    return stated(Flags(**told), decode({"apiVersion": API_VERSION, "kind": KIND, **(file or {})}))
+
+
+def agent_config(root: Path, file: dict[str, Any] | None = None, **flags: Any) -> AgentConfig:
+    said = agent_told(root, file, **flags)
     return settle(said, stated_reservations(said, CPUSet(range(4))))
