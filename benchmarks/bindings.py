@@ -25,7 +25,7 @@ import uvloop
 from tarmac.apps.control_plane import CONTROLLING, STARTING, Address, Chosen, Running, control_plane, local_transport
 from tarmac.apps.layout import make_layout
 from tarmac.client.client import Client
-from tarmac.client.targets import NODES, PODS
+from tarmac.client.targets.untyped import NODES, PODS
 from tarmac.controllers.manager import Manager
 
 BUCKET = "core/pods"

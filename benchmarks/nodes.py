@@ -23,13 +23,13 @@ from typing import Any
 from benchmarks.podstart import raw_starts
 from benchmarks.processes import cpu_seconds, resident_bytes
 from tarmac.apps.cities.agents import agents_of
-from tarmac.apps.cities.places import City, city_of
+from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informer, Informers
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import PODS
+from tarmac.client.targets.untyped import PODS
 from tarmac.runtimes.cri.driver import CriRuntime
 from tarmac.runtimes.interface import ContainerConfig, PodIdentity, SandboxConfig
 from tarmac.runtimes.parts import find_parts, parts_folder
@@ -76,7 +76,7 @@ class Bench:
 
     def __init__(self, process: TarmacProcess, client: Client, informer: Informer[Any]) -> None:
         underlay = underlay_of(process.data_dir)
-        self.city: City = city_of("DFW", underlay, process.data_dir)
+        self.city: CityLayout = city_of("DFW", underlay, process.data_dir)
         self.client = client
         self.runtime = CriRuntime(self.city.containerd(find_parts()).endpoint)
         self._informer = informer
@@ -194,7 +194,7 @@ async def bench(directory: Path) -> AsyncGenerator[Bench]:
 
 
 @asynccontextmanager
-async def _debians_bridge(city: City) -> AsyncGenerator[None]:
+async def _debians_bridge(city: CityLayout) -> AsyncGenerator[None]:
     """Sandboxes made inside get a network from Debian's plugins; containerd takes the first file it finds."""
     settings = city.containerd(find_parts())
     plugins = parts_folder() / "cni"
@@ -232,7 +232,7 @@ def _held(agent: list[int]) -> Generator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def _cni_call_cost(city: City) -> float:
+def _cni_call_cost(city: CityLayout) -> float:
     """CPU seconds of the programs that containerd runs to reach the agent, for one pod."""
     programs = [path for path in city.containerd(find_parts()).cni_bin.iterdir() if not path.is_symlink()]
     return sum(statistics.median(_cpu_of(program) for _ in range(5)) for program in programs)

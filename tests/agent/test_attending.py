@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import cast
 
-from tarmac.agent.attending import Attending, Door
+from tarmac.agent.routerservices import Attending, Door
 from tarmac.base.clock import ManualClock
 from tarmac.base.tasks import background
 from tarmac.datapath.interface import Datapath

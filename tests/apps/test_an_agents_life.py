@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tarmac.apps import agent
-from tarmac.apps.node.composing import Node
+from tarmac.apps.node.composing import NodeAgent
 from tests.agent.node.settings import agent_told
 
 
@@ -59,7 +59,7 @@ CLOSED = ["has ended", "the runtime is closed", "the client is closed"]
 @pytest.fixture
 async def puppet(monkeypatch: pytest.MonkeyPatch) -> Puppet:
     made = Puppet()
-    monkeypatch.setattr(Node, "compose", made.compose)
+    monkeypatch.setattr(NodeAgent, "compose", made.compose)
     monkeypatch.setattr(agent, "collect_rarely", lambda _threshold: None)  # of the process of these tests
     return made
 

@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 
 from tarmac.api.status import NotFound
-from tarmac.apps import announcing
-from tarmac.apps.announcing import DURATION, EVERY, Announcement, announced, reached_at
+from tarmac.apps import serverleases as announcing
 from tarmac.apps.control_plane import local_transport
+from tarmac.apps.serverleases import DURATION, EVERY, Announcement, announced, reached_at
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
-from tarmac.client.targets import LEASES, dynamic
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, LEASES
 from tests.client.backends import ADMIN, our_server
 
-SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
-ENDPOINTS = dynamic("v1", "endpoints", "Endpoints")
 NOT_MIRRORED = {"endpointslice.kubernetes.io/skip-mirror": "true"}
 ONE, TWO = "192.0.2.1", "192.0.2.2"
 
@@ -38,7 +36,9 @@ class Store:
 
     async def slices(self) -> dict[str, list[str]]:
         """`address:port` by slice."""
-        listed = await self.client.resource(SLICES).list("default", labels="kubernetes.io/service-name=kubernetes")
+        listed = await self.client.resource(ENDPOINT_SLICES).list(
+            "default", labels="kubernetes.io/service-name=kubernetes"
+        )
         return {each["metadata"]["name"]: sorted(_in_slice(each)) for each in listed.items}
 
     async def endpoints(self) -> list[str]:
@@ -129,7 +129,7 @@ async def test_families_and_ports_have_slices_of_their_own(store: Store) -> None
 async def test_what_is_right_is_left_alone_and_what_was_changed_comes_back(store: Store) -> None:
     one = store.server(ONE)
     await one.announce()
-    slices, endpoints = store.client.resource(SLICES), store.client.resource(ENDPOINTS)
+    slices, endpoints = store.client.resource(ENDPOINT_SLICES), store.client.resource(ENDPOINTS)
     before = await slices.get("kubernetes", "default")
     await one.announce()
     assert await slices.get("kubernetes", "default") == before
@@ -138,7 +138,9 @@ async def test_what_is_right_is_left_alone_and_what_was_changed_comes_back(store
     own = {"addressType": "IPv4", "endpoints": [{"addresses": [TWO]}], "ports": []}
     labels = {"kubernetes.io/service-name": "kubernetes"}
     metadata = {"name": "by-hand", "namespace": "default", "labels": labels}
-    await slices.create({"apiVersion": SLICES.api_version, "kind": SLICES.kind, "metadata": metadata, **own})
+    await slices.create(
+        {"apiVersion": ENDPOINT_SLICES.api_version, "kind": ENDPOINT_SLICES.kind, "metadata": metadata, **own}
+    )
     await one.announce()
     assert (await endpoints.get("kubernetes", "default"))["metadata"]["labels"] == NOT_MIRRORED
     await endpoints.patch("kubernetes", {"metadata": {"labels": None}}, "default")

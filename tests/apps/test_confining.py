@@ -12,8 +12,8 @@ import pytest
 
 from tarmac.agent.cgroups.v2 import V2
 from tarmac.agent.stats.machine import MachineStats
-from tarmac.apps.cities.confining import Confinement
-from tarmac.apps.cities.places import City
+from tarmac.apps.cities.cgroups import Confinement
+from tarmac.apps.cities.layout import CityLayout
 
 GROUPS = ("pods/dfw", "own/dfw/runtime", "own/dfw/agent")
 
@@ -43,12 +43,12 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def dfw(tmp_path: Path) -> City:
+def dfw(tmp_path: Path) -> CityLayout:
     host = cast("Any", SimpleNamespace(name="dfw"))
-    return City("DFW", host, tmp_path, tmp_path, "/pods/dfw", "/own/dfw")
+    return CityLayout("DFW", host, tmp_path, tmp_path, "/pods/dfw", "/own/dfw")
 
 
-def test_each_group_has_its_limit(tree: Path, dfw: City) -> None:
+def test_each_group_has_its_limit(tree: Path, dfw: CityLayout) -> None:
     Confinement(V2(tree), SmallMachine()).prepare(dfw)
     assert (tree / "pods/pids.max").read_text() == "900", "of all cities together"
     assert (tree / "own/dfw/runtime/memory.max").read_text() == str(6 << 28), "a quarter of a small machine"
@@ -56,7 +56,7 @@ def test_each_group_has_its_limit(tree: Path, dfw: City) -> None:
 
 
 @pytest.mark.parametrize("which", ["runtime", "agent"])
-def test_a_process_is_in_its_group_before_it_begins(tree: Path, dfw: City, which: str) -> None:
+def test_a_process_is_in_its_group_before_it_begins(tree: Path, dfw: CityLayout, which: str) -> None:
     confined = Confinement(V2(tree), SmallMachine())
     command = [*getattr(confined, which)(dfw), "sh", "-c", 'echo "$$ $0"', "an argument with -- in it"]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.split(" ", 1)
@@ -64,7 +64,7 @@ def test_a_process_is_in_its_group_before_it_begins(tree: Path, dfw: City, which
     assert (tree / f"own/dfw/{which}/cgroup.procs").read_text() == f"{said[0]}\n"
 
 
-def test_a_process_that_cannot_be_confined_does_not_begin(tree: Path, dfw: City) -> None:
+def test_a_process_that_cannot_be_confined_does_not_begin(tree: Path, dfw: CityLayout) -> None:
     (tree / "own/dfw/runtime").rename(tree / "gone")
     done = subprocess.run(
         [*Confinement(V2(tree), SmallMachine()).runtime(dfw), "true"], capture_output=True, timeout=10
@@ -72,6 +72,6 @@ def test_a_process_that_cannot_be_confined_does_not_begin(tree: Path, dfw: City)
     assert done.returncode
 
 
-def test_one_that_runs_already_is_moved(tree: Path, dfw: City) -> None:
+def test_one_that_runs_already_is_moved(tree: Path, dfw: CityLayout) -> None:
     Confinement(V2(tree), SmallMachine()).adopt_runtime(dfw, [os.getpid()])
     assert (tree / "own/dfw/runtime/cgroup.procs").read_text() == str(os.getpid())

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tarmac.apps import agent, lock
-from tarmac.apps.cities import choosing
-from tarmac.apps.cities.choosing import Impossible, choose
+from tarmac.apps.cities import runtimechoice as choosing
+from tarmac.apps.cities.runtimechoice import Impossible, choose
 from tarmac.apps.main import main
 from tarmac.runtimes.parts import PartMissing
 

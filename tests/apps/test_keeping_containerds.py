@@ -14,8 +14,8 @@ import pytest
 
 from tarmac.agent.cgroups.v2 import V2
 from tarmac.apps.cities import running
-from tarmac.apps.cities.confining import Confinement
-from tarmac.apps.cities.places import City
+from tarmac.apps.cities.cgroups import Confinement
+from tarmac.apps.cities.layout import CityLayout
 from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import supervise
 
@@ -45,7 +45,7 @@ async def test_one_that_does_not_start_keeps_nobody_waiting_and_is_tried_again(
     monkeypatch.setattr(running.containerd, "start", start)
     monkeypatch.setattr(running.containerd, "processes", processes)
     host = cast("Any", SimpleNamespace(name="dfw", namespace=tmp_path / "netns"))
-    city = City("DFW", host, tmp_path / "data", tmp_path / "run", "/pods/dfw", "/own/dfw")
+    city = CityLayout("DFW", host, tmp_path / "data", tmp_path / "run", "/pods/dfw", "/own/dfw")
     confined = Confinement(V2(tmp_path / "cgroups"))
     keep = partial(running._keep_containerd, city, cast("Any", None), confined, begun)
     keeping = asyncio.create_task(supervise("containerd of dfw", keep, Hurried()))

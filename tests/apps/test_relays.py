@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.apps.cities.places import City
+from tarmac.apps.cities.layout import CityLayout
 from tarmac.apps.cities.relays import relays
 from tarmac.base.clock import ManualClock
 from tarmac.datapath.hosts import CityHost
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.root, pytest.mark.serial]
 
 
 @pytest.fixture
-async def city(tmp_path: Path) -> AsyncIterator[City]:
+async def city(tmp_path: Path) -> AsyncIterator[CityLayout]:
     """A city that is an empty network namespace."""
     place = tmp_path / "netns"
     await asyncio.to_thread(namespaces.create, place)
@@ -28,7 +28,7 @@ async def city(tmp_path: Path) -> AsyncIterator[City]:
         up = ["nsenter", f"--net={place}", "ip", "link", "set", "lo", "up"]
         await asyncio.to_thread(subprocess.run, up, check=True)
         host = CityHost("dfw", place, "none", ("198.18.0.2", "fd00::2"))
-        yield City("DFW", host, tmp_path, tmp_path, "/none", "/none")
+        yield CityLayout("DFW", host, tmp_path, tmp_path, "/none", "/none")
     finally:
         await asyncio.to_thread(namespaces.remove, place)
 
@@ -46,7 +46,7 @@ async def registry() -> AsyncIterator[int]:
     server.close()
 
 
-def heard(city: City, port: int) -> bytes:
+def heard(city: CityLayout, port: int) -> bytes:
     with namespaces.inside(city.host.namespace):
         made = socket.socket()
     with made:
@@ -63,7 +63,7 @@ def name(certs: Path, registry: str, port: int) -> None:
     (certs / registry / "hosts.toml").write_text(f'[host."http://127.0.0.1:{port}"]\n')
 
 
-async def becomes(wanted: bytes, city: City, port: int, clock: ManualClock) -> None:
+async def becomes(wanted: bytes, city: CityLayout, port: int, clock: ManualClock) -> None:
     """After some looks: sockets are made in threads, which no clock moves."""
     for _ in range(200):
         clock.advance(2.0)
@@ -72,7 +72,7 @@ async def becomes(wanted: bytes, city: City, port: int, clock: ManualClock) -> N
     raise AssertionError(f"{port} never said {wanted!r}")
 
 
-async def test_files_come_change_and_go_while_it_runs(city: City, registry: int, tmp_path: Path) -> None:
+async def test_files_come_change_and_go_while_it_runs(city: CityLayout, registry: int, tmp_path: Path) -> None:
     certs, clock = tmp_path / "certs.d", ManualClock()
     async with relays(city, certs, clock):
         assert await asyncio.to_thread(heard, city, registry) == b""
@@ -83,7 +83,7 @@ async def test_files_come_change_and_go_while_it_runs(city: City, registry: int,
 
 
 async def test_a_port_that_is_taken_in_the_city_keeps_no_other_registry_away(
-    city: City, registry: int, tmp_path: Path
+    city: CityLayout, registry: int, tmp_path: Path
 ) -> None:
     certs, clock = tmp_path / "certs.d", ManualClock()
     with namespaces.inside(city.host.namespace):

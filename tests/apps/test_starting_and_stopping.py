@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tarmac.apps import control_plane as composition
-from tarmac.apps.announcing import Announcement
 from tarmac.apps.control_plane import Address, control_plane
 from tarmac.apps.layout import Layout
+from tarmac.apps.serverleases import Announcement
 from tarmac.controllers.manager import Manager
 from tarmac.http.listener import Listener
 from tarmac.server.app import ApiServer

@@ -13,7 +13,7 @@ from tarmac.base.tasks import Tasks
 from tarmac.client.cache import Cache
 from tarmac.client.envelope import Metadata
 from tarmac.client.feed import Kept
-from tarmac.client.targets import PODS
+from tarmac.client.targets.untyped import PODS
 from tarmac.client.watch import Change
 from tarmac.http.messages import Stream
 from tarmac.http.streams import pulled

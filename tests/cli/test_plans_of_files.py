@@ -13,7 +13,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.cli.verbs.plan import plan
 from tarmac.client.client import Client
-from tarmac.controllers.targets import WORKLOADS
+from tarmac.client.targets.typed import WORKLOADS
 from tests.cli.test_verbs_on_a_planet import Desk, settled
 from tests.controllers.planet import Planet, play, workload
 

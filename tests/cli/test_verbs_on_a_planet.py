@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.answers import Explanation, Plan
+from tarmac.api.compute.whyandplan import Explanation, Plan
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden, NotFound
 from tarmac.cli.options import parser
@@ -25,7 +25,7 @@ from tarmac.cli.verbs.plan import plan, planned
 from tarmac.cli.verbs.rollout import rollout
 from tarmac.cli.verbs.why import explain, why, why_anything
 from tarmac.client.client import Client
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 from tarmac.client.transport import Reply, Request, StreamReply, Transport
 from tarmac.server.security.users import User
 from tests.controllers.planet import Planet, play, workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import NODES
+from tarmac.client.targets.untyped import NODES
 from tests.cli.test_verbs_on_a_planet import Desk, big, settled
 from tests.controllers.planet import Planet, conditions, play
 

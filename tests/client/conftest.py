@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.client.client import Client
-from tarmac.client.targets import NAMESPACES
+from tarmac.client.targets.untyped import NAMESPACES
 from tests.client import backends
 
 WHOLE_SERVERS = ("in-process", "tls", pytest.param("real", marks=pytest.mark.peers))

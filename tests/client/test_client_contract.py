@@ -19,7 +19,8 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.resources import ResourceClient
-from tarmac.client.targets import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, PODS, SERVICE_ACCOUNTS, declared
+from tarmac.client.targets.target import declared
+from tarmac.client.targets.untyped import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from tests.client.conftest import WHOLE_SERVERS
 
 Json = dict[str, Any]

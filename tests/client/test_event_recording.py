@@ -8,10 +8,10 @@ from tarmac.api.status import ServiceUnavailable
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
-from tarmac.client.events import BUFFER, BURST, Recorder, Reference
+from tarmac.client.events import BUFFER, BURST, InvolvedObject, Recorder
 from tests.client.model_server import ModelServer
 
-POD = Reference("v1", "Pod", "p", "default", "uid-1")
+POD = InvolvedObject("v1", "Pod", "p", "default", "uid-1")
 
 
 class Desk:

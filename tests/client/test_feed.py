@@ -13,7 +13,7 @@ from tarmac.client.client import Client
 from tarmac.client.envelope import Metadata
 from tarmac.client.feed import Kept
 from tarmac.client.informer import Informers
-from tarmac.client.targets import CONFIG_MAPS
+from tarmac.client.targets.untyped import CONFIG_MAPS
 from tarmac.client.watch import Change, EventType
 from tests.client.model_server import ModelServer
 

@@ -10,7 +10,8 @@ from tarmac.api.compute.names import API_VERSION
 from tarmac.apps.control_plane import local_transport
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
-from tarmac.client.targets import CONFIG_MAPS, SECRETS, declared
+from tarmac.client.targets.target import declared
+from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS
 from tests.client.backends import ADMIN, our_server
 
 INSTANCE_TYPES = declared(InstanceType, API_VERSION, "instancetypes", namespaced=False)

@@ -19,7 +19,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.cache import Item, by_label, by_namespace, by_owner
 from tarmac.client.client import Client
 from tarmac.client.informer import Informer, Informers
-from tarmac.client.targets import CONFIG_MAPS
+from tarmac.client.targets.untyped import CONFIG_MAPS
 from tests.client.model_server import ModelServer
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected, NotLeader
 from tarmac.client.leader import Elector, FencedTransport, Leadership, Timing
-from tarmac.client.targets import CONFIG_MAPS
+from tarmac.client.targets.untyped import CONFIG_MAPS
 from tarmac.client.transport import Reply, Request
 from tests.client.model_server import ModelServer
 

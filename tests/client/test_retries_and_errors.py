@@ -13,7 +13,7 @@ from tarmac.client.client import ATTEMPTS, Client
 from tarmac.client.envelope import is_newer
 from tarmac.client.errors import GarbledReply, api_error, exceeds_quota
 from tarmac.client.local import LocalTransport
-from tarmac.client.targets import CONFIG_MAPS
+from tarmac.client.targets.untyped import CONFIG_MAPS
 from tests.client.model_server import Answer, ModelServer
 
 

@@ -17,7 +17,7 @@ from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import CONFIG_MAPS
+from tarmac.client.targets.untyped import CONFIG_MAPS
 from tarmac.client.transport import Request
 from tests.support.tarmac_process import TarmacProcess
 

@@ -11,23 +11,23 @@ from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.control_plane import CONTROLLING
+from tarmac.apps.simworld import World, world
 from tarmac.apps.up import NODES
-from tarmac.apps.world import World, world
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
-from tarmac.client.targets import NODES as NODE_OBJECTS
-from tarmac.client.targets import PODS, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import LOCATIONS, PODS
+from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
 from tarmac.controllers.manager import Manager
-from tarmac.sim.faults.luck import Luck
+from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import Fleet
-from tarmac.sim.nodes.objects import LOCATIONS, location
-from tarmac.sim.nodes.settings import Place, Shape
+from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.settings import NodeShape, SimLocation
 
-DFW, LHR = Place("dfw", "DFW", 3), Place("lhr", "LHR", 1)
-NETWORKS = dynamic(NETWORKING, "networks", "Network")
+DFW, LHR = SimLocation("dfw", "DFW", 3), SimLocation("lhr", "LHR", 1)
 BINDINGS = dynamic(NETWORKING, "networkbindings", "NetworkBinding")
 CONTEXTS = dynamic(NETWORKING, "networkcontexts", "NetworkContext")
 CLAIMS = dynamic(NETWORKING, "subnetclaims", "SubnetClaim")
@@ -114,8 +114,8 @@ def pod(name: str, cpu: str = "1", place: str = "", **spec: Any) -> JsonObject:
 def play(
     controllers: str,
     story: Callable[[Cities], Coroutine[Any, Any, None]],
-    places: Sequence[Place] = (DFW, LHR),
-    shape: Shape | None = None,
+    places: Sequence[SimLocation] = (DFW, LHR),
+    shape: NodeShape | None = None,
 ) -> None:
     """Run a story to its end."""
 

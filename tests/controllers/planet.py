@@ -13,32 +13,27 @@ from typing import Any
 
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.identities import controller_user
-from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
 from tarmac.apps.control_plane import CONTROLLING
+from tarmac.apps.simworld import World, world
 from tarmac.apps.up import NODES
-from tarmac.apps.world import World, world
 from tarmac.base.clock import rfc3339
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
-from tarmac.client.targets import PODS, dynamic
+from tarmac.client.targets.untyped import DEPLOYMENTS, INSTANCES, LOCATIONS, NETWORKS, PODS, WORKLOADS
 from tarmac.controllers.manager import CONTROLLERS, Manager
 from tarmac.controllers.network.controller import NetworkControllers
 from tarmac.server.security.users import User
-from tarmac.sim.faults.luck import Luck
+from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import Fleet
-from tarmac.sim.nodes.objects import LOCATIONS, location
-from tarmac.sim.nodes.settings import Behaviour, Place
+from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.settings import Behaviour, SimLocation
 
-PLACES = (Place("dfw", "DFW", 2), Place("lhr", "LHR", 2), Place("sea", "SEA", 2))
-WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
-DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
-INSTANCES = dynamic(API_VERSION, "instances", "Instance")
-NETWORKS = dynamic(NETWORKING, "networks", "Network")
+PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("lhr", "LHR", 2), SimLocation("sea", "SEA", 2))
 INSTANCE_MAKER = User(controller_user("deployment"), groups=("system:masters",))
 NAMES = "garbage,namespace,serviceaccount,volume,network,quota,workload,deployment,instance"
 
@@ -137,7 +132,7 @@ class Planet:
 
         await self.until(check)
 
-    async def open(self, place: Place, ready: bool = True) -> None:
+    async def open(self, place: SimLocation, ready: bool = True) -> None:
         """A Location that is ready, or one that is there and is not."""
         locations = self.user.resource(LOCATIONS)
         with suppress(AlreadyExists):

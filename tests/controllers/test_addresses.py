@@ -13,12 +13,13 @@ from tarmac.api.shared import LocationReference
 from tarmac.client.cache import Cache
 from tarmac.client.envelope import metadata_of
 from tarmac.client.metrics import ClientMetrics
-from tarmac.client.targets import PODS, encode
+from tarmac.client.targets.target import encode
+from tarmac.client.targets.typed import INSTANCES
+from tarmac.client.targets.untyped import PODS
 from tarmac.client.watch import Change
-from tarmac.controllers.addressbook import AddressBook, Attachment
 from tarmac.controllers.context import Context
 from tarmac.controllers.deployment.instances import Instances
-from tarmac.controllers.targets import INSTANCES
+from tarmac.controllers.ipam import AddressBook, Attachment
 from tests.controllers.harness import Stage
 
 SMALL = Attachment("eth0", "default/default", 4097, 1460, {"IPv4": "10.0.0.0/28", "IPv6": "fd20::/64"})

@@ -6,17 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from tarmac.api.compute.names import API_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.apps.control_plane import CONTROLLING
-from tarmac.client.targets import dynamic
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered, Usage
+from tarmac.client.targets.untyped import DEPLOYMENTS, WORKLOADS
+from tarmac.controllers.autoscaler.sources import ExternalQuestion, InstanceUsage, NoMetric
 from tarmac.controllers.manager import Manager
 from tests.controllers.cities import Cities, condition, play
 from tests.controllers.planet import workload
 
-WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
-DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
 REST = "namespace,volume,workload,deployment,instance,scheduler,network,location,node,quota"
 REQUESTS = {
     "external": {
@@ -45,11 +42,11 @@ class Load:
         for city, value in self.requests.items():
             if f'city="{city}"' in question.query:
                 return [value * 1000]
-        raise Unanswered("no such series")
+        raise NoMetric("no such series")
 
-    async def usage(self, namespace: str, labels: str) -> Mapping[str, Usage]:
+    async def usage(self, namespace: str, labels: str) -> Mapping[str, InstanceUsage]:
         found = {name: self.cpu(name) for name in await self.pods()}
-        return {name: Usage({"cpu": use}, self.clock()) for name, use in found.items() if use is not None}
+        return {name: InstanceUsage({"cpu": use}, self.clock()) for name, use in found.items() if use is not None}
 
     async def close(self) -> None:
         pass

@@ -20,10 +20,11 @@ from tarmac.client.client import Client
 from tarmac.client.discovery import discover
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import NODES, PODS, Target, dynamic
+from tarmac.client.targets.target import Target, dynamic
+from tarmac.client.targets.untyped import LOCATIONS, NODES, PODS
 from tarmac.controllers.manager import WORKLOADS as OF_WORKLOADS
-from tarmac.sim.nodes.objects import LOCATIONS, location
-from tarmac.sim.nodes.settings import Place
+from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.settings import SimLocation
 from tests.controllers.planet import INSTANCES, NETWORKS, WORKLOADS, workload
 from tests.support.controllers_process import running_controllers
 from tests.support.peer import Peer, running_peer
@@ -161,7 +162,7 @@ async def _kubelet(client: Client, pod: JsonObject) -> None:
 
 async def _use(client: Client) -> JsonObject:
     """A Workload comes, runs and goes; its Instance when it ran."""
-    await client.resource(LOCATIONS).create(location(Place("dfw", "DFW", 0)))
+    await client.resource(LOCATIONS).create(location(SimLocation("dfw", "DFW", 0)))
     made = workload(replicas=1)
     await client.resource(WORKLOADS).create(made)
     pods, instances = client.resource(PODS), client.resource(INSTANCES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.base.clock import rfc3339_micro
-from tarmac.client.targets import LEASES
+from tarmac.client.targets.untyped import LEASES
 from tarmac.controllers.node.heartbeats import LEASE_NAMESPACE, Heartbeats
 from tests.controllers.harness import Stage
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import VOLUME_CLAIMS, dynamic
-from tarmac.controllers.targets import CONTROLLER_REVISIONS
+from tarmac.client.targets.untyped import CONTROLLER_REVISIONS, RESOURCE_QUOTAS, VOLUME_CLAIMS
 from tarmac.sim.nodes.settings import Behaviour
 from tests.controllers.planet import Planet, conditions, play, workload
 
-QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
 BROKEN = "nowhere.invalid/app:1"
 
 
@@ -170,7 +168,7 @@ def test_a_disk_lives_through_the_replacement_of_its_instance() -> None:
 
 def test_instances_without_room_in_the_quota_wait_behind_their_gate() -> None:
     async def story(planet: Planet) -> None:
-        quotas = planet.user.resource(QUOTAS)
+        quotas = planet.user.resource(RESOURCE_QUOTAS)
         metadata = {"name": "small", "namespace": "default"}
         await quotas.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": hard(2)})
         await planet.apply(replicas=3, policy="Parallel")

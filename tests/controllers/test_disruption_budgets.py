@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
+from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import TooManyRequests
-from tarmac.client.targets import EVENTS, dynamic
+from tarmac.client.targets.untyped import BUDGETS, DEPLOYMENTS, EVENTS
 from tests.controllers.cities import Cities, condition, play, pod
 from tests.controllers.planet import WORKLOADS, workload
 
 NAMES = "scheduler,node,disruption"
 WITH_WORKLOADS = "disruption,namespace,volume,workload,deployment,instance,scheduler,network,node,location,quota"
-BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
-DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
 WEB = {"app": "web"}
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.network.compiling.facts import decode_service, decode_slice
-from tarmac.agent.network.compiling.services import Here, ServiceIndex, ServicePorts
+from tarmac.agent.network.compiler.facts import decode_service, decode_slice
+from tarmac.agent.network.compiler.services import Here, ServiceIndex, ServicePorts
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
-from tarmac.client.targets import EVENTS, encode
+from tarmac.client.targets.target import encode
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, EVENTS
 from tarmac.controllers.service.endpoints import ENDPOINTS, SERVICES
-from tarmac.controllers.service.slices import SLICES
 from tests.controllers.cities import Cities, play, pod
 from tests.controllers.test_endpoints_of_services import service, slices
 
@@ -180,7 +180,7 @@ def test_mirrors_follow_what_is_written_and_go_with_it() -> None:
         assert {
             each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in await slices(cities)
         } == before
-        await cities.user.resource(SLICES).delete(next(iter(before)), "default")
+        await cities.user.resource(ENDPOINT_SLICES).delete(next(iter(before)), "default")
         await cities.wait(1)
         assert behind(await slices(cities)) == ["192.0.2.3", "2001:db8::1"], "made again"
         skip = {"endpointslice.kubernetes.io/skip-mirror": "true"}

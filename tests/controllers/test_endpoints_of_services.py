@@ -6,8 +6,7 @@ from typing import Any
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import EVENTS, NODES
-from tarmac.controllers.service.controller import SERVICES, SLICES
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, EVENTS, NODES, SERVICES
 from tests.controllers.cities import Cities, play, pod
 
 NAMES = "scheduler,node,network,service"
@@ -24,7 +23,9 @@ def service(name: str = "web", **spec: Any) -> JsonObject:
 
 
 async def slices(cities: Cities, name: str = "web") -> list[JsonObject]:
-    return (await cities.user.resource(SLICES).list("default", labels=f"kubernetes.io/service-name={name}")).items
+    return (
+        await cities.user.resource(ENDPOINT_SLICES).list("default", labels=f"kubernetes.io/service-name={name}")
+    ).items
 
 
 def targets(found: list[JsonObject]) -> list[str]:
@@ -113,7 +114,9 @@ def test_what_others_wrote_is_left_alone() -> None:
         await cities.user.resource(SERVICES).create(service(selector=None))
         labels = {"kubernetes.io/service-name": "web"}
         theirs = {"metadata": {"name": "theirs", "namespace": "default", "labels": labels}, "addressType": "IPv4"}
-        await cities.user.resource(SLICES).create({**theirs, "endpoints": [{"addresses": ["192.0.2.1"]}], "ports": []})
+        await cities.user.resource(ENDPOINT_SLICES).create(
+            {**theirs, "endpoints": [{"addresses": ["192.0.2.1"]}], "ports": []}
+        )
         await cities.wait(5)
         (kept,) = await slices(cities)
         assert kept["metadata"]["name"] == "theirs"

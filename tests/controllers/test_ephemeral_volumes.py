@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import EVENTS, VOLUME_CLAIMS
+from tarmac.client.targets.untyped import EVENTS, VOLUME_CLAIMS
 from tests.controllers.cities import Cities, play, pod
 
 NAMES = "volume,scheduler,garbage,node"

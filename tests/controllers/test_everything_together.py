@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from tarmac.api.compute.names import API_VERSION
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.untyped import INSTANCES, RESOURCE_QUOTAS, WORKLOADS
 from tests.controllers.cities import DFW, LHR, Cities, condition, play
 from tests.controllers.planet import workload
 
-WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
-INSTANCES = dynamic(API_VERSION, "instances", "Instance")
-QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
 NAMES = "namespace,volume,workload,deployment,instance,scheduler,network,location,node,quota"
 
 
@@ -85,14 +81,16 @@ def test_a_quota_holds_a_workload_back_until_it_is_raised() -> None:
             "metadata": {"name": "team", "namespace": "default"},
             "spec": {"hard": hard},
         }
-        await cities.user.resource(QUOTAS).create(quota)
+        await cities.user.resource(RESOURCE_QUOTAS).create(quota)
         await cities.user.resource(WORKLOADS).create(workload(replicas=4, policy="Parallel"))
         await ready(cities, 2)
         await cities.wait(5)
         said = condition(await web(cities), "Progressing")
         assert (said["status"], said["reason"]) == ("False", "QuotaExhausted")
         assert "DFW" in said["message"]
-        await cities.user.resource(QUOTAS).patch("team", {"spec": {"hard": {**dict.fromkeys(hard, "4")}}}, "default")
+        await cities.user.resource(RESOURCE_QUOTAS).patch(
+            "team", {"spec": {"hard": {**dict.fromkeys(hard, "4")}}}, "default"
+        )
         await ready(cities, 4)
 
     play(NAMES, story)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 from tests.controllers.planet import Planet, play
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

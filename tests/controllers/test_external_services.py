@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.submariner.names import API_VERSION
-from tarmac.client.targets import EVENTS, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import EVENTS, GATEWAYS
 from tests.controllers.cities import Cities, play
 
 SERVICES = dynamic(API_VERSION, "externalservices", "ExternalService")
-GATEWAYS = dynamic(API_VERSION, "gateways", "Gateway")
 
 
 def external(name: str) -> JsonObject:

@@ -7,7 +7,7 @@ from typing import Any
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.apps.bootstrap import ensure_initial_objects
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 from tests.controllers.planet import NAMES, Planet, conditions, play, workload
 
 TYPES = dynamic(API_VERSION, "instancetypes", "InstanceType", namespaced=False)

@@ -7,7 +7,7 @@ import pytest
 from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME, deployment_name
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid
-from tarmac.client.targets import CONFIG_MAPS, EVENTS, VOLUME_CLAIMS
+from tarmac.client.targets.untyped import CONFIG_MAPS, EVENTS, VOLUME_CLAIMS
 from tarmac.sim.nodes.settings import Behaviour
 from tests.controllers.planet import NAMES, Planet, conditions, play, workload
 from tests.controllers.test_deployments import with_disks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_UNDERLAY_MTU
-from tarmac.client.targets import NAMESPACES
-from tests.controllers.cities import BINDINGS, CONTEXTS, NETWORKS, Cities, condition, play, pod
+from tarmac.client.targets.untyped import NAMESPACES, NETWORKS
+from tests.controllers.cities import BINDINGS, CONTEXTS, Cities, condition, play, pod
 
 NAMES = "scheduler,node,network,namespace"
 

@@ -12,21 +12,20 @@ from cryptography import x509
 from tarmac.api.status import NotFound
 from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
-from tarmac.client.targets import (
+from tarmac.client.targets.untyped import (
     CERTIFICATE_REQUESTS,
     CONFIG_MAPS,
     NAMESPACES,
     SECRETS,
     SERVICE_ACCOUNTS,
+    TOKEN_REVIEWS,
     VOLUME_CLAIMS,
-    dynamic,
 )
 from tarmac.controllers.certificates.requests import KUBELET_CLIENT
 from tarmac.controllers.clusterrole.controller import CLUSTER_ROLES
 from tests.controllers.test_certificates import csr_pem
 
 Json = dict[str, Any]
-TOKEN_REVIEWS = dynamic("authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False)
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 40.0) -> None:

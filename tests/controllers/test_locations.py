@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import EVENTS, dynamic
+from tarmac.client.targets.untyped import DEPLOYMENTS, EVENTS, WORKLOADS
 from tarmac.sim.nodes.objects import location
-from tarmac.sim.nodes.settings import Place
+from tarmac.sim.nodes.settings import SimLocation
 from tests.controllers.cities import DFW, Cities, condition, play
 from tests.controllers.planet import workload
 
 NAMES = "location,node,scheduler"
-DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
-WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
 
 
 async def deploy(cities: Cities, city: str = "DFW") -> None:
@@ -70,7 +68,7 @@ def test_a_location_of_which_nothing_is_heard_is_unreachable_and_comes_back() ->
 
 def test_a_location_without_nodes_is_not_ready() -> None:
     async def story(cities: Cities) -> None:
-        await cities.locations.create(location(Place("sea", "SEA", 0)))
+        await cities.locations.create(location(SimLocation("sea", "SEA", 0)))
         await cities.wait(1)
         said = condition(await cities.locations.get("sea"), "Ready")
         assert (said["status"], said["reason"]) == ("False", "NoReadyNodes")
@@ -80,7 +78,7 @@ def test_a_location_without_nodes_is_not_ready() -> None:
 
 def test_a_deployment_gets_the_ready_location_of_its_city() -> None:
     async def story(cities: Cities) -> None:
-        await cities.locations.create(location(Place("dfw-a", "DFW", 0)))
+        await cities.locations.create(location(SimLocation("dfw-a", "DFW", 0)))
         await cities.wait(1)
         await deploy(cities)
         await cities.wait(1)
@@ -93,7 +91,7 @@ def test_a_deployment_gets_the_ready_location_of_its_city() -> None:
 
 def test_a_deployment_waits_for_a_location_and_says_so() -> None:
     async def story(cities: Cities) -> None:
-        await cities.locations.create(location(Place("sea", "SEA", 0)))
+        await cities.locations.create(location(SimLocation("sea", "SEA", 0)))
         await cities.wait(1)
         await deploy(cities, "SEA")
         await cities.wait(1)

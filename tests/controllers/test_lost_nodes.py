@@ -6,8 +6,8 @@ import itertools
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import LEASES
-from tarmac.sim.nodes.settings import Place
+from tarmac.client.targets.untyped import LEASES
+from tarmac.sim.nodes.settings import SimLocation
 from tests.controllers.cities import DFW, Cities, condition, play, pod
 
 NAMES = "scheduler,node"
@@ -149,7 +149,7 @@ def test_nodes_of_one_place_are_given_up_one_after_the_other() -> None:
         assert max(steps) == 1
         assert given_up.index(5) - given_up.index(1) >= 4 * 10 / 2 - 1
 
-    play(NAMES, story, places=[Place("big", "BIG", 20)])
+    play(NAMES, story, places=[SimLocation("big", "BIG", 20)])
 
 
 def test_when_half_a_small_place_is_in_trouble_nobody_is_given_up() -> None:
@@ -162,7 +162,7 @@ def test_when_half_a_small_place_is_in_trouble_nobody_is_given_up() -> None:
         driving = sum(("unreachable", "NoExecute") in taints(node) for node in nodes)
         assert (barred, driving <= 2) == (6, True)
 
-    play(NAMES, story, places=[Place("big", "BIG", 8)])
+    play(NAMES, story, places=[SimLocation("big", "BIG", 8)])
 
 
 def test_pods_of_a_deleted_node_are_removed() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid
-from tarmac.client.targets import NAMESPACES
-from tests.controllers.cities import BINDINGS, NETWORKS, Cities, condition, play, pod
+from tarmac.client.targets.untyped import NAMESPACES, NETWORKS
+from tests.controllers.cities import BINDINGS, Cities, condition, play, pod
 from tests.controllers.test_networks_in_places import binding, network
 
 NAMES = "namespace,network"

@@ -10,8 +10,8 @@ import pytest
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
-from tarmac.client.targets import NAMESPACES
-from tests.controllers.cities import BINDINGS, CLAIMS, CONTEXTS, NETWORKS, SUBNETS, Cities, condition, play
+from tarmac.client.targets.untyped import NAMESPACES, NETWORKS
+from tests.controllers.cities import BINDINGS, CLAIMS, CONTEXTS, SUBNETS, Cities, condition, play
 
 NAMES = "namespace,network"
 

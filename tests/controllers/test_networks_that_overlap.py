@@ -9,7 +9,7 @@ import pytest
 from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid
-from tarmac.client.targets import EVENTS
+from tarmac.client.targets.untyped import EVENTS
 from tests.controllers.planet import NAMES, Planet, conditions, play, workload
 
 REASON = "NetworkRangesOverlap"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.client.targets import EVENTS, VOLUME_CLAIMS
+from tarmac.client.targets.untyped import EVENTS, VOLUME_CLAIMS
 from tarmac.decide.scheduling import Pod, Scheduler
 from tarmac.decide.verdict import Verdict
-from tarmac.sim.nodes.settings import Place, Shape
+from tarmac.sim.nodes.settings import NodeShape, SimLocation
 from tests.controllers.cities import Cities, condition, play, pod
 
 NAMES = "scheduler,node"
-SMALL = Shape(cpu=2, memory="4Gi", pods=3)
+SMALL = NodeShape(cpu=2, memory="4Gi", pods=3)
 
 
 def test_a_pod_gets_a_node_of_its_location() -> None:
@@ -151,4 +151,4 @@ def test_a_restarted_scheduler_counts_what_is_placed_already() -> None:
         counts = [placed.count(f"dfw-{number}") for number in range(3)]
         assert (counts, placed.count("")) == ([2, 2, 2], 2)
 
-    play(NAMES, story, places=[Place("dfw", "DFW", 3)], shape=SMALL)
+    play(NAMES, story, places=[SimLocation("dfw", "DFW", 3)], shape=SMALL)

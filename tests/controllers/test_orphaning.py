@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.networking.names import API_VERSION as NETWORKING
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 from tests.controllers.planet import Planet, play
 
 BINDINGS = dynamic(NETWORKING, "networkbindings", "NetworkBinding")

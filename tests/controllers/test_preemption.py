@@ -7,17 +7,18 @@ from typing import Any
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import decode_json
-from tarmac.client.targets import EVENTS, encode
+from tarmac.client.targets.target import encode
+from tarmac.client.targets.untyped import EVENTS
 from tarmac.controllers.scheduler.preemptions import AT_ONCE
-from tarmac.sim.nodes.settings import Place, Shape
+from tarmac.sim.nodes.settings import NodeShape, SimLocation
 from tests.controllers.cities import Cities, condition, play, pod
 from tests.controllers.planet import WORKLOADS, workload
 from tests.controllers.test_disruption_budgets import WITH_WORKLOADS
 from tests.controllers.test_under_their_own_roles import PRIORITIES
 
 NAMES = "scheduler,node"
-SMALL = Shape(cpu=2, memory="4Gi", pods=10)
-ONE = (Place("lhr", "LHR", 1),)
+SMALL = NodeShape(cpu=2, memory="4Gi", pods=10)
+ONE = (SimLocation("lhr", "LHR", 1),)
 
 
 async def classes(cities: Cities) -> None:
@@ -106,7 +107,7 @@ def test_an_important_workload_gets_its_room_in_a_full_city_and_the_plan_says_wh
 
         await cities.until(there)
 
-    play(WITH_WORKLOADS, story, places=ONE, shape=Shape(cpu=4, memory="32Gi", pods=10))
+    play(WITH_WORKLOADS, story, places=ONE, shape=NodeShape(cpu=4, memory="32Gi", pods=10))
 
 
 def test_nobody_goes_for_an_equal_or_for_one_that_does_not_want_it() -> None:
@@ -148,7 +149,7 @@ def test_the_more_important_of_two_takes_the_place_that_was_meant_for_the_other(
     play(NAMES, story, places=ONE, shape=SMALL)
 
 
-CITY = (Place("dfw", "DFW", 12),)
+CITY = (SimLocation("dfw", "DFW", 12),)
 BURST = 24  # as many as the city holds
 
 

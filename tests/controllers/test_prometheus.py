@@ -18,17 +18,15 @@ from tarmac.apps.layout import Layout
 from tarmac.base.clock import ManualClock
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
-from tarmac.client.targets import dynamic
-from tarmac.controllers.autoscaler.served import ServedMetrics
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered
+from tarmac.client.targets.untyped import LOCATIONS, WORKLOADS
+from tarmac.controllers.autoscaler.metricsclient import ServedMetrics
+from tarmac.controllers.autoscaler.sources import ExternalQuestion, NoMetric
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager
-from tarmac.sim.nodes.objects import LOCATIONS, location
-from tarmac.sim.nodes.settings import Place
+from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.settings import SimLocation
 from tests.client.backends import ADMIN, model
 from tests.controllers.test_autoscaling import DEPLOYMENTS, REQUESTS, scaled
-
-WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
 
 
 class FakePrometheus:
@@ -80,7 +78,7 @@ async def test_values_are_summed_by_the_arithmetic_and_what_is_no_number_is_left
         fake.values = {"up": ["1.5", "NaN", "2"], "nothing": [], "odd": ["NaN"]}
         assert await metrics.external(ExternalQuestion("up", "dfw", fake.url)) == [1500, 2000]
         for query in ("nothing", "odd", "unknown"):
-            with pytest.raises(Unanswered, match=query):
+            with pytest.raises(NoMetric, match=query):
                 await metrics.external(ExternalQuestion(query, "dfw", fake.url))
         await metrics.close()
 
@@ -88,16 +86,16 @@ async def test_values_are_summed_by_the_arithmetic_and_what_is_no_number_is_left
 async def test_a_prometheus_that_is_missing_or_away_is_named() -> None:
     async with model() as client:
         metrics = ServedMetrics(client)
-        with pytest.raises(Unanswered, match="no Prometheus is named for Location dfw"):
+        with pytest.raises(NoMetric, match="no Prometheus is named for Location dfw"):
             await metrics.external(ExternalQuestion("up", "dfw", ""))
-        with pytest.raises(Unanswered, match=r"127\.0\.0\.1:9 does not answer"):
+        with pytest.raises(NoMetric, match=r"127\.0\.0\.1:9 does not answer"):
             await metrics.external(ExternalQuestion("up", "dfw", "http://127.0.0.1:9"))
         await metrics.close()
 
 
 async def deploy(client: Client) -> None:
     """A Workload in Dallas, and the deployment that other controllers would have made and placed."""
-    await client.resource(LOCATIONS).create(location(Place("dfw", "DFW", 0)))
+    await client.resource(LOCATIONS).create(location(SimLocation("dfw", "DFW", 0)))
     owner = await client.resource(WORKLOADS).create(scaled(REQUESTS))
     spec = {
         "workloadRef": {"name": "web", "uid": owner["metadata"]["uid"]},

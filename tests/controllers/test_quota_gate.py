@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.untyped import INSTANCES, RESOURCE_QUOTAS
 from tests.controllers.cities import Cities, condition, play, pod
 from tests.controllers.planet import INSTANCE_MAKER, workload
 
 NAMES = "quota"
-INSTANCES = dynamic(API_VERSION, "instances", "Instance")
-QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
 
 
 def instance(ordinal: int, gates: tuple[str, ...] = ("Quota",)) -> JsonObject:
@@ -41,7 +39,7 @@ async def limit(cities: Cities, **hard: str) -> None:
     limits = {name.replace("_", "."): amount for name, amount in hard.items()}
     metadata = {"name": "team", "namespace": "default"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": limits}}
-    await cities.user.resource(QUOTAS).apply(quota, manager="test")
+    await cities.user.resource(RESOURCE_QUOTAS).apply(quota, manager="test")
     await cities.wait(1)
 
 
@@ -73,7 +71,7 @@ def test_room_comes_from_a_larger_quota_from_an_instance_that_goes_and_from_no_q
         await cities.world.reliable(INSTANCE_MAKER).resource(INSTANCES).delete("web-0", "default")
         await cities.wait(1)
         assert await held_back(cities) == ["web-4"]
-        await cities.user.resource(QUOTAS).delete("team", "default")
+        await cities.user.resource(RESOURCE_QUOTAS).delete("team", "default")
         await cities.wait(1)
         assert await held_back(cities) == []
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from tarmac.api.schema import JsonObject
-from tarmac.controllers.targets import CONTROLLER_REVISIONS, RESOURCE_QUOTAS
-from tarmac.controllers.targets import WORKLOADS as TYPED
+from tarmac.client.targets.typed import WORKLOADS as TYPED
+from tarmac.client.targets.untyped import CONTROLLER_REVISIONS, RESOURCE_QUOTAS
 from tarmac.controllers.workload.revisions import Revisions
 from tarmac.decide.rollout.stored import history_now
 from tests.controllers.planet import Planet, conditions, play, workload

@@ -13,11 +13,20 @@ from tarmac.base.tasks import background
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector
-from tarmac.client.targets import CERTIFICATE_REQUESTS, CONFIG_MAPS, EVENTS, LEASES, SECRETS, SERVICE_ACCOUNTS, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import (
+    CERTIFICATE_REQUESTS,
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    NETWORKS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
 from tarmac.controllers.certificates.requests import CLIENT, KUBELET_CLIENT, KUBELET_SERVING
 from tarmac.controllers.manager import Manager
 from tarmac.server.security.users import User
-from tests.controllers.cities import CONTEXTS, NETWORKS, Cities, play, pod
+from tests.controllers.cities import CONTEXTS, Cities, play, pod
 from tests.controllers.planet import INSTANCES, WORKLOADS, workload
 from tests.controllers.signing import signer
 from tests.controllers.test_autoscaling import CPU, DEPLOYMENTS, condition, scaled

@@ -18,8 +18,9 @@ from tarmac.api.compute.names import (
 )
 from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.networking.names import LABEL_LOCATION
-from tarmac.client.targets import EVENTS, dynamic
-from tarmac.controllers.targets import WORKLOADS
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.typed import WORKLOADS
+from tarmac.client.targets.untyped import EVENTS
 from tests.controllers.planet import PLACES, Planet, conditions, play, workload
 
 

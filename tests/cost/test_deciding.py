@@ -31,17 +31,17 @@ from tarmac.decide.endpoints.shares import shared_out
 from tarmac.decide.explain.deployments import explain_deployment
 from tarmac.decide.explain.pods import explain_pod
 from tarmac.decide.explain.workloads import explain_workload
-from tarmac.decide.explain.world import DEPLOYMENTS
 from tarmac.decide.placement import Place, cities_of
 from tarmac.decide.plans.workload import plan_workload
 from tarmac.decide.quota import Claim, Quota, admit
 from tarmac.decide.rollout import Goal, plan
-from tarmac.decide.rollout.bounds import Limits
+from tarmac.decide.rollout.bounds import RolloutLimits
 from tarmac.decide.rollout.waves import RolloutFacts, waves
 from tarmac.decide.rollup.deployment import DeploymentFacts, deployment_status
 from tarmac.decide.rollup.workload import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
 from tarmac.decide.scaling.behavior import History, scale
 from tarmac.decide.scaling.metrics import InstanceUse, ResourceReading
+from tarmac.decide.snapshot.snapshot import DEPLOYMENTS
 from tests.decide.endpoints.test_who_answers_for_a_service import pod as endpoint_pod
 from tests.decide.endpoints.test_who_answers_for_a_service import service
 from tests.decide.explain.world import Scene, workload
@@ -118,7 +118,7 @@ def placement_by_selector(count: int) -> Decision:
 def steps(ordered: bool) -> Callable[[int], Decision]:
     def decision(count: int) -> Decision:
         instances = [instance(number, "a" if number % 2 else "b", deleting=number % 7 == 0) for number in range(count)]
-        goal = Goal(count, "b", Limits(max(1, count // 4), count // 4), ordered=ordered)
+        goal = Goal(count, "b", RolloutLimits(max(1, count // 4), count // 4), ordered=ordered)
         return lambda: plan(goal, instances)
 
     return decision

@@ -21,7 +21,7 @@ from tarmac.base.pieces import Pieces
 from tarmac.client.cache import Cache, by_namespace
 from tarmac.client.envelope import metadata_of
 from tarmac.client.feed import Kept
-from tarmac.client.targets import PODS as PODS_TARGET
+from tarmac.client.targets.untyped import PODS as PODS_TARGET
 from tarmac.client.watch import Change
 from tarmac.store.interface import splice
 from tests.cost.measuring import ADMIN, LIMIT, Reply, Server, allowed, serving

@@ -43,7 +43,7 @@ def test_every_subnet_is_tried_once() -> None:
 
 
 @pytest.fixture
-def underlay() -> Iterator[hosts.Underlay]:
+def underlay() -> Iterator[hosts.HostUnderlay]:
     made = hosts.plan(DIRECTORY, CITIES, hosts.free_subnet(DIRECTORY))
     try:
         hosts.build(made)
@@ -86,7 +86,7 @@ def talk(listening: Path | None, calling: Path, address: str) -> bytes:
 
 @pytest.mark.root
 @pytest.mark.serial
-def test_cities_reach_each_other_and_the_machine_over_both_families(underlay: hosts.Underlay) -> None:
+def test_cities_reach_each_other_and_the_machine_over_both_families(underlay: hosts.HostUnderlay) -> None:
     dfw, lhr = underlay.cities
     for address in dfw.addresses:
         assert talk(dfw.namespace, lhr.namespace, address) == b"hello"
@@ -96,7 +96,7 @@ def test_cities_reach_each_other_and_the_machine_over_both_families(underlay: ho
 
 @pytest.mark.root
 @pytest.mark.serial
-def test_building_again_keeps_what_is_there(underlay: hosts.Underlay) -> None:
+def test_building_again_keeps_what_is_there(underlay: hosts.HostUnderlay) -> None:
     before = [city.namespace.stat().st_ino for city in underlay.cities]
     hosts.build(hosts.plan(DIRECTORY, CITIES, hosts.free_subnet(DIRECTORY)))
     assert [city.namespace.stat().st_ino for city in underlay.cities] == before

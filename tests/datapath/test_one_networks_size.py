@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.network.compiling import Compiler, Snapshot
-from tarmac.agent.network.compiling.policies import DENIED
-from tarmac.agent.network.troubles import closed
+from tarmac.agent.network.compiler import Compiler, Snapshot
+from tarmac.agent.network.compiler.policies import DENIED
+from tarmac.agent.network.failures import closed
 from tarmac.datapath.interface import Allowance, NetworkState, NodeNetworks, Rules, ServicePort
 from tarmac.datapath.linux.nftables import NftablesFault
 from tests.agent.network.test_compiling import member, policy

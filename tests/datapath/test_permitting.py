@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tarmac.datapath.interface import Allowance, NetworkState, Ports, Rules, ServicePort
 from tarmac.datapath.linux import revoking
-from tarmac.datapath.linux.conntrack import Connection
+from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.datapath.linux.revoking import is_revoked, may_revoke
 from tarmac.datapath.permitting import merged, permits, ranges, widens
 
@@ -110,19 +110,19 @@ def test_datagrams_to_a_backend_that_left_its_service_go_elsewhere() -> None:
     assert may_revoke(state("10.0.0.1", "10.0.0.2"), state("10.0.0.1"))
     assert not may_revoke(state("10.0.0.1"), state("10.0.0.1", "10.0.0.2"))
     question = is_revoked({}, state("10.0.0.1").services)
-    assert question(Connection("10.0.0.5", "10.96.0.9", "10.0.0.2", "UDP", 53, b""))
-    assert not question(Connection("10.0.0.5", "10.96.0.9", "10.0.0.1", "UDP", 53, b""))
-    assert not question(Connection("10.0.0.5", "10.96.0.9", "10.0.0.2", "TCP", 53, b""))
+    assert question(TrackedConnection("10.0.0.5", "10.96.0.9", "10.0.0.2", "UDP", 53, b""))
+    assert not question(TrackedConnection("10.0.0.5", "10.96.0.9", "10.0.0.1", "UDP", 53, b""))
+    assert not question(TrackedConnection("10.0.0.5", "10.96.0.9", "10.0.0.2", "TCP", 53, b""))
 
 
 def test_connections_beyond_what_can_be_judged_are_asked_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revoking, "_JUDGEMENTS", 20)
     question = is_revoked({"10.0.0.9": Rules(ingress=(NARROW,)), "10.0.0.8": Rules()}, ())
-    allowed = Connection("10.0.0.1", "10.0.0.9", "10.0.0.9", "TCP", 80, b"")
+    allowed = TrackedConnection("10.0.0.1", "10.0.0.9", "10.0.0.9", "TCP", 80, b"")
     judged = [question(allowed) for _ in range(20)]
     assert not judged[0]
     assert judged[-1]
-    assert not question(Connection("10.0.0.1", "10.0.0.8", "10.0.0.8", "TCP", 80, b"")), "nobody restricts it"
+    assert not question(TrackedConnection("10.0.0.1", "10.0.0.8", "10.0.0.8", "TCP", 80, b"")), "nobody restricts it"
 
 
 def test_a_connection_is_judged_by_who_answers() -> None:
@@ -138,4 +138,4 @@ def test_a_connection_is_judged_by_who_answers() -> None:
         ("10.0.0.9", "192.0.2.1", 99): False,
     }
     for (source, answerer, port), expected in cases.items():
-        assert question(Connection(source, "10.96.0.9", answerer, "TCP", port, b"")) is expected
+        assert question(TrackedConnection(source, "10.96.0.9", answerer, "TCP", port, b"")) is expected

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.fake import FakeDatapath, Underlay
+from tarmac.datapath.fake import FakeDatapath, FakeUnderlay
 from tarmac.datapath.interface import Datapath, NetworkState, NodeNetworks
 from tarmac.datapath.linux import LinuxDatapath
 from tarmac.decide.addresses import mac_address
@@ -76,7 +76,7 @@ class FakeWorld:
     """Nodes that only remember."""
 
     def __init__(self) -> None:
-        self._underlay = Underlay()
+        self._underlay = FakeUnderlay()
         self._nodes: dict[int, FakeDatapath] = {}
         self._homes: dict[str, FakeDatapath] = {}
         self._servers: list[asyncio.AbstractServer] = []

@@ -13,7 +13,7 @@ from tarmac.decide.nodes import (
     OWN_KEYS,
     UNREACHABLE,
     Disruption,
-    Tolerance,
+    TaintToleration,
     disruption,
     key_that_drives_away,
     keys_that_bar,
@@ -25,7 +25,7 @@ COUNTS = st.integers(0, 200)
 SECONDS = st.one_of(st.none(), st.floats(-10, 1000))
 KEYS = st.sampled_from(["", NOT_READY, UNREACHABLE, "example.com/a"])
 TOLERANCES = st.builds(
-    Tolerance,
+    TaintToleration,
     key=KEYS,
     exists=st.booleans(),
     value=st.sampled_from(["", "x"]),
@@ -84,24 +84,28 @@ def test_the_health_of_a_place_says_whether_it_takes_instances(ready: int, not_r
     ("tolerances", "taints", "seconds"),
     [
         ([], [(UNREACHABLE, "")], 0),
-        ([Tolerance(UNREACHABLE, True, "", "NoExecute", 300)], [(UNREACHABLE, "")], 300),
-        ([Tolerance(UNREACHABLE, True, "", "NoExecute")], [(UNREACHABLE, "")], None),
-        ([Tolerance("", True, "", "")], [(UNREACHABLE, ""), ("example.com/a", "x")], None),
-        ([Tolerance(UNREACHABLE, True, "", "NoSchedule", 300)], [(UNREACHABLE, "")], 0),
-        ([Tolerance("example.com/a", False, "x", "")], [("example.com/a", "y")], 0),
-        ([Tolerance(UNREACHABLE, True, "", "", 300), Tolerance("", True, "", "", 60)], [(UNREACHABLE, "")], 60),
-        ([Tolerance(UNREACHABLE, True, "", "", -5)], [(UNREACHABLE, "")], 0),
+        ([TaintToleration(UNREACHABLE, True, "", "NoExecute", 300)], [(UNREACHABLE, "")], 300),
+        ([TaintToleration(UNREACHABLE, True, "", "NoExecute")], [(UNREACHABLE, "")], None),
+        ([TaintToleration("", True, "", "")], [(UNREACHABLE, ""), ("example.com/a", "x")], None),
+        ([TaintToleration(UNREACHABLE, True, "", "NoSchedule", 300)], [(UNREACHABLE, "")], 0),
+        ([TaintToleration("example.com/a", False, "x", "")], [("example.com/a", "y")], 0),
+        (
+            [TaintToleration(UNREACHABLE, True, "", "", 300), TaintToleration("", True, "", "", 60)],
+            [(UNREACHABLE, "")],
+            60,
+        ),
+        ([TaintToleration(UNREACHABLE, True, "", "", -5)], [(UNREACHABLE, "")], 0),
     ],
 )
 def test_a_pod_stays_as_long_as_its_tolerations_say(
-    tolerances: list[Tolerance], taints: list[tuple[str, str]], seconds: float | None
+    tolerances: list[TaintToleration], taints: list[tuple[str, str]], seconds: float | None
 ) -> None:
     assert stays(tolerances, taints) == seconds
 
 
 @given(st.lists(TOLERANCES), TAINTS, st.tuples(st.sampled_from([NOT_READY, UNREACHABLE]), st.just("")))
 def test_another_taint_never_lets_a_pod_stay_longer(
-    tolerances: list[Tolerance], taints: list[tuple[str, str]], more: tuple[str, str]
+    tolerances: list[TaintToleration], taints: list[tuple[str, str]], more: tuple[str, str]
 ) -> None:
     before, after = stays(tolerances, taints), stays(tolerances, [*taints, more])
     assert after is None or after >= 0

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from tarmac.wire.channels import PORT_FORWARD_V1, TUNNELLED_SPDY, V4, V5
 from tarmac.wire.spdy import Session
-from tarmac.wire.spdy.frames import Type, control_frame
-from tests.agent.names.asking import TYPES, ask
+from tarmac.wire.spdy.frames import ControlFrameType, control_frame
+from tests.agent.dns.asking import TYPES, ask
 from tests.fuzz.mutations import damaged
 
 _WEBSOCKET = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: a2V5\r\n"
@@ -19,12 +19,12 @@ _EXEC = "/exec/default/web/main?command=cat&input=1&output=1"
 _FORWARD = "/portForward/default/web"
 _CONTROLS = [
     bytes.fromhex("80 03 00 04 00 ff ff ff ff ff ff ff"),
-    control_frame(Type.SETTINGS, struct.pack(">III", 1, 4, 100)),
-    control_frame(Type.PING, struct.pack(">I", 1)),
-    control_frame(Type.WINDOW_UPDATE, struct.pack(">II", 1, 65536)),
-    control_frame(Type.GOAWAY, struct.pack(">II", 0, 0)),
-    control_frame(Type.RST_STREAM, struct.pack(">II", 1, 5)),
-    control_frame(Type.HEADERS, struct.pack(">I", 1)),
+    control_frame(ControlFrameType.SETTINGS, struct.pack(">III", 1, 4, 100)),
+    control_frame(ControlFrameType.PING, struct.pack(">I", 1)),
+    control_frame(ControlFrameType.WINDOW_UPDATE, struct.pack(">II", 1, 65536)),
+    control_frame(ControlFrameType.GOAWAY, struct.pack(">II", 0, 0)),
+    control_frame(ControlFrameType.RST_STREAM, struct.pack(">II", 1, 5)),
+    control_frame(ControlFrameType.HEADERS, struct.pack(">I", 1)),
 ]
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import uvloop
 
+from tarmac.agent.dns.resolver import Resolver
+from tarmac.agent.dns.server import NameServer
+from tarmac.agent.dns.upstream import Upstream
+from tarmac.agent.dns.view import DnsView, EndpointRecord, NetworkAddress, PortRecord, ServiceRecord, SliceRecord
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.names.resolver import Resolver
-from tarmac.agent.names.server import NameServer
-from tarmac.agent.names.upstream import Upstream
-from tarmac.agent.names.view import Endpoint, Place, Port, Service, Slice, View
 from tarmac.api.schema import JsonObject
 from tarmac.apps.garbage import collect_rarely
 from tarmac.base.clock import SystemClock
@@ -30,7 +30,7 @@ from tarmac.http.listener import serve
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.wire.channels import STREAM_TYPE, V4
 from tarmac.wire.spdy import Opened, Received, Session
-from tarmac.wire.spdy.frames import Control, FrameReader, Type
+from tarmac.wire.spdy.frames import Control, ControlFrameType, FrameReader
 from tests.agent.http.processes import ProcessRuntime
 from tests.agent.http.stage import Everybody, StageFigures, StagePods, dial, pod
 from tests.fuzz.watched import report_to
@@ -78,7 +78,9 @@ class _Looking(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for frame in self._frames.feed(data):
-                if isinstance(frame, Control) and (frame.type != Type.SYN_STREAM or len(frame.payload) > 200):
+                if isinstance(frame, Control) and (
+                    frame.type != ControlFrameType.SYN_STREAM or len(frame.payload) > 200
+                ):
                     self._wrong.tell(f"reached the runtime: {frame!r}")
             for event in self._session.receive(data):
                 if isinstance(event, Opened):
@@ -93,16 +95,17 @@ class _Looking(asyncio.Protocol):
             self._transport.write(self._session.take())
 
 
-def view() -> View:
+def view() -> DnsView:
     """Names to ask for."""
-    made = View()
-    made.put_service(("default", "web"), Service(("10.96.0.9",), (Port("http", "tcp", 80),)))
-    made.put_service(("default", "outside"), Service(external="www.example.com"))
-    made.put_service(("default", "many"), Service())
+    made = DnsView()
+    made.put_service(("default", "web"), ServiceRecord(("10.96.0.9",), (PortRecord("http", "tcp", 80),)))
+    made.put_service(("default", "outside"), ServiceRecord(external="www.example.com"))
+    made.put_service(("default", "many"), ServiceRecord())
     endpoints = tuple(
-        Endpoint(f"e{each}", Place(HOME, f"10.128.{each >> 8}.{each & 255}"), True) for each in range(1000)
+        EndpointRecord(f"e{each}", NetworkAddress(HOME, f"10.128.{each >> 8}.{each & 255}"), True)
+        for each in range(1000)
     )
-    made.put_slice(("default", "many"), "many-1", Slice(HOME, (Port("http", "tcp", 80),), endpoints))
+    made.put_slice(("default", "many"), "many-1", SliceRecord(HOME, (PortRecord("http", "tcp", 80),), endpoints))
     return made
 
 

@@ -17,7 +17,7 @@ import pytest
 from tarmac.api.catalog import build_catalog
 from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
 from tarmac.apps.layout import Layout
-from tarmac.http.limits import Limits
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
 from tests.fuzz.extremes import encoded
@@ -85,7 +85,7 @@ def watched(running: Running) -> Watched:
 
 @pytest.fixture
 async def listener(watched: Watched) -> AsyncIterator[Listener]:
-    listener = await serve(watched.handle, None, "127.0.0.1", 0, Limits())
+    listener = await serve(watched.handle, None, "127.0.0.1", 0, ListenerLimits())
     yield listener
     await listener.stop(grace=1)
 

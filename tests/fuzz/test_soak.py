@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from benchmarks.processes import resident_bytes
-from tests.agent.names.asking import ask
+from tests.agent.dns.asking import ask
 from tests.fuzz.conversations import conversation, packet
 from tests.fuzz.corpus import NAMESPACE, Case, collection, request, stored, unharmed
 from tests.fuzz.test_random_input import is_failure

@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from tarmac.base.clock import SystemClock
-from tarmac.http.limits import Limits
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Accelerate, Listener, serve
 from tarmac.http.messages import Handler, Request
 from tarmac.http.tls import server_context
@@ -42,7 +42,7 @@ class Server:
     writers: list[asyncio.StreamWriter] = field(default_factory=list[asyncio.StreamWriter])
 
     async def start(
-        self, handler: Handler, limits: Limits | None = None, knows: Callable[[Request], bool] | None = None
+        self, handler: Handler, limits: ListenerLimits | None = None, knows: Callable[[Request], bool] | None = None
     ) -> Listener:
         context = None
         if self.mode != "plain":

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarmac.api.status import ApiError
-from tarmac.http.limits import Limits
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.messages import Request
 from tarmac.http.reading import RequestReader
 
@@ -32,7 +32,7 @@ def requests(draw: st.DrawFn) -> bytes:
 
 
 def read(pieces: list[bytes]) -> list[object]:
-    reader = RequestReader(Limits(), lambda: 0.0)
+    reader = RequestReader(ListenerLimits(), lambda: 0.0)
     for piece in pieces:
         reader.feed(piece)
     return [_shown(item) for item in reader.ready]

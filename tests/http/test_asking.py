@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarmac.http.asking import Dial, Reply, Unanswered, ask, hand_over, request_head, tcp
-from tarmac.http.limits import Limits
+from tarmac.http.clientrequest import ConnectionBroken, Dial, StreamedReply, ask, hand_over, request_head, tcp
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
 from tarmac.http.streams import pulled
@@ -62,13 +62,13 @@ async def test_an_answer_that_breaks_off_is_an_error(server: Server) -> None:
 
     await server.start(lambda _: pulled(make()))
     reply = await ask(dial(server), get("/"), 5)
-    with pytest.raises(Unanswered):
+    with pytest.raises(ConnectionBroken):
         await reply.read(1000)
 
 
 async def test_an_answer_larger_than_wanted_is_an_error(server: Server) -> None:
     await server.start(lambda _: Response(200, b"x" * 1000))
-    with pytest.raises(Unanswered):
+    with pytest.raises(ConnectionBroken):
         await (await ask(dial(server), get("/"), 5)).read(999)
 
 
@@ -113,7 +113,7 @@ async def test_roles_can_be_turned_round(server: Server) -> None:
         return UpgradeResponse(lambda transport, rest: arrived.set_result((transport, rest)), UPGRADE)
 
     await server.start(tunnel)
-    inner = Listener(lambda request: Response(200, request.path.encode(), "text/plain"), Limits())
+    inner = Listener(lambda request: Response(200, request.path.encode(), "text/plain"), ListenerLimits())
     await inner.start([], 0, None)
     inner.adopt(*(await ask(dial(server), get("/", UPGRADE), 5)).detach())
 
@@ -181,7 +181,7 @@ async def test_answers_that_are_none(answer: bytes) -> None:
     async def whole() -> bytes:
         return await (await ask(there, get("/"), 5)).read(1000)
 
-    with pytest.raises((Unanswered, OSError)):
+    with pytest.raises((ConnectionBroken, OSError)):
         await whole()
     server.close()
 
@@ -190,7 +190,7 @@ async def test_answers_that_are_none(answer: bytes) -> None:
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_are_an_answer_or_none(data: bytes) -> None:
     async def feed() -> None:
-        reply = Reply()
+        reply = StreamedReply()
         reply.connection_made(_Nowhere())
         reply.data_received(data)
         reply.connection_lost(None)

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.http.limits import Limits
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.messages import Request, Response
 from tests.http.conftest import Server, eventually, read_answer
 
-QUICK = Limits(sweep_interval=0.02)
+QUICK = ListenerLimits(sweep_interval=0.02)
 
 
 def ok(request: Request) -> Response:
@@ -20,7 +20,7 @@ def ok(request: Request) -> Response:
 
 
 async def test_a_connection_that_says_nothing_stays_for_two_minutes_at_least() -> None:
-    assert Limits().idle_time >= 120
+    assert ListenerLimits().idle_time >= 120
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ async def test_a_connection_that_says_nothing_stays_for_two_minutes_at_least() -
         (b"\r\n\r\n\r\n", replace(QUICK, idle_time=0.1)),
     ],
 )
-async def test_a_stalled_client_is_cut(server: Server, data: bytes, limits: Limits) -> None:
+async def test_a_stalled_client_is_cut(server: Server, data: bytes, limits: ListenerLimits) -> None:
     listener = await server.start(ok, limits)
     _, writer = await server.connect()
     writer.write(data)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tarmac.http.limits import Limits
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.messages import Answer, Request, Response, Stream, StreamResponse
 from tests.http.conftest import Server, eventually
 
@@ -58,7 +58,7 @@ async def test_clients_that_leave_in_the_middle_of_their_answers(
     caplog.set_level(logging.WARNING)
     events = Events()
     handlers = {"large": large, "pipelined": pipelined, "events": events}
-    listener = await server.start(handlers[what], Limits(stream_buffer=1 << 30, stream_buffers=1 << 31))
+    listener = await server.start(handlers[what], ListenerLimits(stream_buffer=1 << 30, stream_buffers=1 << 31))
     for _ in range(CLIENTS):
         reader, writer = await server.connect(limit=1000)
         writer.write(GET * (60 if what == "pipelined" else 1))

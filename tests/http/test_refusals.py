@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tarmac.api.status import Conflict
-from tarmac.http.limits import Limits
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.messages import Answer, Request, Response
 from tests.http.conftest import Server, read_answer
 
@@ -56,7 +56,7 @@ async def test_a_body_in_a_coding_nobody_reads_gets_501(server: Server) -> None:
 
 
 async def test_those_who_never_finish_their_bodies_keep_no_memory_from_others(server: Server) -> None:
-    listener = await server.start(ok, Limits(strangers_bodies=300_000, small_body=1000))
+    listener = await server.start(ok, ListenerLimits(strangers_bodies=300_000, small_body=1000))
     head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n"
     _, first = await server.connect()
     first.write(head + bytes(150_000))
@@ -94,7 +94,7 @@ async def test_a_body_announced_as_too_large_gets_413(server: Server) -> None:
 
 
 async def test_a_chunked_body_that_grows_too_large_gets_413(server: Server) -> None:
-    await server.start(ok, Limits(body=10))
+    await server.start(ok, ListenerLimits(body=10))
     head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert (await send(server, head + b"8\r\n12345678\r\n8\r\n12345678\r\n"))[0] == 413
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tarmac.http import splicing
-from tarmac.http.asking import ask, request_head, tcp
+from tarmac.http.clientrequest import ask, request_head, tcp
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.http.splicing import splice
 from tests.http.conftest import Server

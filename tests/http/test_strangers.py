@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.http.limits import Limits
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.messages import Request, Response
-from tarmac.http.strangers import Strangers
+from tarmac.http.unauthenticated import Strangers
 from tarmac.server.security.pki import Pki
 from tests.http.conftest import Server, read_answer
 
@@ -46,7 +46,7 @@ async def closed(reader: asyncio.StreamReader) -> bool:
 
 
 async def test_beyond_the_limit_the_oldest_one_goes_and_the_newest_is_served(server: Server) -> None:
-    await server.start(ok, Limits(strangers=4))
+    await server.start(ok, ListenerLimits(strangers=4))
     silent = [await server.connect() for _ in range(4)]
     reader, writer = await server.connect()
     writer.write(GET)
@@ -59,7 +59,7 @@ async def test_beyond_the_limit_the_oldest_one_goes_and_the_newest_is_served(ser
 async def test_handshakes_that_never_end_count_too(server: Server) -> None:
     if server.mode == "plain":
         pytest.skip("there is no handshake in the clear")
-    listener = await server.start(ok, Limits(strangers=4))
+    listener = await server.start(ok, ListenerLimits(strangers=4))
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
     while len(listener.strangers) < 4:
         await asyncio.sleep(0.001)
@@ -72,7 +72,7 @@ async def test_handshakes_that_never_end_count_too(server: Server) -> None:
 
 
 async def test_those_who_have_shown_who_they_are_stay(server: Server, certificate: tuple[Path, Path]) -> None:
-    await server.start(ok, Limits(strangers=2))
+    await server.start(ok, ListenerLimits(strangers=2))
     known = await server.connect()
     known[1].write(GET[:-2] + b"Authorization: Bearer good\r\n\r\n")
     await read_answer(known[0])
@@ -87,7 +87,7 @@ async def test_those_who_have_shown_who_they_are_stay(server: Server, certificat
 async def test_half_sent_bodies_of_strangers_keep_nobody_else_from_writing(
     server: Server, certificate: tuple[Path, Path]
 ) -> None:
-    limits = Limits(strangers_bodies=100_000, unfinished_bodies=1_000_000, small_body=1000)
+    limits = ListenerLimits(strangers_bodies=100_000, unfinished_bodies=1_000_000, small_body=1000)
     listener = await server.start(ok, limits, knows=known_by_token)
     _, attacker = await server.connect()
     attacker.write(LARGE + bytes(90_000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tarmac.http.limits import Limits
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.messages import Chunk, Handler, Request, Response, Stream, StreamResponse
 from tests.http.conftest import Server, eventually, read_answer, read_chunk
 
@@ -104,7 +104,7 @@ async def test_the_producer_hears_once_when_the_client_goes(server: Server) -> N
 
 async def test_a_reader_that_is_too_slow_is_cut_off(server: Server) -> None:
     source = Source()
-    listener = await server.start(source.handler(), Limits(stream_buffer=1_000_000))
+    listener = await server.start(source.handler(), ListenerLimits(stream_buffer=1_000_000))
     reader, writer = await server.connect(limit=1024)
     writer.write(WATCH)
     await reader.readuntil(b"\r\n\r\n")
@@ -122,7 +122,7 @@ async def test_a_reader_that_is_too_slow_is_cut_off(server: Server) -> None:
 
 async def test_many_slow_readers_share_what_may_wait_for_them(server: Server) -> None:
     source = Source()
-    listener = await server.start(source.handler(), Limits(stream_buffers=20 * 600_000))
+    listener = await server.start(source.handler(), ListenerLimits(stream_buffers=20 * 600_000))
     clients = [await server.connect(limit=1024) for _ in range(20)]
     for reader, writer in clients:
         writer.write(WATCH)
@@ -143,7 +143,7 @@ async def test_many_slow_readers_share_what_may_wait_for_them(server: Server) ->
 
 async def test_one_large_first_write_does_not_cut_off_a_reader(server: Server) -> None:
     source = Source()
-    await server.start(source.handler(), Limits(stream_buffer=100_000))
+    await server.start(source.handler(), ListenerLimits(stream_buffer=100_000))
     reader, writer = await server.connect()
     writer.write(WATCH)
     await reader.readuntil(b"\r\n\r\n")

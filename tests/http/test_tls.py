@@ -87,9 +87,9 @@ async def test_only_http_1_1_and_modern_tls_are_offered(tls_server: Server) -> N
 
 
 async def test_a_client_that_never_shakes_hands_is_dropped(tls_server: Server) -> None:
-    from tarmac.http.limits import Limits
+    from tarmac.http.limits import ListenerLimits
 
-    await tls_server.start(lambda request: Response(200), Limits(handshake_time=0.1))
+    await tls_server.start(lambda request: Response(200), ListenerLimits(handshake_time=0.1))
     reader, writer = await asyncio.open_connection("127.0.0.1", tls_server.port)
     assert await asyncio.wait_for(reader.read(), 3) == b""
     writer.close()

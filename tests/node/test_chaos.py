@@ -21,15 +21,15 @@ import pytest
 
 from tarmac.api.status import ApiError
 from tarmac.apps.cities.agents import agents_of
-from tarmac.apps.cities.places import City, city_of
+from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informer, Informers
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import PODS
-from tarmac.datapath.hosts import Underlay
+from tarmac.client.targets.untyped import PODS
+from tarmac.datapath.hosts import HostUnderlay
 from tarmac.runtimes import containerd
 from tarmac.runtimes.parts import find_parts
 from tests.node.planet import Json, busybox, down, pod
@@ -51,8 +51,8 @@ class Chaos:
     """A planet under attack, and what is known about its pods."""
 
     process: TarmacProcess
-    underlay: Underlay
-    cities: list[City]
+    underlay: HostUnderlay
+    cities: list[CityLayout]
     client: Client
     pods: Informer[Json]
     dice: random.Random
@@ -125,7 +125,7 @@ class Chaos:
             await asyncio.sleep(0.1)
 
     @staticmethod
-    def _moving(each: Json, city: City, what: str) -> bool:
+    def _moving(each: Json, city: CityLayout, what: str) -> bool:
         """Whether an operation on this pod is under way where the blow falls."""
         there = what == "server" or each["spec"].get("nodeName") == city.node
         return (

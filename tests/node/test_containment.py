@@ -14,7 +14,7 @@ import pytest
 from tarmac.agent.allocation.limits import Limits
 from tarmac.agent.cgroups.hierarchy import mounted
 from tarmac.apps.cities.agents import agents_of
-from tarmac.apps.cities.places import City, city_of
+from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.datapath.linux import namespaces
 from tarmac.runtimes import containerd
@@ -34,7 +34,7 @@ PROTOCOL = "X-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\
 
 
 @pytest.fixture(scope="module")
-def dfw(planet: Planet) -> City:
+def dfw(planet: Planet) -> CityLayout:
     return city_of("DFW", underlay_of(planet.data_dir), planet.data_dir)
 
 
@@ -49,7 +49,7 @@ def cell(planet: Planet, request: pytest.FixtureRequest) -> Iterator[str]:
     planet.remove(name)
 
 
-def group(city: City, made: Json, controller: str) -> Path:
+def group(city: CityLayout, made: Json, controller: str) -> Path:
     """The cgroup of a pod that asks for nothing."""
     uid = made["metadata"]["uid"]
     return Path(f"/sys/fs/cgroup/{controller}{city.cgroup}/kubepods/besteffort/pod{uid}")
@@ -74,14 +74,16 @@ def starts(planet: Planet, name: str) -> list[str]:
     return [each["state"]["running"]["startedAt"] for each in planet.get("pod", name)["status"]["containerStatuses"]]
 
 
-def test_every_pod_and_all_of_them_together_have_few_enough_processes(planet: Planet, dfw: City, cell: str) -> None:
+def test_every_pod_and_all_of_them_together_have_few_enough_processes(
+    planet: Planet, dfw: CityLayout, cell: str
+) -> None:
     assert (group(dfw, planet.get("pod", cell), "pids") / "pids.max").read_text() == "4096\n"
     machine = min(int(Path(f"/proc/sys/kernel/{name}").read_text()) for name in ("pid_max", "threads-max"))
     for above in (f"{dfw.cgroup}/kubepods", dfw.cgroup.rpartition("/")[0]):
         assert int(Path(f"/sys/fs/cgroup/pids{above}/pids.max").read_text()) == machine - machine // 10
 
 
-def test_a_fork_bomb_is_bounded_and_its_neighbours_go_on(planet: Planet, dfw: City, cell: str) -> None:
+def test_a_fork_bomb_is_bounded_and_its_neighbours_go_on(planet: Planet, dfw: CityLayout, cell: str) -> None:
     planet.apply(pod("neighbour", busybox(), nodeSelector={"kubernetes.io/hostname": "dfw-0"}))
     planet.wait("pod/neighbour", "condition=Ready")
     folder = group(dfw, planet.get("pod", cell), "pids")
@@ -128,7 +130,7 @@ def test_a_pod_that_names_no_class_does_not_see_the_hosts_kernel(planet: Planet)
     ],
     ids=["a flag", "a file of the host", "a group"],
 )
-def test_annotations_of_a_pod_are_no_settings_of_its_runtime(planet: Planet, dfw: City, stated: Json) -> None:
+def test_annotations_of_a_pod_are_no_settings_of_its_runtime(planet: Planet, dfw: CityLayout, stated: Json) -> None:
     sly = pod("sly", busybox(), runtimeClassName="gvisor", nodeSelector={"kubernetes.io/hostname": "dfw-0"})
     sly["metadata"]["annotations"] = stated
     planet.apply(sly)
@@ -142,7 +144,7 @@ def test_annotations_of_a_pod_are_no_settings_of_its_runtime(planet: Planet, dfw
         planet.remove("sly")
 
 
-def test_containerd_its_shims_and_agents_have_groups_with_limits(planet: Planet, dfw: City, cell: str) -> None:
+def test_containerd_its_shims_and_agents_have_groups_with_limits(planet: Planet, dfw: CityLayout, cell: str) -> None:
     own = containerd.own_processes(dfw.containerd(find_parts()))
     assert len(own) >= 2, "containerd and the shim of the cell"
     assert {memory_group(pid) for pid in own} == {f"{dfw.own_cgroup}/runtime"}
@@ -153,7 +155,7 @@ def test_containerd_its_shims_and_agents_have_groups_with_limits(planet: Planet,
         assert int(file.read_text()) <= limit
 
 
-def test_bytes_that_make_containerd_swallow_memory_end_it_alone(planet: Planet, dfw: City, cell: str) -> None:
+def test_bytes_that_make_containerd_swallow_memory_end_it_alone(planet: Planet, dfw: CityLayout, cell: str) -> None:
     """Past every translation: straight to the port where containerd serves streams, as an agent with a hole would."""
     settings, hierarchy = dfw.containerd(find_parts()), mounted()
     [before] = containerd.processes(settings)
@@ -172,7 +174,7 @@ def test_bytes_that_make_containerd_swallow_memory_end_it_alone(planet: Planet, 
     assert memory_group(after) == runtime
 
 
-async def _attack(city: City, endpoint: str, name: str) -> None:
+async def _attack(city: CityLayout, endpoint: str, name: str) -> None:
     runtime = CriRuntime(endpoint)
     try:
         [container] = [each for each in await runtime.containers() if each.labels["io.kubernetes.pod.name"] == name]
@@ -189,7 +191,7 @@ async def _attack(city: City, endpoint: str, name: str) -> None:
     await asyncio.to_thread(_send, city, url)
 
 
-def _send(city: City, url: str) -> None:
+def _send(city: CityLayout, url: str) -> None:
     place = urlsplit(url)
     with namespaces.inside(city.host.namespace):
         sock = socket.create_connection((place.hostname or "", place.port or 0), 5)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.apps.cities.agents import agents_of
-from tarmac.apps.cities.places import city_of
+from tarmac.apps.cities.layout import city_of
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.runtimes import containerd
 from tarmac.runtimes.parts import find_parts

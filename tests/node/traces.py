@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import mounted
-from tarmac.apps.cities.places import City
-from tarmac.datapath.hosts import Underlay
+from tarmac.apps.cities.layout import CityLayout
+from tarmac.datapath.hosts import HostUnderlay
 from tarmac.runtimes.containerd.leftovers import processes_naming
 from tarmac.volumes.linux import loops
 from tarmac.volumes.linux.mountinfo import mounts
 
 
-def traces(data_dir: Path, underlay: Underlay, cities: list[City]) -> set[str]:
+def traces(data_dir: Path, underlay: HostUnderlay, cities: list[CityLayout]) -> set[str]:
     """Processes, mounts, namespaces, links, rules, routes, loops and cgroups, without what changes by itself."""
     found = {f"mount {each.path}" for root in (data_dir, underlay.run) for each in mounts(str(root))}
     found |= {f"loop {loop.file}" for loop in loops.loops(str(data_dir))}
@@ -24,7 +24,7 @@ def traces(data_dir: Path, underlay: Underlay, cities: list[City]) -> set[str]:
     return found
 
 
-def _of_city(city: City) -> Iterator[str]:
+def _of_city(city: CityLayout) -> Iterator[str]:
     programs = Counter(_program(pid) for pid in processes_naming(city.run / "c"))
     yield from (f"{count} of {program}" for program, count in programs.items())
     for folder in city.run.rglob("netns"):
@@ -43,7 +43,7 @@ def _program(pid: int) -> str:
         return "a process that is ending"
 
 
-def _inside(city: City, command: str) -> list[str]:
+def _inside(city: CityLayout, command: str) -> list[str]:
     done = subprocess.run(
         ["nsenter", f"--net={city.host.namespace}", *command.split()], capture_output=True, text=True, check=True
     )

@@ -19,7 +19,7 @@ from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd import ContainerdSettings, config_text, processes, runsc_text
 from tarmac.runtimes.containerd.leftovers import is_memory_backed, processes_naming, unmount_below
 from tarmac.runtimes.interface import Container, LinuxSecurity, Unreachable
-from tarmac.runtimes.parts import Parts
+from tarmac.runtimes.parts import NodeParts
 from tests.runtimes.machine import RealMachine, Running
 from tests.support.containerd import ContainerdNode
 
@@ -28,7 +28,7 @@ _CRI = "io.containerd.grpc.v1.cri"
 
 def _settings(*, gvisor: bool = True) -> ContainerdSettings:
     place = Path("/p")
-    parts = Parts(
+    parts = NodeParts(
         containerd=place / "containerd",
         ctr=place / "ctr",
         containerd_shim=place / "shim",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes import labels
-from tarmac.runtimes.interface import Container, NotFound, Refused, Resources, RuntimeFault
+from tarmac.runtimes.interface import Container, NotFound, Resources, RuntimeFault, RuntimeRefused
 from tests.runtimes.machine import Machine, Running
 from tests.support.containerd import BUSYBOX
 
@@ -92,13 +92,13 @@ async def test_a_running_container_can_be_removed(machine: Machine) -> None:
 
 async def test_a_container_starts_once(machine: Machine) -> None:
     running = await machine.run(machine.waits())
-    with pytest.raises(Refused, match="state"):
+    with pytest.raises(RuntimeRefused, match="state"):
         await machine.runtime.start_container(running.id)
 
 
 async def test_one_attempt_of_a_name_has_one_container(machine: Machine) -> None:
     running = await machine.run(machine.waits())
-    with pytest.raises(Refused, match="reserve"):
+    with pytest.raises(RuntimeRefused, match="reserve"):
         await machine.runtime.create_container(running.sandbox_id, machine.waits(), running.pod)
 
 
@@ -106,7 +106,7 @@ async def test_a_program_that_is_not_in_the_image_is_a_refusal_and_an_exit(machi
     pod = machine.sandbox()
     sandbox_id = await machine.make(pod)
     container_id = await machine.runtime.create_container(sandbox_id, machine.cannot_start(), pod)
-    with pytest.raises(Refused, match="no such file or directory"):
+    with pytest.raises(RuntimeRefused, match="no such file or directory"):
         await machine.runtime.start_container(container_id)
     failed = await machine.runtime.container(container_id)
     assert (failed.state, failed.exit_code, failed.reason) == ("exited", 128, "StartError")

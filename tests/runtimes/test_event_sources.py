@@ -12,7 +12,7 @@ import pytest
 from tarmac.base.clock import ManualClock
 from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.cri.events import changed
-from tarmac.runtimes.interface import Event, Unreachable
+from tarmac.runtimes.interface import RuntimeEvent, Unreachable
 from tests.support.cri_server import CriServer
 
 
@@ -39,19 +39,19 @@ async def runtime(tmp_path: Path, clock: ManualClock) -> AsyncIterator[CriRuntim
     await made.close()
 
 
-def started(uid: str) -> Event:
+def started(uid: str) -> RuntimeEvent:
     """What the server tells of each pod."""
-    return Event(uid, "container", "started")
+    return RuntimeEvent(uid, "container", "started")
 
 
-async def follow(runtime: CriRuntime) -> AsyncGenerator[Event | None]:
+async def follow(runtime: CriRuntime) -> AsyncGenerator[RuntimeEvent | None]:
     """After the first, which always says to look at everything."""
     events = runtime.events()
     assert await anext(events) is None
     return events
 
 
-async def told(events: AsyncGenerator[Event | None], clock: ManualClock, step: float) -> Event | None:
+async def told(events: AsyncGenerator[RuntimeEvent | None], clock: ManualClock, step: float) -> RuntimeEvent | None:
     """The next event, while time passes in steps."""
     waiting = asyncio.ensure_future(anext(events))
     async with asyncio.timeout(10):
@@ -89,7 +89,7 @@ async def test_a_change_whose_event_was_lost_is_found(
             await asyncio.sleep(0.02)
             clock.advance(5)
         server.ready = False
-        assert await told(events, clock, 5) == Event("uid")
+        assert await told(events, clock, 5) == RuntimeEvent("uid")
 
 
 async def test_without_events_changes_are_found_by_looking(
@@ -102,7 +102,7 @@ async def test_without_events_changes_are_found_by_looking(
             await asyncio.sleep(0.02)
             clock.advance(1)
         server.ready = False
-        assert await told(events, clock, 1) == Event("uid")
+        assert await told(events, clock, 1) == RuntimeEvent("uid")
     await server.stop()
 
 

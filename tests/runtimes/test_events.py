@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from tarmac.runtimes.interface import Event
+from tarmac.runtimes.interface import RuntimeEvent
 from tests.runtimes.machine import Machine
 
 
-async def until(events: AsyncGenerator[Event | None], uid: str) -> None:
+async def until(events: AsyncGenerator[RuntimeEvent | None], uid: str) -> None:
     """The next event of this pod."""
     async with asyncio.timeout(20):
         async for event in events:

@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.runtimes.containerd.leftovers import _parent, _with_descendants
 from tarmac.runtimes.cri.driver import LARGEST_OUTPUT, CriRuntime
-from tarmac.runtimes.interface import Refused
+from tarmac.runtimes.interface import RuntimeRefused
 from tests.support.cri_server import CriServer
 
 # A process may call itself anything: here no text at all, and what looks like the fields behind the name.
@@ -45,7 +45,7 @@ async def test_the_output_of_a_command_is_bounded(server: CriServer, tmp_path: P
         server.output = b"x" * (LARGEST_OUTPUT // 2)
         assert (await runtime.exec("container", ["yes"], 5)).stdout == server.output
         server.output = b"x" * (LARGEST_OUTPUT + 1)
-        with pytest.raises(Refused):
+        with pytest.raises(RuntimeRefused):
             await runtime.exec("container", ["yes"], 5)
     finally:
         await runtime.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.runtimes.interface import LinuxSecurity, Mount, Resources, Usage
+from tarmac.runtimes.interface import LinuxSecurity, Mount, Resources, RuntimeUsage
 from tests.runtimes.machine import RealMachine, Running
 from tests.runtimes.test_containers import ended
 from tests.support.containerd import no_network
@@ -192,7 +192,7 @@ async def test_usage_is_what_was_used(real_machine: RealMachine) -> None:
     assert sandbox.memory_working_set > 100_000
 
 
-async def _usage(machine: RealMachine, id: str) -> Usage:
+async def _usage(machine: RealMachine, id: str) -> RuntimeUsage:
     return next(each for each in await machine.runtime.container_usage() if each.id == id)
 
 

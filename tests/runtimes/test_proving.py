@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.fake import FakeRuntime
-from tarmac.runtimes.interface import Refused, Unreachable
-from tarmac.runtimes.proving import prove_handlers
+from tarmac.runtimes.handlercheck import prove_handlers
+from tarmac.runtimes.interface import RuntimeRefused, Unreachable
 from tests.runtimes.machine import RealMachine
 
 
@@ -24,7 +24,7 @@ async def test_a_handler_that_works_is_kept_and_nothing_is_left_of_the_trial(own
 
 async def test_a_handler_that_fails_is_left_out_with_its_reason(tmp_path: Path) -> None:
     runtime = FakeRuntime()
-    runtime.trouble("run_sandbox", Refused("the platform is not supported"))
+    runtime.trouble("run_sandbox", RuntimeRefused("the platform is not supported"))
     proof = await prove_handlers(runtime, str(tmp_path), "/tarmac")
     assert [handler.name for handler in proof.status.handlers] == ["runc"]
     assert proof.failures == {"gvisor": "the platform is not supported"}
@@ -32,7 +32,7 @@ async def test_a_handler_that_fails_is_left_out_with_its_reason(tmp_path: Path) 
 
 async def test_what_an_interrupted_trial_left_does_not_spoil_the_next(tmp_path: Path) -> None:
     runtime = FakeRuntime()
-    runtime.trouble("remove_sandbox", Refused("busy"))
+    runtime.trouble("remove_sandbox", RuntimeRefused("busy"))
     await prove_handlers(runtime, str(tmp_path), "/tarmac")
     assert (await prove_handlers(runtime, str(tmp_path), "/tarmac")).failures == {}
     assert await runtime.sandboxes() == []

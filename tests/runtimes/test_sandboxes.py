@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tarmac.runtimes import labels
-from tarmac.runtimes.interface import NotFound, Refused
+from tarmac.runtimes.interface import NotFound, RuntimeRefused
 from tests.runtimes.machine import Machine
 
 
@@ -63,7 +63,7 @@ async def test_a_removed_sandbox_is_gone_with_its_containers(machine: Machine) -
 async def test_one_attempt_of_a_pod_has_one_sandbox(machine: Machine) -> None:
     pod = machine.sandbox()
     await machine.make(pod)
-    with pytest.raises(Refused, match="reserve"):
+    with pytest.raises(RuntimeRefused, match="reserve"):
         await machine.make(pod)
 
 
@@ -75,7 +75,7 @@ async def test_the_next_attempt_may_be_made_beside_the_last(machine: Machine) ->
 
 
 async def test_an_unknown_handler_is_refused_by_name(machine: Machine) -> None:
-    with pytest.raises(Refused, match='no runtime for "nonesuch" is configured'):
+    with pytest.raises(RuntimeRefused, match='no runtime for "nonesuch" is configured'):
         await machine.runtime.run_sandbox(machine.sandbox(), "nonesuch")
 
 

@@ -13,7 +13,8 @@ from tarmac.api.status import Forbidden
 from tarmac.apps.control_plane import CONTROLLING, local_transport
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
-from tarmac.client.targets import SERVICE_ACCOUNTS, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import SERVICE_ACCOUNTS
 from tests.client.backends import our_server
 
 INSTANCES = dynamic("compute.datumapis.com/v1alpha", "instances", "Instance")

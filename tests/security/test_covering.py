@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.server.security.covering import TooComplex, missing_rights
+from tarmac.server.security.rulecoverage import TooComplex, missing_rights
 from tarmac.server.security.rules import Rule
 
 VERBS = ["get", "list", "create", "*"]

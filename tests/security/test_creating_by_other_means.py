@@ -9,7 +9,8 @@ import pytest
 from tarmac.api.status import Forbidden
 from tarmac.apps.control_plane import local_transport
 from tarmac.client.client import Client
-from tarmac.client.targets import CONFIG_MAPS, LEASES, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES
 from tarmac.server.security.users import User
 from tests.client.backends import ADMIN, our_server
 

@@ -19,16 +19,20 @@ from tarmac.api.status import Forbidden, Invalid
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import NAMESPACES, PODS, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import (
+    DEPLOYMENTS,
+    INSTANCES,
+    NAMESPACES,
+    PODS,
+    RUNTIME_CLASSES,
+    SERVICE_ACCOUNTS,
+    WORKLOADS,
+)
 from tests.client.backends import our_server
 
 COMPUTE = "compute.datumapis.com/v1alpha"
 RBAC = "rbac.authorization.k8s.io"
-WORKLOADS = dynamic(COMPUTE, "workloads", "Workload")
-DEPLOYMENTS = dynamic(COMPUTE, "workloaddeployments", "WorkloadDeployment")
-INSTANCES = dynamic(COMPUTE, "instances", "Instance")
-CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
-ACCOUNTS = dynamic("v1", "serviceaccounts", "ServiceAccount")
 ROLES = dynamic(f"{RBAC}/v1", "clusterroles", "ClusterRole", namespaced=False)
 BINDINGS = dynamic(f"{RBAC}/v1", "rolebindings", "RoleBinding")
 CLUSTER_BINDINGS = dynamic(f"{RBAC}/v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
@@ -45,8 +49,8 @@ class Place:
 
     async def account(self, namespace: str, name: str) -> Client:
         """A client that shows a token of a new service account."""
-        await self.admin.resource(ACCOUNTS).create({"metadata": {"name": name, "namespace": namespace}})
-        path = ACCOUNTS.path(namespace, name, "token")
+        await self.admin.resource(SERVICE_ACCOUNTS).create({"metadata": {"name": name, "namespace": namespace}})
+        path = SERVICE_ACCOUNTS.path(namespace, name, "token")
         reply = await self.admin.call("POST", path, None, b'{"spec": {"audiences": [], "expirationSeconds": 600}}')
         token = json.loads(reply.body)["status"]["token"]
         client = Client(HttpTransport(HttpConfig(self.at.url, ca=self.at.ca, token=token)))
@@ -170,7 +174,7 @@ async def test_every_class_counts_that_is_not_known_to_have_its_own_kernel(tmp_p
     async with place(tmp_path) as world:
         pods = (await world.tenant()).resource(PODS)
         for name, handler in (("crun", "crun"), ("friendly", "gvisor"), ("gvisor-2", "runc")):
-            await world.admin.resource(CLASSES).create({"metadata": {"name": name}, "handler": handler})
+            await world.admin.resource(RUNTIME_CLASSES).create({"metadata": {"name": name}, "handler": handler})
         for name in ("crun", "gvisor-2"):
             with pytest.raises(Forbidden, match=f'named "{name}"'):
                 await pods.create(pod(runtimeClassName=name))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.api.networking.cities import location_of
-from tarmac.client.targets import NODES, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import NODES
 from tests.security.wire import (
     CLIENT,
     KUBELET_SERVING,

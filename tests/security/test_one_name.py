@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from tarmac.agent.http.answers import Refusal
+from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.callers import certified
 from tarmac.http.subjects import alternative_names, load_request, subject_of
 from tarmac.server.security.certificates import KeyPair, private_pem
@@ -74,7 +74,7 @@ async def test_a_certificate_with_two_names_is_refused_by_server_and_agents(wire
         answer = await wire.attacker(pair).get("/api/v1/nodes/n1")
         assert (answer.status, answer.body["reason"]) == (401, "Unauthorized")
         assert "common name" in answer.message
-        with pytest.raises(Refusal, match="common name"):
+        with pytest.raises(HttpError, match="common name"):
             certified(x509.load_pem_x509_certificate(pair.certificate).public_bytes(Encoding.DER))
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from tarmac.api.compute.names import LABEL_DISK_NODE
 from tarmac.api.status import BadRequest
-from tarmac.client.targets import SECRETS, dynamic
-from tarmac.client.targets import VOLUMES as VOLUME_TARGET
-from tarmac.http.limits import Limits
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import SECRETS
+from tarmac.client.targets.untyped import VOLUMES as VOLUME_TARGET
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.messages import Request
 from tarmac.http.reading import SINGLE, RequestReader
 from tarmac.server.requestinfo import request_info
@@ -108,7 +109,7 @@ async def test_headers_that_say_who_somebody_is_are_not_believed(wire: Wire) -> 
 
 @pytest.mark.parametrize("name", sorted(SINGLE))
 def test_a_header_with_one_meaning_is_there_once(name: str) -> None:
-    reader = RequestReader(Limits(), lambda: 0.0)
+    reader = RequestReader(ListenerLimits(), lambda: 0.0)
     value = "chunked" if name == "transfer-encoding" else "0"
     host = "" if name == "host" else "Host: server\r\n"
     reader.feed(f"POST / HTTP/1.1\r\n{host}{name}: {value}\r\n{name.upper()}: {value}\r\n\r\n".encode())
@@ -149,7 +150,7 @@ def test_what_the_server_authorizes_is_what_the_node_does(target: str) -> None:
 
 
 def read(target: str) -> Request:
-    reader = RequestReader(Limits(), lambda: 0.0)
+    reader = RequestReader(ListenerLimits(), lambda: 0.0)
     reader.feed(f"GET {target} HTTP/1.1\r\nHost: server\r\n\r\n".encode())
     [request] = reader.ready
     assert isinstance(request, Request)

@@ -17,8 +17,8 @@ from tarmac.api.status import Forbidden, Unauthorized
 from tarmac.apps.control_plane import local_transport
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.targets import PODS, SERVICE_ACCOUNTS
-from tarmac.client.targets import SECRETS as SECRET_OBJECTS
+from tarmac.client.targets.untyped import PODS, SERVICE_ACCOUNTS
+from tarmac.client.targets.untyped import SECRETS as SECRET_OBJECTS
 from tarmac.server.security import secrettokens
 from tarmac.server.security.jwt import InvalidToken, SigningKey
 from tests.client.backends import ADMIN, our_server

@@ -12,14 +12,13 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from tarmac.api.status import Invalid
-from tarmac.client.targets import NAMESPACES, NODES, PODS, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import BUDGETS, NAMESPACES, NODES, PODS, SERVICES
 from tests.security.wire import KUBELET_SERVING, Json, Wire, csr_of, serving, signing_request, subject
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 STATUS = "/api/v1/nodes/n1/status"
 TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"
-SERVICES = dynamic("v1", "services", "Service")
-BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 BANK = "https://bank.example/api"
 MIRROR = "kubernetes.io/config.mirror"
 

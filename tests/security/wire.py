@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 from tarmac.apps.control_plane import local_transport
 from tarmac.base.clock import SystemClock
 from tarmac.client.client import Client
-from tarmac.client.targets import CERTIFICATE_REQUESTS, SECRETS
+from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS, SECRETS
 from tarmac.server.security.certificates import KeyPair
 from tarmac.server.security.pki import Pki
 from tests.client.backends import ADMIN, our_server

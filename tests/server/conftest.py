@@ -17,7 +17,7 @@ from tarmac.http.messages import Answer, Chunk, Request, Response, StreamRespons
 from tarmac.server.admission.chain import Chain
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.app import ApiServer, Gates
-from tarmac.server.assembly import Parts, assemble
+from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User
@@ -202,7 +202,7 @@ def gates() -> OpenGates:
 
 @pytest.fixture
 async def server(store: MemoryStore, clock: ManualClock, gates: OpenGates) -> AsyncIterator[ApiServer]:
-    parts = Parts(
+    parts = ServerParts(
         store=store,
         catalog=build_catalog(),
         gates=Gates(gates, gates, gates, gates),

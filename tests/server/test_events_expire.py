@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.base.clock import ManualClock
-from tarmac.server.storage.expiring import EVENTS, EventExpiry
+from tarmac.server.storage.eventttl import EVENTS, EventExpiry
 from tarmac.store.interface import Unavailable
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client

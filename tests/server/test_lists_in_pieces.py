@@ -16,7 +16,7 @@ from tarmac.server.printing.table import Row, TablePrinter
 from tarmac.server.storage import batches
 from tarmac.server.storage.derived import Derived
 from tarmac.server.storage.listcache import ListCache
-from tarmac.server.storage.selecting import Index
+from tarmac.server.storage.selectors import Index
 from tarmac.store.interface import Entry, splice
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client, Watching

@@ -12,7 +12,7 @@ import pytest
 
 from tarmac.api.networking.podendpoint import project
 from tarmac.base.clock import ManualClock
-from tarmac.server.storage.projecting import Projection
+from tarmac.server.storage.projections import Projection
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client, Watching
 from tests.server.pods import ALL_ENDPOINTS, CANARY, ENDPOINTS, PODS, STATUS, endpoint, pod

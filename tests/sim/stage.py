@@ -6,19 +6,19 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tarmac.api.schema import JsonObject
+from tarmac.apps.simworld import World, world
 from tarmac.apps.up import NODES
-from tarmac.apps.world import World, world
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
-from tarmac.client.targets import NODES as NODE_OBJECTS
-from tarmac.client.targets import PODS, SERVICE_ACCOUNTS
-from tarmac.sim.faults.luck import Luck
+from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
+from tarmac.client.targets.untyped import PODS, SERVICE_ACCOUNTS
+from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import Fleet
-from tarmac.sim.nodes.settings import Behaviour, Place
+from tarmac.sim.nodes.settings import Behaviour, SimLocation
 
-PLACES = (Place("dfw", "DFW", 2), Place("lhr", "LHR", 1))
+PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("lhr", "LHR", 1))
 
 
 class Stage:

@@ -8,17 +8,17 @@ import subprocess
 import sys
 
 from tarmac.api.schema import JsonObject
+from tarmac.apps.simworld import USER, world
 from tarmac.apps.up import NODES
-from tarmac.apps.world import USER, world
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, own_key
 from tarmac.client.informer import Informers
-from tarmac.client.targets import PODS
-from tarmac.sim.faults.luck import Luck
+from tarmac.client.targets.untyped import PODS
+from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
-from tarmac.sim.nodes.settings import Behaviour, Place
+from tarmac.sim.nodes.settings import Behaviour, SimLocation
 from tarmac.sim.seeds import stream
 
 HOUSE_KEEPING = "garbage,namespace,serviceaccount"
@@ -63,7 +63,7 @@ def story(seed: int) -> str:
     async def main(loop: VirtualLoop) -> str:
         luck = Luck(stream(seed, "faults"))
         async with world(loop, seed, luck) as made:
-            places = [Place("dfw", "DFW", 2), Place("lhr", "LHR", 2)]
+            places = [SimLocation("dfw", "DFW", 2), SimLocation("lhr", "LHR", 2)]
             unlucky = Behaviour(fails=0.2, crash_loops=0.1, out_of_memory=0.1)
             fleet = Fleet(made.client("nodes", made.link(NODES)), places, behaviour=unlucky)
             replica = made.replica("controllers-a", SimulatedMetrics(fleet, made.clock), HOUSE_KEEPING)

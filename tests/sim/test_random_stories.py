@@ -12,8 +12,8 @@ import sys
 import pytest
 
 from tarmac.apps.sim import play_seeds, replay, report
-from tarmac.apps.trial import Settings, trial
-from tarmac.controllers.addressbook import AddressBook
+from tarmac.apps.simtrial import TrialSettings, trial
+from tarmac.controllers.ipam import AddressBook
 
 SEEDS = 10_000 if os.environ.get("TARMAC_SOAK") else 300
 
@@ -31,7 +31,7 @@ def test_every_seed_is_safe_and_comes_right(capfd: pytest.CaptureFixture[str]) -
 
 def test_a_trial_is_the_same_in_every_process() -> None:
     def told(hash_seed: str) -> str:
-        program = "from tarmac.apps.trial import trial; print(trial(5).digest)"
+        program = "from tarmac.apps.simtrial import trial; print(trial(5).digest)"
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -41,7 +41,7 @@ def test_a_trial_is_the_same_in_every_process() -> None:
 
 
 def test_a_failing_seed_prints_the_command_that_replays_it() -> None:
-    hopeless = trial(1, Settings(turmoil=30.0, patience=-1.0))
+    hopeless = trial(1, TrialSettings(turmoil=30.0, patience=-1.0))
     assert "converges" in {violation.rule for violation in hopeless.violations}
     assert report(hopeless).endswith(f"replay: {replay(1)}")
     assert replay(1) == "tarmac sim --seed 1 --verbose"
@@ -50,5 +50,5 @@ def test_a_failing_seed_prints_the_command_that_replays_it() -> None:
 def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Addresses are given out by somebody who never looks at what is held already."""
     monkeypatch.setattr(AddressBook, "_changed", lambda _self, _old, _new: None)
-    broken = {violation.rule for seed in (1, 3) for violation in trial(seed, Settings(patience=300.0)).violations}
+    broken = {violation.rule for seed in (1, 3) for violation in trial(seed, TrialSettings(patience=300.0)).violations}
     assert "addresses-unique" in broken

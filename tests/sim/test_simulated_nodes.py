@@ -7,8 +7,8 @@ import pytest
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339
-from tarmac.client.targets import LEASES, NODES
-from tarmac.sim.nodes.settings import Behaviour, Heartbeat
+from tarmac.client.targets.untyped import LEASES, NODES
+from tarmac.sim.nodes.settings import Behaviour, HeartbeatSettings
 from tests.sim.stage import Stage, play, pod
 
 LABEL = "topology.datum.net/location"
@@ -42,10 +42,10 @@ def test_leases_are_renewed_well_before_they_run_out() -> None:
 
 
 def test_thousands_of_nodes_beat_more_slowly_and_say_so() -> None:
-    beat = Heartbeat.for_fleet(5000)
+    beat = HeartbeatSettings.for_fleet(5000)
     assert 5000 / beat.interval <= 100
     assert beat.duration >= 4 * beat.interval
-    assert Heartbeat.for_fleet(10) == Heartbeat(10.0, 40.0)
+    assert HeartbeatSettings.for_fleet(10) == HeartbeatSettings(10.0, 40.0)
 
 
 def test_a_bound_pod_starts_after_a_moment_and_is_ready() -> None:

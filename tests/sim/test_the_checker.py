@@ -10,8 +10,8 @@ import msgspec
 from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_WORKLOAD_UID
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
-from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, WORKLOADS, Checker
-from tarmac.sim.checker.quiet import orphans
+from tarmac.sim.checker.convergence import orphans
+from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, WORKLOADS, Checker
 from tarmac.sim.checker.rollouts import LOCATIONS, revision_in
 from tarmac.sim.checker.rules import STALE
 from tarmac.sim.checker.safety import safety

@@ -12,11 +12,11 @@ import pytest
 from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_DEPLOYMENT_UID, LABEL_WORKLOAD_UID
 from tarmac.api.schema import JsonObject
 from tarmac.sim.bugs import LogTap
-from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Mirror
-from tarmac.sim.checker.quiet import lies, orphans, unmet
+from tarmac.sim.checker.convergence import lies, orphans, unmet
+from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Mirror
 from tarmac.sim.checker.safety import safety
 from tarmac.sim.nodes.fleet import Fleet
-from tarmac.sim.people import Wish
+from tarmac.sim.users import Wish
 from tests.sim import test_the_checker
 
 IMAGE = "docker.io/example/app:1"

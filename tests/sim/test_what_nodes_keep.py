@@ -12,12 +12,11 @@ from tarmac.api.networking.interfaces import AttachedInterface, encode_interface
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
-from tarmac.client.targets import CONFIG_MAPS, PODS, SECRETS, dynamic
+from tarmac.client.targets.untyped import CONFIG_MAPS, PODS, RUNTIME_CLASSES, SECRETS
 from tarmac.server.security.users import User
 from tests.sim.stage import Stage, play, pod
 
 SCHEDULER = User(controller_user(POD_SCHEDULER), groups=("system:masters",))
-CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 
 
 def made(name: str, container: JsonObject | None = None, **spec: Any) -> JsonObject:
@@ -128,7 +127,7 @@ def test_what_is_optional_need_not_be_there() -> None:
 
 def test_a_class_with_a_handler_that_a_node_does_not_have_is_refused_there() -> None:
     async def story(stage: Stage) -> None:
-        await stage.user.resource(CLASSES).create({"metadata": {"name": "odd"}, "handler": "kata"})
+        await stage.user.resource(RUNTIME_CLASSES).create({"metadata": {"name": "odd"}, "handler": "kata"})
         await stage.wait(1)
         await stage.pods.create(made("a", runtimeClassName="odd"))
         await stage.pods.create(made("b", runtimeClassName="gvisor"))

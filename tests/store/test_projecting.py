@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from tarmac.server.storage.projecting import Projection
+from tarmac.server.storage.projections import Projection
 from tarmac.store.interface import Compacted, Entry, Event, Store, unsplice
 from tests.store.conftest import Place
 

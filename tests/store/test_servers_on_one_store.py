@@ -20,10 +20,11 @@ from tarmac.apps.layout import Layout
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
-from tarmac.client.targets import CONFIG_MAPS, LEASES, NAMESPACES, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, NAMESPACES, RESOURCE_QUOTAS, SERVICES
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import Gates
-from tarmac.server.assembly import Parts, assemble
+from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.fairness import Fairness
@@ -31,9 +32,7 @@ from tarmac.store.interface import Store
 from tests.server.conftest import OpenGates
 from tests.store.conftest import EtcdPlace, Place
 
-QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
 NETWORKS = dynamic("networking.datumapis.com/v1alpha", "networks", "Network")
-SERVICES = dynamic("v1", "services", "Service")
 PORTS = [{"port": 80}]
 
 
@@ -69,7 +68,7 @@ def _serving(store: Store) -> Client:
     clock, randomness, catalog, reader = SystemClock(), Unimaginative(), build_catalog(), Reader(store)
     authorizer, gates = Authorizer(store), OpenGates()
     chain = default_chain(reader, catalog, clock, randomness, authorizer)
-    parts = Parts(
+    parts = ServerParts(
         store, catalog, Gates(gates, gates, Fairness(), gates), chain, clock, randomness, reviews=gates, issuer=gates
     )
     return Client(local_transport(assemble(parts), STARTING))
@@ -143,7 +142,7 @@ async def test_reviews_and_tokens_are_answered_over_every_store(servers: Servers
 
 async def test_the_last_place_of_a_quota_is_given_once(servers: Servers) -> None:
     one, other = servers.clients
-    await one.resource(QUOTAS).create(named("limit", spec={"hard": {"configmaps": "5"}}))
+    await one.resource(RESOURCE_QUOTAS).create(named("limit", spec={"hard": {"configmaps": "5"}}))
     await servers.agree()
     outcomes = await servers.race(CONFIG_MAPS, *(named(f"map-{number}") for number in range(16)))
     refused = [each for each in outcomes if isinstance(each, Forbidden)]
@@ -159,13 +158,15 @@ async def test_the_last_place_of_a_quota_is_given_once(servers: Servers) -> None
 
 async def test_a_quota_shows_what_was_created_when_the_create_returns(servers: Servers) -> None:
     one, other = servers.clients
-    await one.resource(QUOTAS).create(named("limit", spec={"hard": {"configmaps": "100", "services.nodeports": "9"}}))
+    await one.resource(RESOURCE_QUOTAS).create(
+        named("limit", spec={"hard": {"configmaps": "100", "services.nodeports": "9"}})
+    )
     await servers.agree()
 
     async def create(number: int) -> int:
         way = servers.clients[number % 2]
         await way.resource(CONFIG_MAPS).create(named(f"map-{number}"))
-        return int((await way.resource(QUOTAS).get("limit", "team"))["status"]["used"]["configmaps"])
+        return int((await way.resource(RESOURCE_QUOTAS).get("limit", "team"))["status"]["used"]["configmaps"])
 
     assert [await create(number) for number in range(20)] == list(range(1, 21))
     seen = await asyncio.gather(*(create(number) for number in range(20, 36)))
@@ -174,37 +175,39 @@ async def test_a_quota_shows_what_was_created_when_the_create_returns(servers: S
     service = await other.resource(SERVICES).create(named("web", spec={"ports": PORTS}))
     service["spec"]["type"] = "NodePort"
     await other.resource(SERVICES).update(service)
-    assert (await other.resource(QUOTAS).get("limit", "team"))["status"]["used"]["services.nodeports"] == "1"
+    assert (await other.resource(RESOURCE_QUOTAS).get("limit", "team"))["status"]["used"]["services.nodeports"] == "1"
 
 
 async def test_a_quota_of_quotas_counts_each_once(servers: Servers) -> None:
     one, other = servers.clients
     for name in ("a", "b"):
-        await one.resource(QUOTAS).create(named(name, spec={"hard": {"resourcequotas": "9", "configmaps": "9"}}))
+        await one.resource(RESOURCE_QUOTAS).create(
+            named(name, spec={"hard": {"resourcequotas": "9", "configmaps": "9"}})
+        )
         await one.resource(CONFIG_MAPS).create(named(f"map-{name}"))
     objects = [named(name, spec={"hard": {"count/resourcequotas": "9", "configmaps": "9"}}) for name in "cd"]
-    await asyncio.gather(servers.race(QUOTAS, *objects), servers.race(CONFIG_MAPS, named("c"), named("d")))
+    await asyncio.gather(servers.race(RESOURCE_QUOTAS, *objects), servers.race(CONFIG_MAPS, named("c"), named("d")))
     await servers.agree()
-    for quota in (await other.resource(QUOTAS).list("team")).items:
+    for quota in (await other.resource(RESOURCE_QUOTAS).list("team")).items:
         assert set(quota["status"]["used"].values()) == {"4"}, quota
 
 
 async def test_what_others_write_into_the_status_of_a_quota_is_put_right(servers: Servers) -> None:
     one, other = servers.clients
-    await one.resource(QUOTAS).create(named("limit", spec={"hard": {"configmaps": "5"}}))
-    await one.resource(QUOTAS).create(named("empty", spec={}))
+    await one.resource(RESOURCE_QUOTAS).create(named("limit", spec={"hard": {"configmaps": "5"}}))
+    await one.resource(RESOURCE_QUOTAS).create(named("empty", spec={}))
     await one.resource(CONFIG_MAPS).create(named("map"))
     await servers.agree()
     for status in ({"hard": {"configmaps": "1000"}, "used": {"configmaps": "77"}}, {}):
-        quota = await other.resource(QUOTAS).get("limit", "team")
-        await other.resource(QUOTAS).update({**quota, "status": status}, subresource="status")
+        quota = await other.resource(RESOURCE_QUOTAS).get("limit", "team")
+        await other.resource(RESOURCE_QUOTAS).update({**quota, "status": status}, subresource="status")
         await servers.agree()
         for way in servers.clients:
-            found = await way.resource(QUOTAS).get("limit", "team")
+            found = await way.resource(RESOURCE_QUOTAS).get("limit", "team")
             assert found["status"] == {"hard": {"configmaps": "5"}, "used": {"configmaps": "1"}}
-    before = (await one.resource(QUOTAS).list("team")).resource_version
+    before = (await one.resource(RESOURCE_QUOTAS).list("team")).resource_version
     await servers.agree()
-    assert (await one.resource(QUOTAS).list("team")).resource_version == before, "written over and over"
+    assert (await one.resource(RESOURCE_QUOTAS).list("team")).resource_version == before, "written over and over"
 
 
 async def test_no_two_services_get_the_same_address_or_port(servers: Servers) -> None:

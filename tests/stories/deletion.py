@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tarmac.api.networking.names import API_VERSION
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import NETWORKS
 from tests.stories.manifests import placement, workload
 from tests.stories.telling import story
 from tests.stories.world import World
 
 BINDINGS = dynamic(API_VERSION, "networkbindings", "NetworkBinding")
-NETWORKS = dynamic(API_VERSION, "networks", "Network")
 
 
 @story

@@ -6,13 +6,13 @@ from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound, TooManyRequests
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import BUDGETS
 from tests.stories.manifests import placement, workload
 from tests.stories.telling import story
 from tests.stories.world import World, condition
 
 PRIORITIES = dynamic("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False)
-BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 LEAST = 5  # of six
 
 

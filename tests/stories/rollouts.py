@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import encode
-from tarmac.controllers.targets import CONTROLLER_REVISIONS, WORKLOADS
+from tarmac.client.targets.target import encode
+from tarmac.client.targets.typed import WORKLOADS
+from tarmac.client.targets.untyped import CONTROLLER_REVISIONS
 from tarmac.decide.rollout import undo
 from tarmac.decide.rollout.stored import history_of
 from tests.stories.manifests import image_of, placement, set_image, workload

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from tarmac.apps.control_plane import CONTROLLING
+from tarmac.apps.simworld import world as virtual_world
 from tarmac.apps.up import NODES
-from tarmac.apps.world import world as virtual_world
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered, Usage
+from tarmac.controllers.autoscaler.sources import ExternalQuestion, InstanceUsage, NoMetric
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager, choose
 from tarmac.server.security.users import User
 from tarmac.sim.bugs import LogTap
-from tarmac.sim.faults.luck import Luck
+from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tests.stories.all import STORIES
 from tests.stories.telling import play
@@ -34,11 +34,11 @@ class _Prometheus:
             value for city, value in self.load.items() if f'requests_per_second{{city="{city}"}}' == question.query
         ]
         if not found:
-            raise Unanswered(f"{question.query} has no value")
+            raise NoMetric(f"{question.query} has no value")
         return [round(1000 * value) for value in found]
 
-    async def usage(self, namespace: str, labels: str) -> Mapping[str, Usage]:
-        raise Unanswered("no story asks for it")
+    async def usage(self, namespace: str, labels: str) -> Mapping[str, InstanceUsage]:
+        raise NoMetric("no story asks for it")
 
     async def close(self) -> None:
         pass

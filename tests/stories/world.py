@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.api.compute.answers import Explanation
-from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
+from tarmac.api.compute.names import LABEL_CITY_CODE
+from tarmac.api.compute.whyandplan import Explanation
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.tasks import background
@@ -21,15 +21,21 @@ from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.why import explain
 from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
-from tarmac.client.targets import LEASES, NAMESPACES, NODES, PODS, Target, dynamic
+from tarmac.client.targets.target import Target
+from tarmac.client.targets.untyped import (
+    DEPLOYMENTS,
+    INSTANCES,
+    LEASES,
+    LOCATIONS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    WORKLOADS,
+)
 from tarmac.sim.nodes.fleet import Fleet
-from tarmac.sim.nodes.objects import LEASE_NAMESPACE, LOCATIONS, location
-from tarmac.sim.nodes.settings import Behaviour, Heartbeat, Place
-
-WORKLOADS = dynamic(API_VERSION, "workloads", "Workload")
-DEPLOYMENTS = dynamic(API_VERSION, "workloaddeployments", "WorkloadDeployment")
-INSTANCES = dynamic(API_VERSION, "instances", "Instance")
-QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")
+from tarmac.sim.nodes.objects import LEASE_NAMESPACE, location
+from tarmac.sim.nodes.settings import Behaviour, HeartbeatSettings, SimLocation
 
 Check = Callable[[], Awaitable[bool]]
 
@@ -40,12 +46,14 @@ class Pace:
 
     poll: float
     patience: float  # how long anything may take
-    heartbeat: Heartbeat
+    heartbeat: HeartbeatSettings
     behaviour: Behaviour
 
 
-UNHURRIED = Pace(0.5, 1800.0, Heartbeat(), Behaviour())
-QUICK = Pace(0.05, 30.0, Heartbeat(0.4, 2.0), Behaviour(start=(0.02, 0.1), stop=(0.01, 0.05), backoff=(0.5, 2.0)))
+UNHURRIED = Pace(0.5, 1800.0, HeartbeatSettings(), Behaviour())
+QUICK = Pace(
+    0.05, 30.0, HeartbeatSettings(0.4, 2.0), Behaviour(start=(0.02, 0.1), stop=(0.01, 0.05), backoff=(0.5, 2.0))
+)
 
 
 class World:
@@ -60,7 +68,7 @@ class World:
         self.instances = client.resource(INSTANCES)
         self.pods = client.resource(PODS)
         self.nodes = client.resource(NODES)
-        self.quotas = client.resource(QUOTAS)
+        self.quotas = client.resource(RESOURCE_QUOTAS)
         self.locations = client.resource(LOCATIONS)
         self._nodes_client = nodes
         self._pace = pace
@@ -84,7 +92,7 @@ class World:
 
     async def announce(self, city: str) -> None:
         """A city with a Location and nothing in it yet."""
-        await self.locations.create(location(Place(city.lower(), city, 0)))
+        await self.locations.create(location(SimLocation(city.lower(), city, 0)))
         self._cities.add(city)
 
     async def build(self, city: str, nodes: int = 2) -> None:
@@ -92,7 +100,7 @@ class World:
         pace = self._pace
         fleet = Fleet(
             self._nodes_client,
-            [Place(city.lower(), city, nodes)],
+            [SimLocation(city.lower(), city, nodes)],
             behaviour=pace.behaviour,
             heartbeat=pace.heartbeat,
         )

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tarmac.runtimes.interface import ContainerConfig, LinuxSecurity, PodIdentity, SandboxConfig
-from tarmac.runtimes.parts import PartMissing, Parts, find_parts
+from tarmac.runtimes.parts import NodeParts, PartMissing, find_parts
 
 BUSYBOX = "registry.local/tarmac/busybox:1"
 WEB = "registry.local/tarmac/web:1"
@@ -60,7 +60,7 @@ def _running(node: ContainerdNode) -> Iterator[ContainerdNode]:
 class ContainerdNode:
     """One containerd with its folders, network and cgroups, all told apart by the number of a test process."""
 
-    def __init__(self, parts: Parts, folder: Path, number: int, *, spare: bool = False) -> None:
+    def __init__(self, parts: NodeParts, folder: Path, number: int, *, spare: bool = False) -> None:
         from tarmac.runtimes.containerd import ContainerdSettings
 
         name = f"{number}s" if spare else str(number)
@@ -151,7 +151,7 @@ def no_network() -> LinuxSecurity:
     return LinuxSecurity(host_network=True)
 
 
-def sweep(parts: Parts) -> None:
+def sweep(parts: NodeParts) -> None:
     """Remove what test processes left that are no more."""
     for run in _RUN.glob(f"{_PREFIX}*"):
         found = re.fullmatch(rf"{_PREFIX}(\d+)(s?)", run.name)

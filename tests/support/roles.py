@@ -11,7 +11,8 @@ from tarmac.api.identities import NAMESPACE, PROCESS
 from tarmac.api.schema import JsonObject
 from tarmac.apps.crds import rbac_documents, role_documents
 from tarmac.client.client import Client
-from tarmac.client.targets import SERVICE_ACCOUNTS, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import SERVICE_ACCOUNTS
 from tarmac.server.security.controllerpolicy import DUTIES
 from tests.support.peer import Peer
 

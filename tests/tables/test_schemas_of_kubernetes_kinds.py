@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tarmac.api.kubernetes.resources import resources
-from tarmac.api.kubernetes.served import BODIES
+from tarmac.api.kubernetes.servedresources import BODIES
 from tarmac.api.kubernetes.tables import is_published, load_schema, type_name
 from tarmac.api.schema import Schema, Type
 from tools.kubernetes_tables.__main__ import TARGET, up_to_date

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.containers.paths import PodPaths
-from tarmac.agent.pods.kept import Definitions
+from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.base.clock import SystemClock
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
@@ -61,7 +61,7 @@ def test_nothing_that_runs_is_replaced(data: Path, tmp_path: Path) -> None:
 
 
 def test_pods_of_a_node_are_known_to_the_next_agent(data: Path) -> None:
-    kept = list(Definitions(PodPaths(data / "agent", data / "logs"), SystemClock()).read())
+    kept = list(PodCheckpoints(PodPaths(data / "agent", data / "logs"), SystemClock()).read())
     assert [(pod.key, pod.raw["spec"]["nodeName"]) for pod, _ in kept] == [("shop/web-dfw-f89b3c1c-0", "dfw-0")]
 
 

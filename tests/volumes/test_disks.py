@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.volumes.interface import Unusable, Waiting
+from tarmac.volumes.interface import Unusable, VolumeNotReady
 from tarmac.volumes.linux import ext4
 from tarmac.volumes.linux.loops import attached, loops
 from tarmac.volumes.linux.mountinfo import mount_at
@@ -104,7 +104,7 @@ async def test_growth_that_was_interrupted_is_finished(linux: Bench) -> None:
 
 async def test_a_node_without_room_makes_no_disk(linux: Bench) -> None:
     linux.add_disk("disk", "1000Ti")
-    with pytest.raises(Waiting, match=r"the node has \d+ bytes left for disks, this one needs"):
+    with pytest.raises(VolumeNotReady, match=r"the node has \d+ bytes left for disks, this one needs"):
         await linux.mount(claim("disk"))
     assert await linux.volumes.disks() == []
 
@@ -116,7 +116,7 @@ async def test_disks_together_are_never_promised_more_than_there_is(linux: Bench
     linux.add_disk("disk", str(most))
     linux.add_disk("other", str(most))
     await linux.mount(claim("disk"))
-    with pytest.raises(Waiting, match=r"the node has \d+ bytes left for disks, this one needs"):
+    with pytest.raises(VolumeNotReady, match=r"the node has \d+ bytes left for disks, this one needs"):
         await linux.mount(claim("other"), uid="another")
     assert await linux.volumes.disks() == ["pv-disk"]
 
@@ -224,7 +224,7 @@ async def test_a_damaged_disk_is_told_and_not_overwritten(linux: Bench) -> None:
     await linux.volumes.unmount(UID)
     overwrite(image(linux), bytes(2 * MIB))
     before = os.stat(image(linux)).st_mtime_ns
-    with pytest.raises(Waiting, match="no ext4 filesystem"):
+    with pytest.raises(VolumeNotReady, match="no ext4 filesystem"):
         await linux.mount(claim("disk"))
     assert os.stat(image(linux)).st_mtime_ns == before
     assert not loops(f"{linux.root}/disks")
@@ -271,7 +271,7 @@ async def test_a_block_device_of_the_node_is_formatted_when_blank_and_else_left_
         assert content(f"{await linux.path(claim('disk'))}/file") == "text"
         await linux.volumes.unmount(UID)
         await asyncio.to_thread(subprocess.run, ["mkswap", device], check=True, capture_output=True)
-        with pytest.raises(Waiting, match=r"no ext4 filesystem on .*, but swap"):
+        with pytest.raises(VolumeNotReady, match=r"no ext4 filesystem on .*, but swap"):
             await linux.mount(claim("disk"))
         await linux.volumes.unmount(UID)
 
@@ -314,7 +314,7 @@ async def test_an_image_that_does_not_fit_leaves_no_disk(linux: Bench, tmp_path:
     linux.add_disk("disk", "32Mi")
     note = {"compute.datumapis.com/populate-from-image": "seed"}
     linux.sources.claims["default/disk"]["metadata"]["annotations"] = note
-    with pytest.raises(Waiting, match="No space left"):
+    with pytest.raises(VolumeNotReady, match="No space left"):
         await linux.mount(claim("disk"))
     assert os.listdir(f"{linux.root}/disks/staging") == []
     assert os.listdir(f"{linux.root}/disks") == ["staging"]
@@ -326,7 +326,7 @@ async def test_no_tool_is_told_by_its_package(linux: Bench, monkeypatch: pytest.
     linux.add_disk("disk")
     monkeypatch.setattr(ext4, "_SBIN", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(Waiting, match=r"mkfs\.ext4 is not installed on this node"):
+    with pytest.raises(VolumeNotReady, match=r"mkfs\.ext4 is not installed on this node"):
         await linux.mount(claim("disk"))
 
 

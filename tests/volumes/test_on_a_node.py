@@ -14,7 +14,8 @@ from tarmac.api.status import NotFound
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import CONFIG_MAPS, EVENTS, PODS, VOLUME_CLAIMS, Target
+from tarmac.client.targets.target import Target
+from tarmac.client.targets.untyped import CONFIG_MAPS, EVENTS, PODS, VOLUME_CLAIMS
 from tarmac.runtimes.cri import CriRuntime
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux.loops import loops

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.volumes.interface import MountedVolume, Unusable, Waiting
+from tarmac.volumes.interface import MountedVolume, Unusable, VolumeNotReady
 from tests.volumes.bench import UID, Bench, claim, content, pod, put
 
 SCRATCH = {"name": "scratch", "emptyDir": {}}
@@ -52,7 +52,7 @@ async def test_a_config_map_becomes_files_that_follow_it(bench: Bench) -> None:
 
 
 async def test_a_missing_object_is_waited_for_by_name(bench: Bench) -> None:
-    with pytest.raises(Waiting, match=r'^configmap "settings" not found$') as caught:
+    with pytest.raises(VolumeNotReady, match=r'^configmap "settings" not found$') as caught:
         await bench.mount(CONFIG)
     assert caught.value.volume == "config"
     bench.add_config_map("settings", colour="red")
@@ -72,7 +72,7 @@ async def test_a_deleted_object_leaves_its_last_files(bench: Bench) -> None:
     bench.add_secret("keys", key=b"1")
     path = await bench.path(SECRET)
     bench.sources.secrets.clear()
-    with pytest.raises(Waiting, match='secret "keys" not found'):
+    with pytest.raises(VolumeNotReady, match='secret "keys" not found'):
         await bench.volumes.refresh(pod(SECRET))
     assert content(f"{path}/key") == "1"
 
@@ -85,7 +85,7 @@ async def test_without_a_server_what_is_there_is_used(bench: Bench) -> None:
     bench.restart()
     assert await bench.mount(SECRET, claim("disk")) == before
     await bench.volumes.refresh(pod(SECRET, claim("disk")))
-    with pytest.raises(Waiting, match="does not answer"):
+    with pytest.raises(VolumeNotReady, match="does not answer"):
         await bench.mount({"name": "more", "secret": {"secretName": "more"}})
 
 
@@ -134,7 +134,7 @@ async def test_two_pods_share_a_disk(bench: Bench) -> None:
 async def test_an_unbound_claim_is_waited_for(bench: Bench) -> None:
     bench.add_disk("disk")
     del bench.sources.claims["default/disk"]["spec"]["volumeName"]
-    with pytest.raises(Waiting, match='"disk" is not bound yet'):
+    with pytest.raises(VolumeNotReady, match='"disk" is not bound yet'):
         await bench.mount(claim("disk"))
 
 
@@ -163,7 +163,7 @@ async def test_volumes_of_other_storage_are_refused_in_plain_words(bench: Bench)
 
 async def test_a_disk_of_another_node_is_not_made_here(bench: Bench) -> None:
     bench.add_disk("disk", node="elsewhere")
-    with pytest.raises(Waiting, match="on another node"):
+    with pytest.raises(VolumeNotReady, match="on another node"):
         await bench.mount(claim("disk"))
     assert await bench.volumes.disks() == []
 
@@ -182,7 +182,7 @@ async def test_a_disk_is_removed_once_nobody_uses_it(bench: Bench) -> None:
     bench.add_disk("disk")
     await bench.mount(claim("disk"))
     assert await bench.volumes.disks() == ["pv-disk"]
-    with pytest.raises(Waiting, match="in use"):
+    with pytest.raises(VolumeNotReady, match="in use"):
         await bench.volumes.remove_disk("pv-disk")
     await bench.volumes.unmount(UID)
     await bench.volumes.remove_disk("pv-disk")
@@ -196,7 +196,7 @@ async def test_a_path_of_the_host_is_what_the_pod_says(bench: Bench, tmp_path: o
     assert await bench.mount(host) == {"host": MountedVolume("host", folder, owned_by_pod=False)}
     assert os.path.isdir(folder)
     for sort, words in (("File", "a file"), ("Socket", "a socket file"), ("BlockDevice", "a block device")):
-        with pytest.raises(Waiting, match=f"is not {words}"):
+        with pytest.raises(VolumeNotReady, match=f"is not {words}"):
             await bench.mount({"name": "host", "hostPath": {"path": folder, "type": sort}})
     file = f"{folder}/file"
     await bench.mount({"name": "host", "hostPath": {"path": file, "type": "FileOrCreate"}})

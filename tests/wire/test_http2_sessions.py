@@ -19,13 +19,13 @@ from tarmac.wire.http2.frames import (
     PREFACE,
     Frame,
     FrameReader,
-    Type,
+    FrameType,
     frame,
     literals,
 )
 from tarmac.wire.http2.headers import HeaderReader
 from tarmac.wire.http2.session import CANCEL
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 HEADERS = (("colour", "green"), ("length", "x" * 300))
 
@@ -43,23 +43,23 @@ def asked(body: bytes = b"") -> tuple[Session, int]:
 
 
 def window(stream: int, more: int) -> bytes:
-    return frame(Type.WINDOW_UPDATE, 0, stream, struct.pack(">I", more))
+    return frame(FrameType.WINDOW_UPDATE, 0, stream, struct.pack(">I", more))
 
 
 def test_a_question_is_headers_and_a_body() -> None:
     session = Session()
     stream = session.request(HEADERS, b"body")
     head, body = sent(session)[-2:]
-    assert (head.type, head.flags, head.stream) == (Type.HEADERS, END_HEADERS, stream)
+    assert (head.type, head.flags, head.stream) == (FrameType.HEADERS, END_HEADERS, stream)
     assert tuple(hpack.Decoder().decode(head.payload)) == HEADERS
-    assert body == Frame(Type.DATA, END_STREAM, stream, b"body")
+    assert body == Frame(FrameType.DATA, END_STREAM, stream, b"body")
 
 
 def test_headers_that_do_not_fit_one_frame_are_continued() -> None:
     session = Session()
     long = (("long", "x" * 3 * LONGEST),)
     session.request(long, b"")
-    head, *more = [each for each in sent(session) if each.type in (Type.HEADERS, Type.CONTINUATION)]
+    head, *more = [each for each in sent(session) if each.type in (FrameType.HEADERS, FrameType.CONTINUATION)]
     assert [each.flags for each in (head, *more)] == [0, 0, 0, END_HEADERS]
     decoder = hpack.Decoder(max_header_list_size=1 << 20)
     assert tuple(decoder.decode(b"".join(each.payload for each in (head, *more)))) == long
@@ -68,10 +68,10 @@ def test_headers_that_do_not_fit_one_frame_are_continued() -> None:
 @given(st.lists(st.integers(1, 40), max_size=20))
 def test_an_answer_in_any_pieces(sizes: list[int]) -> None:
     session, stream = asked()
-    data = frame(Type.HEADERS, END_HEADERS, stream, literals(((":status", "200"),)))
-    data += frame(Type.DATA, PADDED, stream, b"\2abc\0\0")
-    data += frame(Type.HEADERS, END_STREAM, stream, literals((("a", "b"),)))
-    data += frame(Type.CONTINUATION, END_HEADERS, stream, literals((("c", "d"),)))
+    data = frame(FrameType.HEADERS, END_HEADERS, stream, literals(((":status", "200"),)))
+    data += frame(FrameType.DATA, PADDED, stream, b"\2abc\0\0")
+    data += frame(FrameType.HEADERS, END_STREAM, stream, literals((("a", "b"),)))
+    data += frame(FrameType.CONTINUATION, END_HEADERS, stream, literals((("c", "d"),)))
     events = list[object]()
     for size in (*sizes, len(data)):
         events += session.receive(data[:size])
@@ -87,7 +87,7 @@ def test_an_answer_in_any_pieces(sizes: list[int]) -> None:
 def test_a_body_waits_for_the_windows_of_the_peer() -> None:
     session = Session()
     stream = session.request((), bytes(100_000))
-    data = [each for each in sent(session) if each.type == Type.DATA]
+    data = [each for each in sent(session) if each.type == FrameType.DATA]
     assert sum(len(each.payload) for each in data) == 65_535
     session.receive(window(stream, 50_000))
     assert sent(session) == []
@@ -101,23 +101,23 @@ def test_a_body_waits_for_the_windows_of_the_peer() -> None:
 
 def test_a_window_that_the_peer_changes_counts_for_what_is_under_way() -> None:
     session = Session()
-    session.receive(frame(Type.SETTINGS, 0, 0, struct.pack(">HI", 4, 10)))
+    session.receive(frame(FrameType.SETTINGS, 0, 0, struct.pack(">HI", 4, 10)))
     stream = session.request((), bytes(30))
-    assert [len(each.payload) for each in sent(session) if each.type == Type.DATA] == [10]
-    session.receive(frame(Type.SETTINGS, 0, 0, struct.pack(">HI", 4, 5)))
+    assert [len(each.payload) for each in sent(session) if each.type == FrameType.DATA] == [10]
+    session.receive(frame(FrameType.SETTINGS, 0, 0, struct.pack(">HI", 4, 5)))
     session.receive(window(stream, 5))
-    assert [each.type for each in sent(session)] == [Type.SETTINGS]
-    session.receive(frame(Type.SETTINGS, 0, 0, struct.pack(">HI", 4, 100)))
-    assert [len(each.payload) for each in sent(session) if each.type == Type.DATA] == [20]
+    assert [each.type for each in sent(session)] == [FrameType.SETTINGS]
+    session.receive(frame(FrameType.SETTINGS, 0, 0, struct.pack(">HI", 4, 100)))
+    assert [len(each.payload) for each in sent(session) if each.type == FrameType.DATA] == [20]
 
 
 def test_what_is_received_is_let_in_again() -> None:
     session, stream = asked()
     allowed = {0: 1 << 20, stream: 1 << 20}
     for _ in range(1000):
-        session.receive(frame(Type.DATA, 0, stream, bytes(LONGEST)))
+        session.receive(frame(FrameType.DATA, 0, stream, bytes(LONGEST)))
         for each in sent(session):
-            assert each.type == Type.WINDOW_UPDATE
+            assert each.type == FrameType.WINDOW_UPDATE
             allowed[each.stream] += struct.unpack(">I", each.payload)[0]
         allowed = {each: left - LONGEST for each, left in allowed.items()}
         assert min(allowed.values()) >= LONGEST
@@ -126,41 +126,41 @@ def test_what_is_received_is_let_in_again() -> None:
 def test_what_comes_for_a_forgotten_stream_counts_for_all() -> None:
     session, stream = asked()
     session.cancel(stream)
-    assert sent(session) == [Frame(Type.RST_STREAM, 0, stream, struct.pack(">I", CANCEL))]
+    assert sent(session) == [Frame(FrameType.RST_STREAM, 0, stream, struct.pack(">I", CANCEL))]
     for _ in range(40):
-        assert session.receive(frame(Type.DATA, 0, stream, bytes(LONGEST))) == []
-    assert [each.type for each in sent(session)] == [Type.WINDOW_UPDATE]
+        assert session.receive(frame(FrameType.DATA, 0, stream, bytes(LONGEST))) == []
+    assert [each.type for each in sent(session)] == [FrameType.WINDOW_UPDATE]
 
 
 def test_an_answer_before_the_question_is_through_ends_the_question() -> None:
     session, stream = asked(bytes(100_000))
-    head = frame(Type.HEADERS, END_HEADERS | END_STREAM, stream, literals((("a", "b"),)))
+    head = frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream, literals((("a", "b"),)))
     assert session.receive(head) == [Answered(stream, {"a": "b"}), Ended(stream)]
-    assert [each.type for each in sent(session)] == [Type.RST_STREAM]
+    assert [each.type for each in sent(session)] == [FrameType.RST_STREAM]
     session.receive(window(0, 1 << 20))
     assert sent(session) == []
 
 
 def test_pings_and_settings_are_answered_and_answers_are_not() -> None:
     session, _ = asked()
-    session.receive(frame(Type.PING, 0, 0, b"12345678") + frame(Type.SETTINGS, 0, 0))
-    assert sent(session) == [Frame(Type.PING, ACK, 0, b"12345678"), Frame(Type.SETTINGS, ACK, 0, b"")]
-    session.receive(frame(Type.PING, ACK, 0, b"12345678") + frame(Type.SETTINGS, ACK, 0))
+    session.receive(frame(FrameType.PING, 0, 0, b"12345678") + frame(FrameType.SETTINGS, 0, 0))
+    assert sent(session) == [Frame(FrameType.PING, ACK, 0, b"12345678"), Frame(FrameType.SETTINGS, ACK, 0, b"")]
+    session.receive(frame(FrameType.PING, ACK, 0, b"12345678") + frame(FrameType.SETTINGS, ACK, 0))
     assert sent(session) == []
 
 
 def test_a_stream_that_the_peer_resets_is_cut() -> None:
     session, stream = asked()
-    assert session.receive(frame(Type.RST_STREAM, 0, stream, struct.pack(">I", 7))) == [Cut(stream, 7)]
-    assert session.receive(frame(Type.RST_STREAM, 0, stream, struct.pack(">I", 7))) == []
+    assert session.receive(frame(FrameType.RST_STREAM, 0, stream, struct.pack(">I", 7))) == [Cut(stream, 7)]
+    assert session.receive(frame(FrameType.RST_STREAM, 0, stream, struct.pack(">I", 7))) == []
 
 
 def test_a_peer_that_goes_away_cuts_only_what_it_has_not_begun() -> None:
     session, first = asked()
     second = session.request((), b"")
-    assert session.receive(frame(Type.GOAWAY, 0, 0, struct.pack(">II", first, 0))) == [Cut(second, 0)]
+    assert session.receive(frame(FrameType.GOAWAY, 0, 0, struct.pack(">II", first, 0))) == [Cut(second, 0)]
     assert session.closing
-    data = frame(Type.DATA, END_STREAM, first, b"x")
+    data = frame(FrameType.DATA, END_STREAM, first, b"x")
     assert session.receive(data) == [Received(first, b"x"), Ended(first)]
 
 
@@ -168,20 +168,20 @@ def test_a_peer_that_goes_away_cuts_only_what_it_has_not_begun() -> None:
     "data",
     [
         b"HTTP/1.1 400 Bad Request\r\n",
-        frame(Type.HEADERS, END_HEADERS, 1, b"\xff\xff\xff"),
-        frame(Type.DATA, PADDED, 1, b"\xff"),
-        frame(Type.CONTINUATION, END_HEADERS, 1, b""),
-        frame(Type.HEADERS, 0, 1, b"") + frame(Type.DATA, 0, 1, b""),
-        frame(Type.HEADERS, 0, 1, b"") + frame(Type.CONTINUATION, 0, 1, bytes(LONGEST)) * 5,
-        frame(Type.PUSH_PROMISE, END_HEADERS, 1, b""),
-        frame(Type.WINDOW_UPDATE, 0, 0, b"1"),
-        frame(Type.SETTINGS, 0, 0, b"1"),
-        frame(Type.GOAWAY, 0, 0, b"1"),
+        frame(FrameType.HEADERS, END_HEADERS, 1, b"\xff\xff\xff"),
+        frame(FrameType.DATA, PADDED, 1, b"\xff"),
+        frame(FrameType.CONTINUATION, END_HEADERS, 1, b""),
+        frame(FrameType.HEADERS, 0, 1, b"") + frame(FrameType.DATA, 0, 1, b""),
+        frame(FrameType.HEADERS, 0, 1, b"") + frame(FrameType.CONTINUATION, 0, 1, bytes(LONGEST)) * 5,
+        frame(FrameType.PUSH_PROMISE, END_HEADERS, 1, b""),
+        frame(FrameType.WINDOW_UPDATE, 0, 0, b"1"),
+        frame(FrameType.SETTINGS, 0, 0, b"1"),
+        frame(FrameType.GOAWAY, 0, 0, b"1"),
     ],
 )
 def test_a_violation_ends_the_connection(data: bytes) -> None:
     session, _ = asked()
-    with pytest.raises(Violation):
+    with pytest.raises(ProtocolViolation):
         session.receive(data)
 
 
@@ -191,7 +191,7 @@ def test_any_bytes_are_events_or_a_violation(tail: bytes, frames: list[tuple[int
     data = b"".join(struct.pack(">HBBBI", 0, len(rest), kind, flags, stream) + rest for kind, flags, rest in frames)
     try:
         session.receive(data + tail)
-    except Violation:
+    except ProtocolViolation:
         return
     session.take()
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarmac.wire.spdy import Event, Finished, GoneAway, Opened, Received, Replied, Session
-from tarmac.wire.spdy.frames import LONGEST_CONTROL, Control, FrameReader, Reset, Type, control_frame
+from tarmac.wire.spdy.frames import LONGEST_CONTROL, Control, ControlFrameType, FrameReader, Reset, control_frame
 from tarmac.wire.spdy.headers import DICTIONARY, LARGEST, HeaderDecoder, HeaderEncoder
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
 HEADERS = st.dictionaries(TEXT.map(str.lower).filter(lambda name: name == name.lower()), TEXT, max_size=6)
@@ -79,10 +79,10 @@ def test_a_reset_ends_both_halves_and_late_bytes_are_ignored() -> None:
 
 def test_pings_of_the_peer_are_answered_and_answers_are_not() -> None:
     _, server = pair()
-    ping = control_frame(Type.PING, struct.pack(">I", 7))
+    ping = control_frame(ControlFrameType.PING, struct.pack(">I", 7))
     assert server.receive(ping) == []
     assert server.take() == ping
-    assert server.receive(control_frame(Type.PING, struct.pack(">I", 2))) == []
+    assert server.receive(control_frame(ControlFrameType.PING, struct.pack(">I", 2))) == []
     assert server.take() == b""
 
 
@@ -90,8 +90,8 @@ def test_settings_windows_and_unknown_frames_are_ignored() -> None:
     _, server = pair()
     settings_frame = struct.pack(">III", 1, 4, 100)
     for frame in (
-        control_frame(Type.SETTINGS, settings_frame),
-        control_frame(Type.WINDOW_UPDATE, struct.pack(">II", 1, 65536)),
+        control_frame(ControlFrameType.SETTINGS, settings_frame),
+        control_frame(ControlFrameType.WINDOW_UPDATE, struct.pack(">II", 1, 65536)),
         control_frame(11, b"credential"),  # pyright: ignore[reportArgumentType] - not one of ours, which is the point
     ):
         assert server.receive(frame) == []
@@ -113,9 +113,9 @@ def test_a_stream_number_that_goes_back_is_reset() -> None:
     assert isinstance(first, Control)
     assert isinstance(second, Control)
     renumbered = struct.pack(">I", 5) + first.payload[4:]
-    assert server.receive(control_frame(Type.SYN_STREAM, renumbered)) == [Opened(5, {}, False)]
-    assert server.receive(control_frame(Type.SYN_STREAM, second.payload)) == []
-    assert server.take() == control_frame(Type.RST_STREAM, struct.pack(">II", 3, Reset.PROTOCOL_ERROR))
+    assert server.receive(control_frame(ControlFrameType.SYN_STREAM, renumbered)) == [Opened(5, {}, False)]
+    assert server.receive(control_frame(ControlFrameType.SYN_STREAM, second.payload)) == []
+    assert server.take() == control_frame(ControlFrameType.RST_STREAM, struct.pack(">II", 3, Reset.PROTOCOL_ERROR))
 
 
 def test_more_streams_than_allowed_are_refused() -> None:
@@ -129,7 +129,7 @@ def test_more_streams_than_allowed_are_refused() -> None:
 def test_headers_that_inflate_without_bounds_are_a_violation() -> None:
     bomb = HeaderEncoder().encode({"name": "x" * (4 * LARGEST)})
     assert len(bomb) < 2000
-    with pytest.raises(Violation):
+    with pytest.raises(ProtocolViolation):
         HeaderDecoder().decode(bomb)
 
 
@@ -138,14 +138,14 @@ def test_headers_that_inflate_without_bounds_are_a_violation() -> None:
     [
         b"\x80\x02\0\x01\0\0\0\0",  # version 2
         struct.pack(">II", 0x80030001, LONGEST_CONTROL + 1),
-        control_frame(Type.SYN_STREAM, b"short"),
-        control_frame(Type.SYN_STREAM, b"\0\0\0\1" + b"\0" * 6 + b"not zlib"),
-        control_frame(Type.GOAWAY, b""),
-        control_frame(Type.RST_STREAM, b"\0\0\0\1"),
+        control_frame(ControlFrameType.SYN_STREAM, b"short"),
+        control_frame(ControlFrameType.SYN_STREAM, b"\0\0\0\1" + b"\0" * 6 + b"not zlib"),
+        control_frame(ControlFrameType.GOAWAY, b""),
+        control_frame(ControlFrameType.RST_STREAM, b"\0\0\0\1"),
     ],
 )
 def test_what_is_no_spdy_is_a_violation(frame: bytes) -> None:
-    with pytest.raises(Violation):
+    with pytest.raises(ProtocolViolation):
         Session(server=True).receive(frame)
 
 
@@ -182,19 +182,19 @@ def test_any_bytes_are_events_or_a_violation(data: bytes, sizes: list[int]) -> N
     try:
         for piece in cut(data, sizes):
             session.receive(piece)
-    except Violation:
+    except ProtocolViolation:
         return
     assert len(session.take()) <= 64 * len(data) + 64
 
 
-@given(st.sampled_from(list(Type)), st.integers(0, 255), st.binary(max_size=200))
+@given(st.sampled_from(list(ControlFrameType)), st.integers(0, 255), st.binary(max_size=200))
 @settings(max_examples=500)
-def test_any_control_frame_is_events_or_a_violation(type: Type, flags: int, payload: bytes) -> None:
+def test_any_control_frame_is_events_or_a_violation(type: ControlFrameType, flags: int, payload: bytes) -> None:
     client, server = pair()
     opened(client, server)
     try:
         server.receive(control_frame(type, payload, flags))
-    except Violation:
+    except ProtocolViolation:
         return
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarmac.base.randomness import Randomness
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, Event, Piece, Pinged, Ponged, Socket, accept_key, offered
 
 
@@ -40,7 +40,7 @@ def test_the_key_is_answered_as_the_standard_says() -> None:
 def test_subprotocols_are_read_in_the_clients_order() -> None:
     headers = {"sec-websocket-version": "13", "sec-websocket-key": "k", "sec-websocket-protocol": "v5.a, v4.a"}
     assert offered(headers) == ("k", ["v5.a", "v4.a"])
-    with pytest.raises(Violation):
+    with pytest.raises(ProtocolViolation):
         offered({"sec-websocket-version": "8", "sec-websocket-key": "k"})
 
 
@@ -92,7 +92,7 @@ def test_messages_arrive_however_the_network_cuts_them(from_server: bool, sent: 
     ],
 )
 def test_what_is_no_websocket_is_a_violation(frame: bytes) -> None:
-    with pytest.raises(Violation):
+    with pytest.raises(ProtocolViolation):
         Socket().receive(frame)
 
 
@@ -103,6 +103,6 @@ def test_any_bytes_are_events_or_a_violation(data: bytes, sizes: list[int], serv
     try:
         for piece in cut(data, sizes):
             socket.receive(piece)
-    except Violation:
+    except ProtocolViolation:
         return
     assert len(socket.take()) <= 3 * len(data) + 8

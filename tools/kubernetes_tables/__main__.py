@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.kubernetes.served import BODIES, SERVED
+from tarmac.api.kubernetes.servedresources import BODIES, SERVED
 from tools.cache import ROOT, cached, digest, say
 from tools.kubernetes_tables.documents import write_documents
 from tools.kubernetes_tables.modules import PINS, fetch, pinned
@@ -24,7 +24,7 @@ _STAMP = "made-of"
 
 def _key() -> str:
     """Changes whenever the tables could: pins, what is served, and this generator."""
-    sources = [PINS / "go.mod", PINS / "go.sum", ROOT / "src/tarmac/api/kubernetes/served.py"]
+    sources = [PINS / "go.mod", PINS / "go.sum", ROOT / "src/tarmac/api/kubernetes/servedresources.py"]
     sources += sorted(Path(__file__).parent.glob("*.py")) + sorted((ROOT / "src/tarmac/api/openapi").glob("*.py"))
     return digest(path.read_bytes() for path in sources)
 

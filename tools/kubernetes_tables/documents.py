@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.kubernetes.served import SERVED
+from tarmac.api.kubernetes.servedresources import SERVED
 from tarmac.api.openapi import gnostic, swagger
 from tarmac.api.openapi.documents import digest, document, document_v2, file_name
 from tarmac.api.openapi.naming import document_path

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tarmac.api.kubernetes.served import SERVED
+from tarmac.api.kubernetes.servedresources import SERVED
 
 Row = dict[str, Any]
 

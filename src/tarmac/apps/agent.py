@@ -29,7 +29,7 @@ from tarmac.agent.config.settings import AgentConfig, settle
 from tarmac.agent.config.sizing import resize, size
 from tarmac.agent.sizing.providers import ProviderFailed, SizingProviders
 from tarmac.apps.garbage import collect_rarely
-from tarmac.apps.node.composing import Node, Providers
+from tarmac.apps.node.composing import NodeAgent, Providers
 from tarmac.base.clock import SystemClock
 from tarmac.base.heap import share_one_heap
 from tarmac.base.log import configure, log
@@ -96,7 +96,7 @@ async def run(told: Stated) -> None:
     config.root_dir.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         again = Providers(providers, partial(resize, told, providers)) if providers else None
-        node = await Node.compose(config, stack, again)
+        node = await NodeAgent.compose(config, stack, again)
         tasks = Tasks()
         stack.push_async_callback(tasks.close, _FAREWELL)
         work = tasks.promise(node.run(), "the node's work")
@@ -109,7 +109,7 @@ async def run(told: Stated) -> None:
     _log.info("stopped", node=config.node_name)
 
 
-async def _say_when_ready(node: Node) -> None:
+async def _say_when_ready(node: NodeAgent) -> None:
     await node.ready()
     collect_rarely(10_000)
     print(f"tarmac agent ready {node.name}", flush=True)

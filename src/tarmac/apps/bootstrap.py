@@ -16,7 +16,7 @@ from tarmac.api.kubernetes.runtimeclasses import CLASSES
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.client import Client
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _STORAGE_CLASS: JsonObject = {

@@ -16,10 +16,10 @@ from typing import cast
 from tarmac.api.catalog import build_catalog
 from tarmac.api.identities import NAMESPACE, PROCESS, user_name
 from tarmac.api.repositories import TOKENS_PATH
-from tarmac.apps.announcing import announced, reached_at
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, ensure_own_service
-from tarmac.apps.electing import elector
 from tarmac.apps.layout import Layout
+from tarmac.apps.leaderelection import elector
+from tarmac.apps.serverleases import announced, reached_at
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
@@ -33,14 +33,14 @@ from tarmac.http.messages import Request
 from tarmac.http.tls import server_context
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
-from tarmac.server.assembly import Parts, assemble
+from tarmac.server.assembly import ServerParts, assemble
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.metrics import Metrics, health_metrics
 from tarmac.server.nodes.connections import NodeWays
+from tarmac.server.nodes.nodeendpoints import NodeTls, Ways
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.nodes.tunnels import PREFIX as TUNNELS_PATH
 from tarmac.server.nodes.tunnels import Tunnels
-from tarmac.server.nodes.ways import NodeTls, Ways
 from tarmac.server.reader import Reader
 from tarmac.server.security import secrettokens
 from tarmac.server.security.audit import AuditLog
@@ -171,7 +171,7 @@ def _server(
     chain = default_chain(reader, catalog, clock, randomness, authorizer)
     reviews = Reviews(authenticator, authorizer, clock)
     issuer = TokenIssuer(store, tokens, clock, randomness)
-    parts = Parts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
+    parts = ServerParts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
     parts.usage = metering
     _join_nodes(parts, reader, pki, metering, stack)
     parts.documents.update(tokens.documents())
@@ -181,7 +181,7 @@ def _server(
     return assemble(parts)
 
 
-def _join_nodes(parts: Parts, reader: Reader, pki: Pki, metering: Metering, stack: AsyncExitStack) -> None:
+def _join_nodes(parts: ServerParts, reader: Reader, pki: Pki, metering: Metering, stack: AsyncExitStack) -> None:
     """Ways to nodes, and what they are asked of the server's own accord."""
     clock, tunnels = parts.clock, Tunnels(parts.randomness)
     tls = NodeTls(pki.ca_file.read_text(), lambda: pki.client(SERVER_TO_NODES), clock)

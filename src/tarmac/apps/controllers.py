@@ -20,7 +20,7 @@ import uvloop
 from tarmac.api.identities import BOOTSTRAP, controller_user
 from tarmac.api.status import ApiError
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_objects_of_workloads
-from tarmac.apps.electing import elector
+from tarmac.apps.leaderelection import elector
 from tarmac.apps.settings import names_of, settings_of
 from tarmac.base.clock import SystemClock
 from tarmac.base.log import configure, log
@@ -31,9 +31,9 @@ from tarmac.client.client import Client
 from tarmac.client.discovery import serves
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
-from tarmac.client.kubeconfig import Connection, load
+from tarmac.client.kubeconfig import ServerContext, load
 from tarmac.client.leader import Timing
-from tarmac.client.targets import POD_ENDPOINTS
+from tarmac.client.targets.untyped import POD_ENDPOINTS
 from tarmac.controllers.manager import Manager, choose
 
 _log = log("tarmac")
@@ -54,7 +54,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-async def run(options: argparse.Namespace, connection: Connection, timing: Timing) -> None:
+async def run(options: argparse.Namespace, connection: ServerContext, timing: Timing) -> None:
     """Connect, then work until a signal comes; one line says when the server has answered."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -13,14 +13,14 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tarmac.apps.cities.places import City, city_of
+from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.apps.layout import layout_of
 from tarmac.cli.rendering.text import table
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.archives import BadArchive, full_name, image_names
 from tarmac.runtimes.interface import RuntimeFault
-from tarmac.runtimes.parts import PartMissing, Parts, find_parts
+from tarmac.runtimes.parts import NodeParts, PartMissing, find_parts
 
 FAILED = 1
 
@@ -42,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
         return FAILED
 
 
-def _cities(data_dir: Path, wanted: Sequence[str]) -> list[City]:
+def _cities(data_dir: Path, wanted: Sequence[str]) -> list[CityLayout]:
     if os.geteuid() != 0:
         raise _NoCity("the containerds of cities are root's: run this as root")
     underlay = underlay_of(data_dir)
@@ -54,7 +54,7 @@ def _cities(data_dir: Path, wanted: Sequence[str]) -> list[City]:
     return [city_of(code, underlay, data_dir) for code in wanted or known]
 
 
-async def _load(archive: Path, name: str, cities: Sequence[City], parts: Parts) -> int:
+async def _load(archive: Path, name: str, cities: Sequence[CityLayout], parts: NodeParts) -> int:
     names = [full_name(name)] if name else image_names(archive)
     if not names:
         raise BadArchive(f"{archive} does not say what its image is called: give --name REGISTRY/NAME:TAG")
@@ -91,7 +91,7 @@ def _progress(city: str) -> Callable[[int, int], None]:
     return show
 
 
-async def _list(cities: Sequence[City], parts: Parts) -> int:
+async def _list(cities: Sequence[CityLayout], parts: NodeParts) -> int:
     found: dict[tuple[str, int], list[str]] = {}
     for city in cities:
         for image in await containerd.images(city.containerd(parts)):

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.client.client import Client
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS
 
 NAME: Final = "kubernetes"
 _NAMESPACE: Final = "default"
@@ -19,21 +19,19 @@ _FURTHER: Final = f"{NAME}-ipv"
 _SERVICE: Final = "kubernetes.io/service-name"
 # What is behind this Service has slices of its own; a second kind of them would answer twice.
 _NOT_MIRRORED: Final = {"endpointslice.kubernetes.io/skip-mirror": "true"}
-_SLICES: Final = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
-_ENDPOINTS: Final = dynamic("v1", "endpoints", "Endpoints")
 
 
-class Place(NamedTuple):
+class ServerAddress(NamedTuple):
     """Where a server is."""
 
     address: str
     port: int
 
 
-async def publish(client: Client, places: Sequence[Place], manager: str) -> None:
+async def publish(client: Client, places: Sequence[ServerAddress], manager: str) -> None:
     """Make these the places behind the Service, and no others. Raises ApiError, ClientError."""
     wanted = _slices(places)
-    slices, endpoints = client.resource(_SLICES), client.resource(_ENDPOINTS)
+    slices, endpoints = client.resource(ENDPOINT_SLICES), client.resource(ENDPOINTS)
     listed = await slices.list(_NAMESPACE, labels=f"{_SERVICE}={NAME}")
     known = {each["metadata"]["name"]: each for each in listed.items}
     for name, each in wanted.items():
@@ -52,7 +50,7 @@ async def publish(client: Client, places: Sequence[Place], manager: str) -> None
         await endpoints.apply(_endpoints(places), manager=manager)
 
 
-def _slices(places: Sequence[Place]) -> Mapping[str, JsonObject]:
+def _slices(places: Sequence[ServerAddress]) -> Mapping[str, JsonObject]:
     found: dict[str, JsonObject] = {}
     ports = sorted({place.port for place in places})
     for port in ports:
@@ -61,8 +59,8 @@ def _slices(places: Sequence[Place]) -> Mapping[str, JsonObject]:
             if own:
                 name = (NAME if family == 4 else f"{_FURTHER}6") if port == ports[0] else f"{_FURTHER}{family}-{port}"
                 found[name] = _object(
-                    _SLICES.api_version,
-                    _SLICES.kind,
+                    ENDPOINT_SLICES.api_version,
+                    ENDPOINT_SLICES.kind,
                     name,
                     addressType=f"IPv{family}",
                     endpoints=[{"addresses": [address], "conditions": {"ready": True}} for address in own],
@@ -72,24 +70,24 @@ def _slices(places: Sequence[Place]) -> Mapping[str, JsonObject]:
     return found
 
 
-def _endpoints(places: Sequence[Place]) -> JsonObject:
+def _endpoints(places: Sequence[ServerAddress]) -> JsonObject:
     subsets = [
         {"addresses": [{"ip": each.address} for each in places if each.port == port], "ports": [_port(port)]}
         for port in sorted({place.port for place in places})
     ]
-    made = _object(_ENDPOINTS.api_version, _ENDPOINTS.kind, NAME, subsets=subsets)
+    made = _object(ENDPOINTS.api_version, ENDPOINTS.kind, NAME, subsets=subsets)
     made["metadata"]["labels"] = _NOT_MIRRORED
     return made
 
 
-def _behind_slice(part: JsonObject) -> set[Place]:
+def _behind_slice(part: JsonObject) -> set[ServerAddress]:
     addresses = [address for each in part.get("endpoints") or () for address in each["addresses"]]
-    return {Place(address, port["port"]) for address in addresses for port in part.get("ports") or ()}
+    return {ServerAddress(address, port["port"]) for address in addresses for port in part.get("ports") or ()}
 
 
-def _behind_endpoints(endpoints: JsonObject) -> set[Place]:
+def _behind_endpoints(endpoints: JsonObject) -> set[ServerAddress]:
     return {
-        Place(address["ip"], port["port"])
+        ServerAddress(address["ip"], port["port"])
         for subset in endpoints.get("subsets") or ()
         for address in subset.get("addresses") or ()
         for port in subset.get("ports") or ()

@@ -38,18 +38,18 @@ def _nothing(_running: Running) -> AbstractAsyncContextManager[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ServerExtras:
     """What a command adds to the server: something beside it, and further addresses of the machine to listen on."""
 
     beside: Beside = _nothing
     hosts: tuple[str, ...] = ()
 
 
-def _alone(_layout: Layout) -> Surroundings:
-    return Surroundings()
+def _alone(_layout: Layout) -> ServerExtras:
+    return ServerExtras()
 
 
-def main(options: argparse.Namespace, surround: Callable[[Layout], Surroundings] = _alone) -> int:
+def main(options: argparse.Namespace, surround: Callable[[Layout], ServerExtras] = _alone) -> int:
     """Serve; the exit code is 0 after a signal, 1 when it could not start."""
     sys.setswitchinterval(_SWITCH_INTERVAL)
     _allow_descriptors()

@@ -16,20 +16,21 @@ from pathlib import Path
 
 from tarmac.api.catalog import build_catalog
 from tarmac.apps.garbage import collect_rarely
-from tarmac.apps.trial import Outcome, trial
+from tarmac.apps.simtrial import TrialResult, trial
+from tarmac.apps.simworld import World, world
 from tarmac.apps.up import NODES
-from tarmac.apps.world import World, world
 from tarmac.base.tasks import background
+from tarmac.client.targets.untyped import LOCATIONS
 from tarmac.sim.bugs import LogTap
-from tarmac.sim.checker.mirror import Checker
+from tarmac.sim.checker.replay import Checker
 from tarmac.sim.checker.safety import safety
-from tarmac.sim.faults.luck import KINDS, Luck
+from tarmac.sim.faults.draws import KINDS, Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
-from tarmac.sim.nodes.objects import LOCATIONS, location
-from tarmac.sim.nodes.settings import Place
-from tarmac.sim.scenario.player import Player, Stage, Unmet
+from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.settings import SimLocation
+from tarmac.sim.scenario.player import Player, ScenarioStage, Unmet
 from tarmac.sim.scenario.script import Scenario, ScenarioError, read
 from tarmac.sim.scenario.timeline import Teller, stamp
 from tarmac.sim.seeds import stream
@@ -81,7 +82,7 @@ def play_seeds(seeds: Sequence[int], jobs: int) -> int:
     return bool(failed or missed)
 
 
-def report(outcome: Outcome) -> str:
+def report(outcome: TrialResult) -> str:
     """One line for a seed that went well; what went wrong, and how to see it again, for one that did not."""
     if not outcome.violations:
         return f"seed {outcome.seed}: fine ({outcome.changes} changes in {outcome.seconds:.0f} s)"
@@ -129,7 +130,7 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
         await planet.clock.sleep(_SETTLING)
         teller.on = True
         user, catalog = planet.reliable(), build_catalog()
-        stage = Stage(user, planet.clock, catalog, fleet, metrics, replicas, planet.clocks)
+        stage = ScenarioStage(user, planet.clock, catalog, fleet, metrics, replicas, planet.clocks)
         player = Player(stage, folder, lambda what: tell(f"--- {what}"))
         try:
             for step in scenario.steps:
@@ -143,7 +144,7 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
 
 
 async def _populate(planet: World, scenario: Scenario, stack: AsyncExitStack) -> Fleet:
-    places = [Place(city.lower(), city, nodes) for city, nodes in scenario.cities.items()]
+    places = [SimLocation(city.lower(), city, nodes) for city, nodes in scenario.cities.items()]
     for place in places:
         await planet.reliable().resource(LOCATIONS).apply(location(place), manager="scenario")
     fleet = Fleet(planet.client("nodes", planet.link(NODES)), places)

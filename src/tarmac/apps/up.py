@@ -16,21 +16,22 @@ from dataclasses import replace
 from functools import partial
 
 from tarmac.apps import server
-from tarmac.apps.cities.choosing import Impossible, choose
+from tarmac.apps.cities.runtimechoice import Impossible, choose
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
-from tarmac.apps.reaching import hints
+from tarmac.apps.pathhints import hints
 from tarmac.apps.registry.running import Registry, find_registry, with_registry
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
-from tarmac.runtimes.parts import PartMissing, Parts
+from tarmac.client.targets.untyped import LOCATIONS
+from tarmac.runtimes.parts import NodeParts, PartMissing
 from tarmac.server.security.policy import SIMULATED_NODES
 from tarmac.server.security.users import User
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
-from tarmac.sim.nodes.objects import LOCATIONS, location
-from tarmac.sim.nodes.settings import Heartbeat, Place
+from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
 
 NODES = User(SIMULATED_NODES, groups=("system:authenticated",))
 _FIELD_MANAGER = "tarmac-up"
@@ -52,7 +53,7 @@ def main(options: argparse.Namespace) -> int:
         return 1
 
 
-def _surround(options: argparse.Namespace, parts: Parts | None, layout: Layout) -> server.Surroundings:
+def _surround(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
     if options.registry is None:
         return _cities(options, parts, layout)
     program = find_registry()  # before anything is made
@@ -70,8 +71,8 @@ def _surround(options: argparse.Namespace, parts: Parts | None, layout: Layout) 
 
 def _known_to(codes: Sequence[str], registry: Registry) -> Registry:
     """The registry as real cities have it: known to their containerds, and confined as these are."""
-    from tarmac.apps.cities.confining import Confinement
-    from tarmac.apps.cities.places import CERTS, own_cgroup
+    from tarmac.apps.cities.cgroups import Confinement
+    from tarmac.apps.cities.layout import CERTS, own_cgroup
     from tarmac.apps.cities.removing import underlay_of
 
     data_dir = registry.layout.data_dir
@@ -79,11 +80,11 @@ def _known_to(codes: Sequence[str], registry: Registry) -> Registry:
     return replace(registry, certs=certs, wrapper=Confinement().registry(own_cgroup(underlay_of(data_dir))))
 
 
-def _cities(options: argparse.Namespace, parts: Parts | None, layout: Layout) -> server.Surroundings:
+def _cities(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
     if parts is not None:
         return _real(options.cities, parts, layout)
-    places = [Place(city.lower(), city, options.sim_nodes) for city in options.cities]
-    return server.Surroundings(partial(_told_of, layout, partial(simulated, places, options.node_monitor_grace_period)))
+    places = [SimLocation(city.lower(), city, options.sim_nodes) for city in options.cities]
+    return server.ServerExtras(partial(_told_of, layout, partial(simulated, places, options.node_monitor_grace_period)))
 
 
 def _left_out(codes: Sequence[str], what: str) -> str:
@@ -106,10 +107,10 @@ async def _told_of(layout: Layout, beside: server.Beside, running: Running) -> A
         yield
 
 
-def _real(codes: Sequence[str], parts: Parts, layout: Layout) -> server.Surroundings:
+def _real(codes: Sequence[str], parts: NodeParts, layout: Layout) -> server.ServerExtras:
     """Hosts for the cities, before the server can listen on the bridge between them."""
-    from tarmac.apps.cities.leaving import leave
-    from tarmac.apps.cities.places import city_of
+    from tarmac.apps.cities.formercities import leave
+    from tarmac.apps.cities.layout import city_of
     from tarmac.apps.cities.running import real
     from tarmac.datapath import hosts
 
@@ -119,11 +120,11 @@ def _real(codes: Sequence[str], parts: Parts, layout: Layout) -> server.Surround
     hosts.build(underlay)
     cities = [city_of(code, underlay, layout.data_dir) for code in codes]
     beside = partial(_told_of, layout, partial(real, cities, parts, layout, underlay.gateways[0]))
-    return server.Surroundings(beside, underlay.gateways)
+    return server.ServerExtras(beside, underlay.gateways)
 
 
 @asynccontextmanager
-async def simulated(places: Sequence[Place], grace: float, running: Running) -> AsyncGenerator[None]:
+async def simulated(places: Sequence[SimLocation], grace: float, running: Running) -> AsyncGenerator[None]:
     """Cities full of simulated nodes, beside a control plane. They are registered when the block begins."""
     locations = Client(local_transport(running.server, STARTING)).resource(LOCATIONS)
     names = {place.name for place in places}
@@ -133,7 +134,7 @@ async def simulated(places: Sequence[Place], grace: float, running: Running) -> 
     for place in places:
         await locations.apply(location(place), manager=_FIELD_MANAGER)
     client = Client(local_transport(running.server, NODES))
-    fleet = Fleet(client, places, heartbeat=Heartbeat.for_fleet(sum(place.nodes for place in places), grace))
+    fleet = Fleet(client, places, heartbeat=HeartbeatSettings.for_fleet(sum(place.nodes for place in places), grace))
     async with background(fleet.run(), "simulated nodes"):
         await fleet.registered()
         running.metering.source = SimulatedMetrics(fleet, client.clock)

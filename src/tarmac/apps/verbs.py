@@ -16,7 +16,7 @@ from tarmac.cli.verbs.objects import BadObject, bare_name, parse_object
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpTransport
-from tarmac.client.kubeconfig import Connection, load
+from tarmac.client.kubeconfig import ServerContext, load
 
 FAILED, WRONG = 1, 2
 
@@ -49,7 +49,7 @@ async def _run(options: argparse.Namespace, console: Console) -> int:
         await client.close()
 
 
-async def _verb(options: argparse.Namespace, client: Client, connection: Connection, console: Console) -> int:
+async def _verb(options: argparse.Namespace, client: Client, connection: ServerContext, console: Console) -> int:
     namespace = options.namespace or connection.namespace
     if options.command == "plan":
         from tarmac.cli.verbs.plan import plan

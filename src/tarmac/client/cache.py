@@ -21,7 +21,7 @@ from tarmac.base.few import Few, added, members, removed
 from tarmac.base.log import log
 from tarmac.base.pieces import Work
 from tarmac.client.envelope import Metadata, is_newer, metadata_of
-from tarmac.client.targets import Target
+from tarmac.client.targets.target import Target
 from tarmac.client.watch import Change
 
 T = TypeVar("T")

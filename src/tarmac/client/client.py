@@ -26,7 +26,7 @@ from tarmac.client.transport import NO_HEADERS, Reply, Request, StreamReply, Tra
 
 if TYPE_CHECKING:
     from tarmac.client.resources import ResourceClient
-    from tarmac.client.targets import Target
+    from tarmac.client.targets.target import Target
 
 T = TypeVar("T")
 Query = Mapping[str, str | int | bool | None]

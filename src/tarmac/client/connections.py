@@ -28,7 +28,7 @@ _HARMLESS_TWICE = frozenset(("GET", "HEAD", "PUT", "DELETE", "OPTIONS"))
 _GZIP = 31  # zlib's word for it
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One connection. `send`, `head`, then `chunks` or `read`; `reusable` says whether it may go back to the pool."""
 
     def __init__(self) -> None:
@@ -168,11 +168,11 @@ class Connections:
         self._port = port
         self._tls = tls
         self._server_name = server_name
-        self._idle: list[Connection] = []
-        self._open: set[Connection] = set()
+        self._idle: list[ClientConnection] = []
+        self._open: set[ClientConnection] = set()
         self._is_closed = False
 
-    async def exchange(self, method: str, request: bytes) -> Connection:
+    async def exchange(self, method: str, request: bytes) -> ClientConnection:
         """Send a request and wait for the head of its answer. Raises Disconnected."""
         while True:
             connection = self._kept() or await self._connect()
@@ -189,7 +189,7 @@ class Connections:
                 raise
             return connection
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: ClientConnection) -> None:
         """The answer is read: keep the connection if it can be used again."""
         if self._is_closed or not connection.reusable:
             self.drop(connection)
@@ -198,7 +198,7 @@ class Connections:
         connection.idle_since = asyncio.get_running_loop().time()
         self._idle.append(connection)
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: ClientConnection) -> None:
         """Close a connection, whatever is under way on it."""
         connection.close()
 
@@ -214,7 +214,7 @@ class Connections:
                 async with asyncio.timeout(FAREWELL):
                     await asyncio.wait([connection.closed for connection in leaving])
 
-    def _kept(self) -> Connection | None:
+    def _kept(self) -> ClientConnection | None:
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -223,14 +223,14 @@ class Connections:
             connection.close()
         return None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> ClientConnection:
         if self._is_closed:
             raise Disconnected("the transport is closed")
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 _, connection = await loop.create_connection(
-                    Connection,
+                    ClientConnection,
                     self._host,
                     self._port,
                     ssl=self._tls,

@@ -13,13 +13,13 @@ from typing import Any
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.client.client import Client, decode_json
-from tarmac.client.targets import Target, dynamic
+from tarmac.client.targets.target import Target, dynamic
 
 AGGREGATED = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class DiscoveredResource:
     """One resource and what may be done with it."""
 
     target: Target[JsonObject]
@@ -30,10 +30,10 @@ class Served:
 class Discovery:
     """All resources, and the group versions that could not be asked."""
 
-    resources: list[Served] = field(default_factory=list[Served])
+    resources: list[DiscoveredResource] = field(default_factory=list[DiscoveredResource])
     failures: dict[str, str] = field(default_factory=dict[str, str])
 
-    def with_verbs(self, *verbs: str) -> list[Served]:
+    def with_verbs(self, *verbs: str) -> list[DiscoveredResource]:
         """The resources that have all these verbs."""
         return [each for each in self.resources if each.verbs.issuperset(verbs)]
 
@@ -76,7 +76,7 @@ def _take_aggregated(found: Discovery, document: JsonObject) -> None:
                     seen.add(resource["resource"])
                     kind = (resource.get("responseKind") or {}).get("kind", "")
                     target = dynamic(api_version, resource["resource"], kind, resource.get("scope") == "Namespaced")
-                    found.resources.append(Served(target, frozenset(resource.get("verbs") or ())))
+                    found.resources.append(DiscoveredResource(target, frozenset(resource.get("verbs") or ())))
 
 
 async def _ask(client: Client, found: Discovery, api_version: str, path: str) -> None:
@@ -88,4 +88,4 @@ async def _ask(client: Client, found: Discovery, api_version: str, path: str) ->
     for resource in document.get("resources") or []:
         if "/" not in resource["name"]:
             target = dynamic(api_version, resource["name"], resource["kind"], resource["namespaced"])
-            found.resources.append(Served(target, frozenset(resource.get("verbs") or ())))
+            found.resources.append(DiscoveredResource(target, frozenset(resource.get("verbs") or ())))

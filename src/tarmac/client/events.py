@@ -21,7 +21,7 @@ from tarmac.base.clock import rfc3339
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import EVENTS
+from tarmac.client.targets.untyped import EVENTS
 
 BUFFER = 1000
 REMEMBERED = 4096
@@ -37,7 +37,7 @@ _log = log("events")
 EventType = Literal["Normal", "Warning"]
 
 
-class Reference(NamedTuple):
+class InvolvedObject(NamedTuple):
     """The object an event is about."""
 
     api_version: str
@@ -48,10 +48,10 @@ class Reference(NamedTuple):
     field_path: str = ""
 
 
-def reference(obj: JsonObject) -> Reference:
+def reference(obj: JsonObject) -> InvolvedObject:
     """The reference to a decoded object."""
     metadata = obj["metadata"]
-    return Reference(
+    return InvolvedObject(
         obj["apiVersion"], obj["kind"], metadata["name"], metadata.get("namespace", ""), metadata.get("uid", "")
     )
 
@@ -61,7 +61,7 @@ V = TypeVar("V")
 
 
 class _Occurrence(NamedTuple):
-    about: Reference
+    about: InvolvedObject
     type: EventType
     reason: str
     message: str
@@ -98,14 +98,14 @@ class Recorder:
         self._filled = asyncio.Event()
         self._written: OrderedDict[tuple[str, ...], _Written] = OrderedDict()
         self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
-        self._allowance: OrderedDict[Reference, tuple[float, float]] = OrderedDict()
+        self._allowance: OrderedDict[InvolvedObject, tuple[float, float]] = OrderedDict()
 
-    def event(self, about: Reference | JsonObject, type: EventType, reason: str, message: str) -> None:
+    def event(self, about: InvolvedObject | JsonObject, type: EventType, reason: str, message: str) -> None:
         """Record what happened. Never waits, never fails."""
         if len(self._buffer) >= BUFFER:
             self.dropped += 1
             return
-        about = about if isinstance(about, Reference) else reference(about)
+        about = about if isinstance(about, InvolvedObject) else reference(about)
         self._buffer.append(_Occurrence(about, type, reason, message[:LONGEST_MESSAGE], self._clock.now()))
         self._filled.set()
 
@@ -197,7 +197,7 @@ class Recorder:
             return occurrence
         return occurrence._replace(message=COMBINED + occurrence.message)
 
-    def _allowed(self, about: Reference) -> bool:
+    def _allowed(self, about: InvolvedObject) -> bool:
         now = self._clock.monotonic()
         tokens, since = self._allowance.get(about, (BURST, now))
         tokens = min(BURST, tokens + (now - since) * REFILL_PER_SECOND)

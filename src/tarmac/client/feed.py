@@ -15,7 +15,7 @@ from tarmac.base.log import log
 from tarmac.base.pieces import Work
 from tarmac.client.client import Client
 from tarmac.client.reflector import Reflector, Sink
-from tarmac.client.targets import Target
+from tarmac.client.targets.target import Target
 from tarmac.client.watch import Change
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tarmac.base.clock import Clock, SystemClock
-from tarmac.client.connections import Connection, Connections
+from tarmac.client.connections import ClientConnection, Connections
 from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.transport import Reply, Request, StreamReply
 
@@ -109,7 +109,7 @@ class HttpTransport:
         """Close every connection."""
         await self._connections.close()
 
-    async def _open(self, request: Request) -> Connection:
+    async def _open(self, request: Request) -> ClientConnection:
         method, path, query, headers, body, _ = request
         target = f"{self._prefix}{path}?{query}" if query else self._prefix + path
         lines = [f"{name}: {value}\r\n" for name, value in (*headers.items(), *self._credentials())]

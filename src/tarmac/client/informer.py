@@ -15,7 +15,7 @@ from tarmac.client.cache import Cache, Handler, Indexer, Item
 from tarmac.client.client import Client
 from tarmac.client.feed import Feed
 from tarmac.client.reflector import Reflector, Stats
-from tarmac.client.targets import Target
+from tarmac.client.targets.target import Target
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ServerContext:
     """A server to talk to and the namespace to use when none is said."""
 
     http: HttpConfig
@@ -33,7 +33,7 @@ class Connection:
 
 def load(
     path: str | None = None, context: str | None = None, environment: Mapping[str, str] | None = None
-) -> Connection:
+) -> ServerContext:
     """The connection to use:
 
     an explicit file, KUBECONFIG, ~/.kube/config, or the pod's service account; in this order.
@@ -50,7 +50,7 @@ def load(
     raise BadKubeconfig("no kubeconfig: set KUBECONFIG, or write ~/.kube/config")
 
 
-def in_cluster(environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
+def in_cluster(environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> ServerContext:
     """What a pod with a service account sees."""
     host = environment["KUBERNETES_SERVICE_HOST"]
     if ":" in host:
@@ -61,10 +61,10 @@ def in_cluster(environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) 
         namespace = (account / "namespace").read_text().strip()
     except OSError as error:
         raise BadKubeconfig(f"in a pod, but its service account cannot be read: {error}") from error
-    return Connection(HttpConfig(url, ca=ca, token_file=str(account / "token")), namespace)
+    return ServerContext(HttpConfig(url, ca=ca, token_file=str(account / "token")), namespace)
 
 
-def from_files(files: list[Path], context: str | None = None) -> Connection:
+def from_files(files: list[Path], context: str | None = None) -> ServerContext:
     """Merge the files and take one context of them."""
     merged = _Merged()
     for file in files:
@@ -75,7 +75,7 @@ def from_files(files: list[Path], context: str | None = None) -> Connection:
     chosen = merged.entry("contexts", name)
     cluster = merged.entry("clusters", chosen.get("cluster", ""))
     user = merged.entry("users", chosen["user"]) if chosen.get("user") else {}
-    return Connection(_http(cluster, user), chosen.get("namespace") or "default")
+    return ServerContext(_http(cluster, user), chosen.get("namespace") or "default")
 
 
 def _home_file(environment: Mapping[str, str]) -> Path:

@@ -31,7 +31,7 @@ from tarmac.base.clock import Clock, rfc3339_micro
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError, NotLeader
-from tarmac.client.targets import LEASES
+from tarmac.client.targets.untyped import LEASES
 from tarmac.client.transport import Reply, Request, StreamReply, Transport
 
 _log = log("leader")

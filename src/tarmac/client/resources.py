@@ -17,7 +17,7 @@ from tarmac.api.status import Conflict, Invalid
 from tarmac.client.client import JSON_BODY, JSON_ONLY, Client, Query
 from tarmac.client.envelope import Metadata, decode_list, metadata_of
 from tarmac.client.errors import GarbledReply
-from tarmac.client.targets import Target, encode
+from tarmac.client.targets.target import Target, encode
 from tarmac.client.watch import Watch, watch
 
 T = TypeVar("T")

@@ -22,7 +22,6 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.metrics import ClientMetrics
-from tarmac.controllers.addressbook import AddressBook
 from tarmac.controllers.autoscaler.controller import AutoscalerController
 from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.certificates.controller import CertificateController
@@ -35,6 +34,7 @@ from tarmac.controllers.externalservice.controller import ExternalServiceControl
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tarmac.controllers.instance.controller import InstanceController
 from tarmac.controllers.instancetype.controller import InstanceTypeController
+from tarmac.controllers.ipam import AddressBook
 from tarmac.controllers.location.controller import LocationController
 from tarmac.controllers.namespace.controller import NamespaceController
 from tarmac.controllers.network.controller import NetworkControllers

@@ -1,7 +1,8 @@
 """A datapath without a kernel: it remembers what it was told, and can say whom a packet would reach.
 
-Nodes of one `Underlay` know each other by address, as nodes on a wire do. `reaches` follows a packet the way the real
-thing would: out of the pod by its routes, through services and policies, over the tunnel, to whoever has the address.
+Nodes of one `FakeUnderlay` know each other by address, as nodes on a wire do. `reaches` follows a packet the way the
+real thing would: out of the pod by its routes, through services and policies, over the tunnel, to whoever has the
+address.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tarmac.datapath.permitting import permits
 
 
 @dataclass(slots=True)
-class Underlay:
+class FakeUnderlay:
     """Nodes by the address of their tunnel ends."""
 
     nodes: dict[str, FakeDatapath] = field(default_factory=dict[str, "FakeDatapath"])
@@ -30,11 +31,11 @@ class Underlay:
 class FakeDatapath:
     """One node. `doors` leads `connect` from an address and port of a network to a server that is really there."""
 
-    def __init__(self, underlay: Underlay | None = None) -> None:
+    def __init__(self, underlay: FakeUnderlay | None = None) -> None:
         self.doors: dict[tuple[str, str, int], tuple[str, int]] = {}
         self.attached: dict[str, tuple[AttachedInterface, ...]] = {}
         self.state = NodeNetworks(())
-        self._underlay = underlay or Underlay()
+        self._underlay = underlay or FakeUnderlay()
         self._indexes: dict[tuple[str, int], str] = {}
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:

@@ -53,7 +53,7 @@ def read_health(raw: bytes | msgspec.Raw) -> PodHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class BudgetCensus:
     """What a budget says now. `overdue` are pods whose eviction was never followed by a deletion; `recheck` is the
     moment at which the next of those noted becomes overdue."""
 
@@ -76,7 +76,7 @@ def wants_scale(spec: JsonObject) -> bool:
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
-def status_of(budget: JsonObject, pods: Iterable[PodHealth], scales: Mapping[str, int], now: float) -> Census:
+def status_of(budget: JsonObject, pods: Iterable[PodHealth], scales: Mapping[str, int], now: float) -> BudgetCensus:
     """The status of a budget over these pods. `scales` holds the scale of each of their owners, if that matters."""
     spec, old = budget["spec"], budget.get("status") or {}
     pods = list(pods)
@@ -98,7 +98,7 @@ def status_of(budget: JsonObject, pods: Iterable[PodHealth], scales: Mapping[str
     status["conditions"][-1]["observedGeneration"] = generation
     if noted.kept:
         status["disruptedPods"] = noted.kept
-    return Census(status, tuple(noted.overdue), noted.recheck)
+    return BudgetCensus(status, tuple(noted.overdue), noted.recheck)
 
 
 def failed_status(budget: JsonObject, why: str, now: float) -> JsonObject:

@@ -46,7 +46,7 @@ class Disruption(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tolerance:
+class TaintToleration:
     """A toleration of a pod. `seconds` is None when it is for ever."""
 
     key: str
@@ -94,7 +94,7 @@ def pause(state: Disruption, nodes: int) -> float | None:
     return None
 
 
-def stays(tolerances: Sequence[Tolerance], taints: Iterable[tuple[str, str]]) -> float | None:
+def stays(tolerances: Sequence[TaintToleration], taints: Iterable[tuple[str, str]]) -> float | None:
     """How many seconds a pod stays on a node from the moment it got these NoExecute taints; None: for ever.
 
     Every taint must be tolerated, and the shortest time of all counts.

@@ -20,12 +20,12 @@ from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.http.compression import accepts_gzip, gzip
-from tarmac.http.heads import CONTINUE, Heads, UnsendableHeader, encode_headers
-from tarmac.http.limits import Backlogs, Limits, Shares
+from tarmac.http.limits import Backlogs, ListenerLimits, Shares
 from tarmac.http.messages import Answer, Handler, Request, Response, StreamResponse, UpgradeResponse
 from tarmac.http.reading import Phase, RequestReader
-from tarmac.http.strangers import Strangers
+from tarmac.http.responseheads import CONTINUE, Heads, UnsendableHeader, encode_headers
 from tarmac.http.streams import ConnectionStream
+from tarmac.http.unauthenticated import Strangers
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _JOINED = 64 * 1024  # up to here head and body are copied together: one record, one system call
@@ -37,15 +37,15 @@ class Shared(Protocol):
     """What the connections of one listener have in common."""
 
     handler: Handler
-    limits: Limits
+    limits: ListenerLimits
     knows: Callable[[Request], bool] | None
     shares: Shares
-    strangers: Strangers[Connection]
+    strangers: Strangers[ServerConnection]
     backlogs: Backlogs
     heads: Heads
     loop: asyncio.AbstractEventLoop
     stopping: bool
-    connections: set[Connection]
+    connections: set[ServerConnection]
     tasks: Tasks
     upgraded: set[asyncio.Transport]
 
@@ -54,7 +54,7 @@ class Shared(Protocol):
         ...
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """Protocol of one accepted socket."""
 
     __slots__ = (
@@ -365,7 +365,7 @@ class Connection(asyncio.Protocol):
         elif waited > self._patience(limits):
             self._transport.abort() if reader.phase is not Phase.IDLE else self._transport.close()
 
-    def _patience(self, limits: Limits) -> float:
+    def _patience(self, limits: ListenerLimits) -> float:
         if self._refused:
             return limits.linger_time
         if self._reader.phase is Phase.HEAD:

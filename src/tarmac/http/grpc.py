@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from tarmac.base.digits import whole
 from tarmac.http.pacing import Paced
 from tarmac.wire.http2 import Answered, Cut, Ended, Event, Received, Session
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 LONGEST_MESSAGE = 32 << 20
 _LONGEST_TIMEOUT = 99_999_999  # digits are counted
@@ -201,7 +201,7 @@ class GrpcConnection(Paced):
         try:
             for event in self._session.receive(piece):
                 self._heard(event)
-        except Violation as violation:
+        except ProtocolViolation as violation:
             self._lost(f"the peer does not speak HTTP/2: {violation}")
             return
         self._flush()

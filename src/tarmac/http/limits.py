@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ListenerLimits:
     """Settings of a listener."""
 
     body: int = 3 * 1024 * 1024  # larger request bodies get 413
@@ -53,7 +53,7 @@ class Shares:
 
     __slots__ = ("known", "strangers")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ListenerLimits) -> None:
         self.known = Unfinished(limits.unfinished_bodies)
         self.strangers = Unfinished(limits.strangers_bodies)
 
@@ -63,7 +63,7 @@ class Backlogs:
 
     __slots__ = ("_limits", "slow")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ListenerLimits) -> None:
         self._limits = limits
         self.slow = 0  # streams that something waits on
 

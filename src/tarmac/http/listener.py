@@ -23,12 +23,12 @@ from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.http.accepting import Acceptor, Connect, bind
-from tarmac.http.connection import Connection
-from tarmac.http.heads import Heads
-from tarmac.http.limits import Backlogs, Limits, Shares
+from tarmac.http.connection import ServerConnection
+from tarmac.http.limits import Backlogs, ListenerLimits, Shares
 from tarmac.http.messages import Handler, Request
+from tarmac.http.responseheads import Heads
 from tarmac.http.sockets import notice_dead_peer
-from tarmac.http.strangers import Strangers
+from tarmac.http.unauthenticated import Strangers
 
 _log = log("http")
 Accelerate = Literal["auto", "on", "off"]
@@ -40,7 +40,7 @@ class Listener:
     def __init__(
         self,
         handler: Handler,
-        limits: Limits,
+        limits: ListenerLimits,
         common_headers: Sequence[tuple[str, str]] = (),
         clock: Clock | None = None,
         knows: Callable[[Request], bool] | None = None,
@@ -49,12 +49,12 @@ class Listener:
         self.knows = knows
         self.limits = limits
         self.shares = Shares(limits)
-        self.strangers: Strangers[Connection] = Strangers(limits.strangers)
+        self.strangers: Strangers[ServerConnection] = Strangers(limits.strangers)
         self.backlogs = Backlogs(limits)
         self.heads = Heads(common_headers)
         self.loop = asyncio.get_running_loop()
         self.stopping = False
-        self.connections: set[Connection] = set()
+        self.connections: set[ServerConnection] = set()
         self.tasks = Tasks()
         self.upgraded: set[asyncio.Transport] = set()
         self.port = 0
@@ -82,13 +82,13 @@ class Listener:
 
     # Called by the acceptor.
 
-    def welcome(self, accepted: socket.socket, address: str) -> Connection:
+    def welcome(self, accepted: socket.socket, address: str) -> ServerConnection:
         """A connection for a socket whose handshake begins now."""
-        connection = Connection(self, accepted)
+        connection = ServerConnection(self, accepted)
         self.admit(connection, address)
         return connection
 
-    def admit(self, connection: Connection, address: str) -> None:
+    def admit(self, connection: ServerConnection, address: str) -> None:
         """Count one that has not shown who it is, and end the one that has to go for it."""
         gone = self.strangers.add(connection, address)
         if gone is not None:
@@ -96,7 +96,7 @@ class Listener:
 
     def forget(self, protocol: asyncio.Protocol) -> None:
         """A handshake has failed."""
-        if isinstance(protocol, Connection):
+        if isinstance(protocol, ServerConnection):
             self.strangers.discard(protocol)
 
     def make_room(self) -> int:
@@ -115,7 +115,7 @@ class Listener:
 
     def adopt(self, transport: asyncio.Transport, rest: bytes) -> None:
         """Serve on a connection that was made elsewhere, with what came on it already."""
-        connection = Connection(self)
+        connection = ServerConnection(self)
         transport.set_protocol(connection)
         connection.connection_made(transport)
         connection.recognise()
@@ -162,7 +162,7 @@ async def serve(
     context: ssl.SSLContext | None,
     host: str | Sequence[str] = "127.0.0.1",
     port: int = 0,
-    limits: Limits | None = None,
+    limits: ListenerLimits | None = None,
     common_headers: Sequence[tuple[str, str]] = (("Cache-Control", "no-cache, private"),),
     accelerate: Accelerate = "auto",
     knows: Callable[[Request], bool] | None = None,
@@ -173,7 +173,7 @@ async def serve(
 
     `accelerate` is about aiofastnet: "auto" takes it where it is installed (a fifth less CPU per request and event).
     """
-    listener = Listener(handler, limits or Limits(), common_headers, knows=knows)
+    listener = Listener(handler, limits or ListenerLimits(), common_headers, knows=knows)
     await listener.start([host] if isinstance(host, str) else host, port, context, accelerate)
     return listener
 

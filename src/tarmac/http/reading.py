@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import httptools
 
 from tarmac.api.status import NO_METHOD, ApiError, BadRequest, MethodNotAllowed, TooLarge, TooManyRequests
-from tarmac.http.limits import Limits, Shares
+from tarmac.http.limits import ListenerLimits, Shares
 from tarmac.http.messages import Request
 
 
@@ -94,7 +94,7 @@ class RequestReader:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ListenerLimits,
         clock: Callable[[], float],
         shares: Shares | None = None,
         knows: Callable[[Request], bool] | None = None,

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
-from tarmac.http.heads import LAST_CHUNK
 from tarmac.http.limits import Backlogs
 from tarmac.http.messages import Chunk, Stream, StreamResponse
+from tarmac.http.responseheads import LAST_CHUNK
 
 _log = log("http")
 _pulling = Tasks()  # each is ended by the stream it fills

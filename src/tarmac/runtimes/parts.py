@@ -22,7 +22,7 @@ class PartMissing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class NodeParts:
     """Where the parts are. Without gVisor, `no_gvisor` says why."""
 
     containerd: Path
@@ -50,13 +50,13 @@ def parts_folder() -> Path:
     return Path(named) if named else cache / "tarmac" / "node"
 
 
-def find_parts(*, path: str | None = None) -> Parts:
+def find_parts(*, path: str | None = None) -> NodeParts:
     """Look for everything; `path` instead of the PATH, empty for only what set-up brought. Raises PartMissing."""
     folder = parts_folder()
     containerd, ctr, shim = _needed(_CONTAINERD, folder, path)
     [runc] = _needed(("runc",), folder, path)
     gvisor = _group(_GVISOR, folder, path)
-    return Parts(
+    return NodeParts(
         containerd=containerd,
         ctr=ctr,
         containerd_shim=shim,

@@ -24,19 +24,19 @@ from tarmac.runtimes.interface import (
     Container,
     ContainerConfig,
     Credentials,
-    Event,
     ExecResult,
     Handler,
     Image,
     Progress,
     Resources,
     Runtime,
+    RuntimeEvent,
     RuntimeFault,
     RuntimeStatus,
+    RuntimeUsage,
     Sandbox,
     SandboxConfig,
     StreamOptions,
-    Usage,
 )
 
 _Item = TypeVar("_Item")
@@ -133,10 +133,10 @@ class RoutedRuntime:
 
     # ---- usage
 
-    async def container_usage(self) -> Sequence[Usage]:
+    async def container_usage(self) -> Sequence[RuntimeUsage]:
         return await self._joined(lambda driver: driver.container_usage())
 
-    async def sandbox_usage(self) -> Sequence[Usage]:
+    async def sandbox_usage(self) -> Sequence[RuntimeUsage]:
         return await self._joined(lambda driver: driver.sandbox_usage())
 
     # ---- images
@@ -176,10 +176,10 @@ class RoutedRuntime:
 
     # ---- changes
 
-    async def events(self) -> AsyncGenerator[Event | None]:
+    async def events(self) -> AsyncGenerator[RuntimeEvent | None]:
         """Of all drivers, as they come."""
         # One place only: while nobody takes events each driver keeps its own, and a driver keeps each of them once.
-        queue: asyncio.Queue[Event | Exception | None] = asyncio.Queue(1)
+        queue: asyncio.Queue[RuntimeEvent | Exception | None] = asyncio.Queue(1)
 
         async def listen(driver: Runtime) -> None:
             try:

@@ -34,7 +34,7 @@ from tarmac.server.requestinfo import RequestInfo, request_info
 from tarmac.server.routes import Routes
 from tarmac.server.security.authorize import refusal
 from tarmac.server.security.users import ANONYMOUS, User
-from tarmac.server.storage.expiring import EventExpiry
+from tarmac.server.storage.eventttl import EventExpiry
 from tarmac.server.storage.watchgroups import Hub
 from tarmac.store.interface import Unavailable
 

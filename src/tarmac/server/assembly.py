@@ -22,9 +22,9 @@ from tarmac.server.endpoints.openapi import OpenApiEndpoint
 from tarmac.server.metrics import Metrics
 from tarmac.server.reader import Reader
 from tarmac.server.routes import Answering, Routes
-from tarmac.server.storage.expiring import EventExpiry
+from tarmac.server.storage.eventttl import EventExpiry
 from tarmac.server.storage.listcache import ListCache
-from tarmac.server.storage.served import Services
+from tarmac.server.storage.resourcestorage import Services
 from tarmac.server.storage.watchgroups import Hub
 from tarmac.server.subresources.connections import NoConnections, NodeConnections
 from tarmac.server.subresources.metrics import NoUsage, UsageSource
@@ -34,7 +34,7 @@ from tarmac.store.interface import Store
 
 
 @dataclass(slots=True)
-class Parts:
+class ServerParts:
     """What a server is made of."""
 
     store: Store
@@ -54,7 +54,7 @@ class Parts:
     ready: dict[str, Check] = field(default_factory=dict[str, Check])
 
 
-def assemble(parts: Parts) -> ApiServer:
+def assemble(parts: ServerParts) -> ApiServer:
     """A server, not yet started."""
     store, clock = parts.store, parts.clock
     services = Services(store, Reader(store), parts.catalog, parts.admission, clock, parts.randomness)
@@ -70,11 +70,11 @@ def assemble(parts: Parts) -> ApiServer:
     )
 
 
-def _special(parts: Parts) -> Mapping[tuple[str, str, str], Answering]:
+def _special(parts: ServerParts) -> Mapping[tuple[str, str, str], Answering]:
     return special_routes(parts.connections, parts.usage, parts.reviews, parts.issuer)
 
 
-def _health(parts: Parts) -> dict[str, dict[str, Check]]:
+def _health(parts: ServerParts) -> dict[str, dict[str, Check]]:
     live = parts.live
     ready = live | parts.ready
     return {"livez": live, "readyz": ready, "healthz": live}

@@ -15,23 +15,23 @@ from tarmac.api.resource import Resource
 from tarmac.api.status import NO_METHOD, MethodNotAllowed, NotFound
 from tarmac.server.deprecation import Endpoint, warning_of
 from tarmac.server.requestinfo import RequestInfo
-from tarmac.server.storage.collecting import delete_collection
 from tarmac.server.storage.creating import create
+from tarmac.server.storage.deletecollection import delete_collection
 from tarmac.server.storage.deleting import delete
+from tarmac.server.storage.eventviews import EventView, View
 from tarmac.server.storage.getting import get
 from tarmac.server.storage.listcache import ListCache
 from tarmac.server.storage.listing import list_objects
 from tarmac.server.storage.patching import patch
-from tarmac.server.storage.projecting import Project, Projection
-from tarmac.server.storage.redeciding import redecided
-from tarmac.server.storage.served import Served, Services
+from tarmac.server.storage.projections import Project, Projection
+from tarmac.server.storage.resourcestorage import ResourceStorage, Services
+from tarmac.server.storage.stalerefusals import redecided
 from tarmac.server.storage.updating import rules_of, update
-from tarmac.server.storage.views import EventView, View
 from tarmac.server.storage.watchgroups import Hub
 from tarmac.server.storage.watching import watch
 
 Route = Mapping[str, Endpoint]
-Answering = Callable[["Routes", Served], Route]
+Answering = Callable[["Routes", ResourceStorage], Route]
 """Makes the route of a subresource, or of a resource that is answered and never stored."""
 
 ANY_SCALE = ("", "", "scale")
@@ -58,7 +58,7 @@ class Routes:
         self._cache = cache
         self._special = special
         self._endpoints: dict[tuple[str, str, str, str, str, bool, bool], Endpoint] = {}
-        self._served: dict[tuple[str, str, str], Served] = {}
+        self._served: dict[tuple[str, str, str], ResourceStorage] = {}
 
     def find(self, info: RequestInfo) -> Endpoint | None:
         """What answers the request; None when there is no such resource. Raises NotFound, MethodNotAllowed."""
@@ -85,17 +85,19 @@ class Routes:
         again = info.verb in _DECIDED_AGAIN and info.subresource in _WRITE_NOTHING_WHEN_REFUSED
         return partial(redecided, store, endpoint) if store.shared and again else endpoint
 
-    def served(self, resource: Resource) -> Served:
+    def served(self, resource: Resource) -> ResourceStorage:
         """The resource, bound to the services."""
         key = (resource.group, resource.version, resource.plural)
         served = self._served.get(key)
         if served is None:
             view = _VIEWS.get((resource.group, resource.plural))
             kept = resource if view is None else self._kept(resource)
-            served = self._served[key] = Served(resource, self._services, kept, view, self._projection(resource))
+            served = self._served[key] = ResourceStorage(
+                resource, self._services, kept, view, self._projection(resource)
+            )
         return served
 
-    def sibling(self, group: str, version: str, plural: str) -> Served:
+    def sibling(self, group: str, version: str, plural: str) -> ResourceStorage:
         """Another resource that a subresource needs."""
         resource = self._services.catalog.find(group, version, plural)
         if resource is None:
@@ -123,7 +125,7 @@ class Routes:
             return resource, special(self, served)
         return resource, self._status(served) if info.subresource else self._main(served)
 
-    def _main(self, served: Served) -> Route:
+    def _main(self, served: ResourceStorage) -> Route:
         verbs: dict[str, Endpoint] = {
             "get": partial(get, served),
             "list": partial(list_objects, served, cache=self._cache),
@@ -138,7 +140,7 @@ class Routes:
         deprecation = served.strategy.deprecation
         return {verb: warning_of(deprecation, endpoint) for verb, endpoint in route.items()} if deprecation else route
 
-    def _status(self, served: Served) -> Route:
+    def _status(self, served: ResourceStorage) -> Route:
         rules = rules_of(served, "status")
         return {
             "get": partial(get, served),

@@ -14,7 +14,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.quantity import Quantity
 from tarmac.base.selectors import LabelSelector
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, Unanswered, Usage
+from tarmac.controllers.autoscaler.sources import ExternalQuestion, InstanceUsage, NoMetric
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.pod import SimulatedPod
 
@@ -33,14 +33,14 @@ class SimulatedMetrics:
     async def external(self, question: ExternalQuestion) -> Sequence[int]:
         """The load of the place, whatever the query calls it, in thousandths."""
         if not self._heard(question.location):
-            raise Unanswered(f"nothing is heard from {question.location}")
+            raise NoMetric(f"nothing is heard from {question.location}")
         return [round(self.load.get(question.location, 0.0) * 1000)]
 
-    async def usage(self, namespace: str, labels: str) -> Mapping[str, Usage]:
+    async def usage(self, namespace: str, labels: str) -> Mapping[str, InstanceUsage]:
         """What pods use, of the nodes that can be heard."""
         selector, now = LabelSelector.parse(labels), self._clock.now()
         return {
-            pod.name: Usage({name: amount.milli() for name, amount in _used(pod).items()}, now)
+            pod.name: InstanceUsage({name: amount.milli() for name, amount in _used(pod).items()}, now)
             for pod in self._measured()
             if pod.namespace == namespace and selector.matches(pod.labels)
         }

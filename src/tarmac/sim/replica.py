@@ -11,9 +11,9 @@ from tarmac.client.client import Client
 from tarmac.client.leader import Elector
 from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.manager import Manager
-from tarmac.sim.faults.link import Link
+from tarmac.sim.faults.link import ServerLink
 
-Connect = Callable[[int], tuple[Link, Client]]
+Connect = Callable[[int], tuple[ServerLink, Client]]
 """connect(number of the run) -> a fresh link, and a client over it."""
 
 
@@ -22,7 +22,7 @@ class Replica:
 
     def __init__(self, name: str, connect: Connect, load: MetricsSource, controllers: str = "*") -> None:
         self.name = name
-        self.link: Link
+        self.link: ServerLink
         self._connect = connect
         self._load = load
         self._controllers = controllers

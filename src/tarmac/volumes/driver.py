@@ -13,7 +13,7 @@ from contextlib import suppress
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.volumes.interface import MountedVolume, Sources, Unusable, Usage, VolumeError, Waiting
+from tarmac.volumes.interface import MountedVolume, Sources, Unusable, VolumeError, VolumeNotReady, VolumeUsage
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux.beneath import Outside, hold
 from tarmac.volumes.linux.removal import remove_folder
@@ -90,7 +90,7 @@ class PodVolumes:
                 await in_thread(self._bind_part, volume, path, target)
         return target
 
-    async def usage(self, pod_uid: str) -> Mapping[str, Usage]:
+    async def usage(self, pod_uid: str) -> Mapping[str, VolumeUsage]:
         """A filesystem of its own tells at once, folders on the node's are walked."""
         return await in_thread(self._measure, pod_uid)
 
@@ -102,7 +102,7 @@ class PodVolumes:
         """Only an unused disk goes."""
         async with self._disks.hold(name), self._disks.hold(ATTACHING):
             if await in_thread(self._medium.disk_in_use, name):
-                raise Waiting(name, f"disk {name} is in use", "VolumeInUse")
+                raise VolumeNotReady(name, f"disk {name} is in use", "VolumeInUse")
             await in_thread(self._medium.remove_disk, name)
 
     async def purge(self) -> None:
@@ -144,5 +144,5 @@ class PodVolumes:
         finally:
             os.close(held)
 
-    def _measure(self, uid: str) -> dict[str, Usage]:
+    def _measure(self, uid: str) -> dict[str, VolumeUsage]:
         return {name: measure(path, self._layout.root) for _, name, path in self._layout.volumes_of(uid)}

@@ -4,7 +4,7 @@
 what is half there after kill -9 is finished or redone. `refresh` brings files projected from objects up to date in one
 atomic step, so that a reader sees the old set or the new one, and grows disks that shall be larger. `unmount` takes
 all of a pod's volumes away, `sweep` those of pods that are not in `live`. A volume that cannot be had yet raises
-`Waiting`; one that never can raises `Unusable`.
+`VolumeNotReady`; one that never can raises `Unusable`.
 
 The objects behind projections come through `Sources`, which the agent backs with its caches and the API: volumes know
 no client. Without an answer from there, what an earlier mount has put in place goes on being used.
@@ -36,7 +36,7 @@ class VolumeError(Exception):
         self.reason = reason
 
 
-class Waiting(VolumeError):
+class VolumeNotReady(VolumeError):
     """Not yet: an object is missing or a disk is busy elsewhere. Worth trying again."""
 
 
@@ -63,7 +63,7 @@ class MountedVolume:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class VolumeUsage:
     """What a volume takes, and what its filesystem has in all and left. Volumes that share one have the same total."""
 
     used: int
@@ -119,7 +119,7 @@ class Volumes(Protocol):
         """
         ...
 
-    async def usage(self, pod_uid: str) -> Mapping[str, Usage]:
+    async def usage(self, pod_uid: str) -> Mapping[str, VolumeUsage]:
         """By volume; block volumes and paths of the host are not counted."""
         ...
 

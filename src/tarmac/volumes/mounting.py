@@ -20,7 +20,7 @@ from tarmac.volumes import hostpaths
 from tarmac.volumes.claims import Claimed, resolve
 from tarmac.volumes.content.collect import Collector, fs_group
 from tarmac.volumes.content.files import ContentMissing, ContentUnsupported, Payload
-from tarmac.volumes.interface import MountedVolume, Sources, SourceUnavailable, Unusable, VolumeError, Waiting
+from tarmac.volumes.interface import MountedVolume, Sources, SourceUnavailable, Unusable, VolumeError, VolumeNotReady
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.medium import Disk, Medium, MediumFault
 from tarmac.volumes.nesting import make_nested
@@ -74,7 +74,7 @@ def telling(volume: str) -> Generator[None]:
     except VolumeError:
         raise
     except (ContentMissing, SourceUnavailable, MediumFault, OSError) as error:
-        raise Waiting(volume, str(error)) from error
+        raise VolumeNotReady(volume, str(error)) from error
     except (ContentUnsupported, BadPath) as error:
         raise Unusable(volume, str(error)) from error
 

@@ -10,23 +10,23 @@ import os
 from contextlib import suppress
 
 from tarmac.base.log import log
-from tarmac.volumes.interface import Usage
+from tarmac.volumes.interface import VolumeUsage
 
 MOST_ENTRIES = 200_000
 _BLOCK = 512
 _log = log("volumes")
 
 
-def measure(path: str, root: str) -> Usage:
+def measure(path: str, root: str) -> VolumeUsage:
     """The usage of a volume of a node whose own folder is `root`."""
     whole = os.statvfs(path)
     capacity, available = whole.f_blocks * whole.f_frsize, whole.f_bavail * whole.f_frsize
     if os.stat(path).st_dev != os.stat(root).st_dev:
         used = (whole.f_blocks - whole.f_bfree) * whole.f_frsize
         inodes = whole.f_files - whole.f_ffree
-        return Usage(used, capacity, available, inodes, whole.f_files, whole.f_ffree)
+        return VolumeUsage(used, capacity, available, inodes, whole.f_files, whole.f_ffree)
     used, inodes = _walk(path)
-    return Usage(used, capacity, available, inodes, whole.f_files, whole.f_ffree, shared=True)
+    return VolumeUsage(used, capacity, available, inodes, whole.f_files, whole.f_ffree, shared=True)
 
 
 def _walk(path: str) -> tuple[int, int]:

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class Violation(ValueError):
+class ProtocolViolation(ValueError):
     """The peer does not speak the protocol, or wants more than we give. Nothing can follow on this connection."""

@@ -11,8 +11,8 @@ from tarmac.agent.collection import images as collecting
 from tarmac.agent.collection.images import Images, missing_bytes
 from tarmac.agent.config.reading import API_VERSION, KIND, decode
 from tarmac.agent.stats.machine import FileSystem
-from tarmac.client.events import Recorder, Reference
-from tarmac.runtimes.interface import Image, Refused, Runtime
+from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.runtimes.interface import Image, Runtime, RuntimeRefused
 from tests.agent.stats.scene import Scene
 
 
@@ -26,7 +26,7 @@ class Stage(Scene):
         self.told: list[str] = []
         kubelet = decode({"apiVersion": API_VERSION, "kind": KIND, **settings})
         self.collector = Images(
-            cast("Runtime", self), kubelet, self.clock, cast("Recorder", self), Reference("v1", "Node", "n"),
+            cast("Runtime", self), kubelet, self.clock, cast("Recorder", self), InvolvedObject("v1", "Node", "n"),
             lambda: "pause:1",
         )  # fmt: skip
 
@@ -41,10 +41,10 @@ class Stage(Scene):
 
     async def remove_image(self, name: str, handler: str = "") -> None:
         if name in self.stuck:
-            raise Refused("it is stuck")
+            raise RuntimeRefused("it is stuck")
         del self.here[name]
 
-    def event(self, about: Reference, type: str, reason: str, message: str) -> None:
+    def event(self, about: InvolvedObject, type: str, reason: str, message: str) -> None:
         self.told.append(reason)
 
     def disk(self, path: str) -> FileSystem:

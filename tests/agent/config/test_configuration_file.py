@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarmac.agent.config.ignored import IGNORED
+from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, decode, read
 from tarmac.agent.config.settings import of_own_node
-from tarmac.agent.config.showing import in_effect
+from tarmac.agent.config.unsupported import IGNORED
 from tarmac.apps.node.settings import pod_settings
 from tarmac.base.log import configure
 from tests.agent.node.settings import agent_config

@@ -13,9 +13,9 @@ from tarmac.api.compute.names import DISK_FINALIZER, LABEL_DISK_NODE
 from tarmac.apps.control_plane import local_transport
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
-from tarmac.client.targets import VOLUMES
+from tarmac.client.targets.untyped import VOLUMES
 from tarmac.server.security.users import User
-from tarmac.volumes.interface import Volumes, Waiting
+from tarmac.volumes.interface import VolumeNotReady, Volumes
 from tests.client import backends
 
 NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
@@ -30,7 +30,7 @@ class Disks:
 
     async def remove_disk(self, name: str) -> None:
         if name in self.used:
-            raise Waiting(name, "in use")
+            raise VolumeNotReady(name, "in use")
         self.present.discard(name)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tarmac.agent.environment.expansion import expand
-from tarmac.agent.environment.variables import ConfigMissing, Surroundings, environment
+from tarmac.agent.environment.variables import ConfigMissing, PodEnvironment, environment
 from tarmac.agent.pods.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.fake import FakeSources
@@ -49,7 +49,7 @@ def pod(links: bool = False, **container: Any) -> Pod:
 
 
 async def variables(pod: Pod, sources: FakeSources | None = None) -> dict[str, str]:
-    surroundings = Surroundings(
+    surroundings = PodEnvironment(
         ("10.0.0.5", "fd00::5"), ("192.0.2.1",), {"cpu": "3500m", "memory": "4Gi"}, (SERVICE, MASTER, HEADLESS)
     )
     found = await environment(pod, pod.containers[0], sources or FakeSources(), surroundings)

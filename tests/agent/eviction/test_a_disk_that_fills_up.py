@@ -18,9 +18,9 @@ from tarmac.agent.eviction.signals import Signals
 from tarmac.agent.stats.machine import MachineStats
 from tarmac.agent.stats.pods import PodStats
 from tarmac.api.schema import JsonObject
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.allocatable.thresholds import thresholds
-from tarmac.volumes.interface import MountedVolume, Usage
+from tarmac.volumes.interface import MountedVolume, VolumeUsage
 from tests.agent.pods.machine import Machine, PlainVolumes, play
 from tests.support.smalldisk import SmallDisk, small_disk
 
@@ -46,10 +46,10 @@ class Scratch(PlainVolumes):
     async def sweep(self, live: Any) -> Sequence[str]:
         return ()
 
-    async def usage(self, pod_uid: str) -> Mapping[str, Usage]:
+    async def usage(self, pod_uid: str) -> Mapping[str, VolumeUsage]:
         files = [each for each in self.folder(pod_uid).rglob("*") if each.is_file()]
         used = sum(each.stat().st_blocks * 512 for each in files)
-        return {"scratch": Usage(used, 0, 0, len(files), 0, 0, shared=True)}
+        return {"scratch": VolumeUsage(used, 0, 0, len(files), 0, 0, shared=True)}
 
 
 class Nothing:
@@ -82,7 +82,7 @@ def evictions(machine: Machine, disk: SmallDisk) -> Evictions:
         images=cast("Images", nothing),
         containers=cast("DeadContainers", nothing),
         recorder=cast("Recorder", nothing),
-        about=Reference("v1", "Node", "n1"),
+        about=InvolvedObject("v1", "Node", "n1"),
         clock=machine.world.clock,
     )
 

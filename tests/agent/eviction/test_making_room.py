@@ -12,7 +12,7 @@ from tarmac.agent.collection.images import Images
 from tarmac.agent.eviction.judgement import Judgement
 from tarmac.agent.eviction.manager import Evictions
 from tarmac.agent.eviction.signals import Reading, Signals
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.allocatable.thresholds import thresholds
 from tests.agent.stats.scene import Scene, asks, pod, volume
 
@@ -38,7 +38,7 @@ class Stage(Scene):
             images=cast("Images", self),
             containers=cast("DeadContainers", self),
             recorder=cast("Recorder", self),
-            about=Reference("v1", "Node", "n"),
+            about=InvolvedObject("v1", "Node", "n"),
             clock=self.clock,
             changed=self._changed,
         )
@@ -62,7 +62,7 @@ class Stage(Scene):
         self.done.append("images")
         return 0
 
-    def event(self, about: Reference, type: str, reason: str, message: str) -> None:
+    def event(self, about: InvolvedObject, type: str, reason: str, message: str) -> None:
         self.told.append(f"{reason}: {message}")
 
     def _changed(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.eviction.admitting import refusal
+from tarmac.agent.eviction.admission import refusal
 from tarmac.agent.eviction.localstorage import is_limited, overdrawn
 from tarmac.agent.eviction.ranking import message, ranked
 from tarmac.agent.stats.pods import PodFigures

@@ -34,7 +34,7 @@ from tarmac.runtimes.interface import (
 )
 from tarmac.wire.channels import PROTOCOL_VERSION, STREAM_TYPE, V4, Channel, exited, failure
 from tarmac.wire.spdy import Finished, GoneAway, Opened, Received, Session
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 
 @dataclass
@@ -167,7 +167,7 @@ class CommandSession(asyncio.Protocol):
         self.runtime.heard += data
         try:
             events = self.session.receive(data)
-        except Violation:
+        except ProtocolViolation:
             self.transport.abort()
             return
         for event in events:

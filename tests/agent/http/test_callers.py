@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarmac.agent.http.answers import Refusal
+from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.callers import CallerTimes, ReviewedCallers, attributes
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
@@ -67,7 +67,7 @@ def request(path: str, token: str = "good", method: str = "GET") -> Request:
 
 
 async def refused(callers: ReviewedCallers, asked: Request) -> int:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(HttpError) as caught:
         await callers.admit(asked)
     return caught.value.status
 
@@ -82,7 +82,7 @@ async def test_whoever_shows_a_good_token_is_no_stranger_to_the_listener(callers
     """Also one that may not: what strangers may hold is not taken from them."""
     for path, token, known in (("/metrics", "good", True), ("/pods", "good", True), ("/metrics", "bad", False)):
         asked = request(path, token)
-        with suppress(Refusal):
+        with suppress(HttpError):
             await callers.admit(asked)
         assert asked.known is known
 

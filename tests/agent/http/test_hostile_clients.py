@@ -12,7 +12,7 @@ import pytest
 
 from tarmac.wire.channels import PORT_FORWARD_V1, TUNNELLED_SPDY, V5
 from tarmac.wire.spdy import Session
-from tarmac.wire.spdy.frames import Type, control_frame
+from tarmac.wire.spdy.frames import ControlFrameType, control_frame
 from tarmac.wire.spdy.headers import HeaderEncoder
 from tests.agent.http.spdyclient import SpdyClient
 from tests.agent.http.stage import Stage
@@ -86,7 +86,7 @@ async def test_pings_without_end_cost_no_memory(node: Stage, upgrade: str) -> No
 
 
 SMALL = {
-    "raw SPDY": control_frame(Type.PING, b"\0\0\0\1"),
+    "raw SPDY": control_frame(ControlFrameType.PING, b"\0\0\0\1"),
     "tunnelled SPDY": b"\x82\x80abcd",
     "exec": b"\x82\x80abcd",
 }
@@ -119,7 +119,7 @@ async def test_headers_that_inflate_do_not_hold_up_the_others(node: Stage) -> No
     encoder, frames = HeaderEncoder(), list[bytes]()
     for stream in range(1, 20_001, 2):
         block = encoder.encode({"streamtype": "error", "requestid": str(stream), "x": "y" * 8000})
-        frames.append(control_frame(Type.SYN_STREAM, struct.pack(">IIBB", stream, 0, 0, 0) + block))
+        frames.append(control_frame(ControlFrameType.SYN_STREAM, struct.pack(">IIBB", stream, 0, 0, 0) + block))
     reader, writer = await asyncio.open_connection("127.0.0.1", node.listener.port)
     try:
         writer.write(UPGRADES["raw SPDY"].encode())

@@ -17,7 +17,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 from tarmac.server.security.pki import Pki
 from tests.agent.http.processes import ProcessRuntime
 from tests.agent.http.stage import StageFigures, StagePods, dial

@@ -18,7 +18,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
 from tarmac.client.local import LocalTransport
-from tarmac.http.asking import ask, hand_over, request_head
+from tarmac.http.clientrequest import ask, hand_over, request_head
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
 from tarmac.wire.websocket import Socket, accept_key

@@ -15,9 +15,9 @@ from tarmac.agent.http.bridging.sizes import LONGEST, TerminalSizes
 from tarmac.http.pacing import PIECE
 from tarmac.runtimes.interface import TerminalSize
 from tarmac.wire.channels import STREAM_TYPE, V4, V5, Channel
-from tarmac.wire.spdy.frames import Control, Data, FrameReader, Type, control_frame
+from tarmac.wire.spdy.frames import Control, ControlFrameType, Data, FrameReader, control_frame
 from tarmac.wire.spdy.headers import HeaderDecoder
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 from tests.agent.http.spdyclient import SpdyClient
 from tests.agent.http.stage import Stage, pod
 
@@ -25,23 +25,23 @@ from tests.agent.http.stage import Stage, pod
 TWELVE_BYTES = bytes.fromhex("80 03 00 04 00 ff ff ff ff ff ff ff")
 EXEC = "/exec/default/web/main?command=cat&input=1&output=1"
 TTY = f"{EXEC}&tty=1"
-PING = control_frame(Type.PING, struct.pack(">I", 1))
+PING = control_frame(ControlFrameType.PING, struct.pack(">I", 1))
 HOSTILE = {
     "settings without end": TWELVE_BYTES,
-    "more settings than there are": control_frame(Type.SETTINGS, b"\xff" * 12),
+    "more settings than there are": control_frame(ControlFrameType.SETTINGS, b"\xff" * 12),
     "a control frame of 16 MiB": bytes.fromhex("80 03 00 01 00 ff ff ff"),
     "another version": bytes.fromhex("80 02 00 04 00 00 00 04 00 00 00 00"),
-    "an empty reset": control_frame(Type.RST_STREAM, b""),
-    "a window that overflows": control_frame(Type.WINDOW_UPDATE, b"\0\0\0\1\xff\xff\xff\xff"),
-    "headers that are no zlib": control_frame(Type.SYN_STREAM, b"\0\0\0\x0b" + b"\0" * 6 + b"\xff" * 30),
+    "an empty reset": control_frame(ControlFrameType.RST_STREAM, b""),
+    "a window that overflows": control_frame(ControlFrameType.WINDOW_UPDATE, b"\0\0\0\1\xff\xff\xff\xff"),
+    "headers that are no zlib": control_frame(ControlFrameType.SYN_STREAM, b"\0\0\0\x0b" + b"\0" * 6 + b"\xff" * 30),
 }
 PASSED_OVER = {
     "unknown frames": control_frame(11, b"x" * 1000),  # pyright: ignore[reportArgumentType] - that is the point
     "data of the largest size": bytes.fromhex("00 00 00 63 00 ff ff ff") + b"x" * 70_000,
     "data of no stream": bytes.fromhex("00 00 00 63 01 00 00 00"),
     "pings": PING * 200,
-    "settings": control_frame(Type.SETTINGS, struct.pack(">III", 1, 4, 100)),
-    "headers of no stream": control_frame(Type.GOAWAY, struct.pack(">II", 0, 0)),
+    "settings": control_frame(ControlFrameType.SETTINGS, struct.pack(">III", 1, 4, 100)),
+    "headers of no stream": control_frame(ControlFrameType.GOAWAY, struct.pack(">II", 0, 0)),
 }
 
 
@@ -65,7 +65,7 @@ def assert_only_what_we_write(heard: bytearray) -> None:
     headers, streams = HeaderDecoder(), set[int]()
     for frame in frames(bytes(heard)):
         if isinstance(frame, Control):
-            assert frame.type == Type.SYN_STREAM
+            assert frame.type == ControlFrameType.SYN_STREAM
             assert len(frame.payload) < 200
             assert headers.decode(frame.payload[10:])[STREAM_TYPE] in {each.stream_type for each in Channel}
             streams.add(int.from_bytes(frame.payload[:4]))
@@ -151,7 +151,7 @@ def test_of_sizes_only_numbers_pass(sent: list[bytes], passed: list[TerminalSize
 
 
 def test_a_size_that_does_not_end_is_a_violation() -> None:
-    with pytest.raises(Violation):
+    with pytest.raises(ProtocolViolation):
         TerminalSizes().read(b"{" * (LONGEST + 1))
 
 

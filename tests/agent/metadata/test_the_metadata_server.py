@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from tarmac.agent.metadata.server import LIMITS, MetadataServer
-from tarmac.agent.metadata.service import Metadata
-from tarmac.agent.metadata.tokens import Tokens
+from tarmac.agent.metadata.service import MetadataService
+from tarmac.agent.metadata.tokens import MetadataTokens
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
@@ -27,7 +27,7 @@ async def serving() -> AsyncGenerator[tuple[str, int]]:
         known = {("default/default", LOOPBACK): {"metadata": {"name": "web-0", "namespace": "default", "uid": "p"}}}
         return known.get((network, link))
 
-    server = MetadataServer(Metadata(Tokens(SystemClock(), Randomness()), identify, "DFW"), pod_at)
+    server = MetadataServer(MetadataService(MetadataTokens(SystemClock(), Randomness()), identify, "DFW"), pod_at)
     await server.start()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.metadata.service import Metadata
-from tarmac.agent.metadata.tokens import Tokens
+from tarmac.agent.metadata.service import MetadataService
+from tarmac.agent.metadata.tokens import MetadataTokens
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
@@ -45,7 +45,7 @@ class Desk:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.away = self.refused = False
-        self.service = Metadata(Tokens(self.clock, Randomness(1)), self._identify, "LHR")
+        self.service = MetadataService(MetadataTokens(self.clock, Randomness(1)), self._identify, "LHR")
 
     async def _identify(self, pod: JsonObject, audience: str, seconds: int) -> tuple[str, float]:
         if self.away:

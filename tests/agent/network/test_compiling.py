@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tarmac.agent.network.compiling import Compiler, Snapshot
-from tarmac.agent.network.compiling.facts import Endpoint, Policy, decode_service, decode_slice, policy_of
-from tarmac.agent.network.compiling.members import Member, member_of, remote_member
+from tarmac.agent.network.compiler import Compiler, Snapshot
+from tarmac.agent.network.compiler.facts import Backend, PolicyFacts, decode_service, decode_slice, policy_of
+from tarmac.agent.network.compiler.members import NetworkPod, member_of, remote_member
 from tarmac.api.declare import decode
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK, RESOLVERS
@@ -47,7 +47,7 @@ def pod(name: str, address: str, node: str = HERE, **more: Any) -> JsonObject:
     }
 
 
-def node_pod(name: str, node: str = HERE, **more: Any) -> Member:
+def node_pod(name: str, node: str = HERE, **more: Any) -> NetworkPod:
     """A pod with its node's own interfaces."""
     raw = pod(name, "10.128.0.99", node, **more)
     raw["metadata"]["annotations"] = {}
@@ -59,11 +59,11 @@ def network() -> Network:
     return decode(Network, {"metadata": {"name": "default", "namespace": "shop"}, "spec": {"ipam": {"mode": "Auto"}}})
 
 
-def member(*arguments: Any, **more: Any) -> Member:
+def member(*arguments: Any, **more: Any) -> NetworkPod:
     return _as_seen(pod(*arguments, **more))
 
 
-def _as_seen(found: JsonObject) -> Member:
+def _as_seen(found: JsonObject) -> NetworkPod:
     """A pod of this node by itself, of another by what the server says of it."""
     raw = msgspec.json.encode(found)
     seen = member_of(raw) if found["spec"]["nodeName"] == HERE else remote_member(project("", raw), HERE)
@@ -71,7 +71,7 @@ def _as_seen(found: JsonObject) -> Member:
     return seen
 
 
-def policy(spec: JsonObject, namespace: str = "shop", name: str = "p") -> Policy:
+def policy(spec: JsonObject, namespace: str = "shop", name: str = "p") -> PolicyFacts:
     return policy_of(msgspec.json.encode({"metadata": {"namespace": namespace, "name": name}, "spec": spec}))
 
 
@@ -84,7 +84,7 @@ def compiled(**snapshot: Any) -> dict[str, NetworkState]:
     return {network.name: network for network in found.networks}
 
 
-def rules(policies: list[Policy], *others: Member, **more: Any) -> Rules:
+def rules(policies: list[PolicyFacts], *others: NetworkPod, **more: Any) -> Rules:
     """Of the pod `web` at 10.128.0.5, labelled app=web, whose port http is 8080."""
     more = {"labels": {"app": "web"}, "ports": [{"containerPort": 8080, "name": "http"}], **more}
     namespaces = {"shop": {"team": "shop"}, "bank": {"team": "bank"}}
@@ -266,7 +266,7 @@ def hinted(address: str, zone: str, node: str) -> Any:
     found = endpoints(address)
     hints = {"forZones": [{"name": zone}]} | ({"forNodes": [{"name": node}]} if node else {})
     listed = [{"addresses": [address], "hints": hints}]
-    return replace(found, endpoints=msgspec.convert(listed, list[Endpoint]))
+    return replace(found, endpoints=msgspec.convert(listed, list[Backend]))
 
 
 class TestServices:
@@ -370,7 +370,7 @@ class TestServices:
 
 
 class TestTheNodeItself:
-    def reached(self, members: list[Member], services: list[Any], slices: list[Any]) -> dict[str, tuple[str, ...]]:
+    def reached(self, members: list[NetworkPod], services: list[Any], slices: list[Any]) -> dict[str, tuple[str, ...]]:
         found = compiled(members=members, services=services, slices=slices, networks={NET: network()})
         assert set(RESOLVERS) <= set(found[NET].from_node), "names are asked for in the first"
         return {name: tuple(each for each in own.from_node if each not in RESOLVERS) for name, own in found.items()}

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.network.compiling import policies
-from tarmac.agent.network.compiling.policies import DENIED
+from tarmac.agent.network.compiler import policies
+from tarmac.agent.network.compiler.policies import DENIED
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.status import ApiError, Invalid, TooLarge
-from tarmac.client.targets import EVENTS, NAMESPACES, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import EVENTS, NAMESPACES, NETWORK_POLICIES
 from tarmac.datapath.interface import HOST, NetworkState, NodeNetworks, Rules
-from tests.agent.network.test_keeping import NIC, POLICIES, World
+from tests.agent.network.test_keeping import NIC, World
 from tests.agent.network.test_keeping import world as world
 
 OTHER = AttachedInterface(name="eth0", network="bank/default", vni=4098, mtu=1400, addresses=["10.128.0.5/20"])
@@ -68,14 +69,14 @@ async def test_rules_that_the_kernel_refuses_close_their_network_and_no_other(
     kernel = Refusing(world)
     monkeypatch.setattr(world.datapath, "apply", kernel.apply)
     await attached(world, "first", NIC)
-    await world.create(POLICIES, "large", spec={**LARGE, "network": "default"})
+    await world.create(NETWORK_POLICIES, "large", spec={**LARGE, "network": "default"})
     await world.until(lambda: rules(world, NIC.network) == DENIED)
     await attached(world, "other", OTHER)
     assert rules(world, OTHER.network) == Rules()
     tried = kernel.tried
     await world.until(lambda: kernel.tried > tried)  # by itself
     await attached(world, "late", AttachedInterface("eth0", NIC.network, 4097, 1400, addresses=["10.128.0.6/20"]))
-    await world.admin.resource(POLICIES).delete("large", "default")
+    await world.admin.resource(NETWORK_POLICIES).delete("large", "default")
     await world.until(lambda: rules(world, NIC.network) == Rules())
 
 
@@ -85,7 +86,7 @@ async def test_a_network_that_fails_otherwise_keeps_what_it_had_until_it_works(
     kernel = Refusing(world, OSError)
     monkeypatch.setattr(world.datapath, "apply", kernel.apply)
     await attached(world, "first", NIC)
-    await world.create(POLICIES, "large", spec={**LARGE, "network": "default"})
+    await world.create(NETWORK_POLICIES, "large", spec={**LARGE, "network": "default"})
     await world.until(lambda: kernel.tried > 2)
     await attached(world, "other", OTHER)
     assert NIC.network in world.keeper.networks
@@ -103,14 +104,14 @@ async def test_what_is_too_large_is_closed_and_said(world: World, monkeypatch: p
         )
         await attached(world, "other", OTHER)
         await _network(world)
-        await world.create(POLICIES, "large", spec={**LARGE, "network": "default"})
+        await world.create(NETWORK_POLICIES, "large", spec={**LARGE, "network": "default"})
         await world.until(lambda: rules(world, NIC.network) == DENIED)
         assert rules(world, OTHER.network) == Rules()
         said = await _event(world)
         telling.cancel()
     assert said["involvedObject"]["kind"] == "Network"
     assert "default/first: more than 20 ranges of addresses and ports" in said["message"]
-    await world.admin.resource(POLICIES).delete("large", "default")
+    await world.admin.resource(NETWORK_POLICIES).delete("large", "default")
     await world.until(lambda: rules(world, NIC.network) == Rules())
 
 
@@ -126,7 +127,9 @@ async def test_a_policy_with_thousands_of_exceptions_is_not_taken(
 ) -> None:
     block = {"cidr": "10.0.0.0/8", "except": [f"10.{n >> 8}.{n & 255}.0/24" for n in range(count)]}
     with pytest.raises(refusal, match=message):
-        await world.create(POLICIES, "large", spec={"selector": {}, "ingress": [{"from": [{"ipBlock": block}]}]})
+        await world.create(
+            NETWORK_POLICIES, "large", spec={"selector": {}, "ingress": [{"from": [{"ipBlock": block}]}]}
+        )
 
 
 async def test_what_fails_outside_of_networks_holds_up_no_pod(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

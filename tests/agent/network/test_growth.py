@@ -12,16 +12,24 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tarmac.agent.names.messages import AAAA, ANY, PTR, SRV, A, Question
-from tarmac.agent.names.resolver import MOST_RECORDS, Resolver
-from tarmac.agent.names.view import Endpoint, Member, Place, Port, Service, Slice, View
-from tarmac.agent.network.compiling import Compiled, Compiler, Snapshot
-from tarmac.agent.network.compiling.policies import DENIED
+from tarmac.agent.dns.messages import AAAA, ANY, PTR, SRV, A, Question
+from tarmac.agent.dns.resolver import MOST_RECORDS, Resolver
+from tarmac.agent.dns.view import (
+    DnsView,
+    EndpointRecord,
+    InstanceRecord,
+    NetworkAddress,
+    PortRecord,
+    ServiceRecord,
+    SliceRecord,
+)
+from tarmac.agent.network.compiler import Compiled, Compiler, Snapshot
+from tarmac.agent.network.compiler.policies import DENIED
 from tarmac.api.networking.network import NetworkStatus
 from tarmac.controllers.network.allocated import Allocated
 from tarmac.controllers.service.selectors import Selectors
 from tarmac.datapath.interface import Allowance, HostPort, NetworkState, Ports, Rules, ServicePort
-from tarmac.datapath.linux.conntrack import Connection
+from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.datapath.linux.inward import door_numbers
 from tarmac.datapath.linux.revoking import is_revoked, may_revoke
 from tarmac.datapath.linux.tables import pods
@@ -29,7 +37,7 @@ from tarmac.datapath.linux.tables.policy import policy as policy_table
 from tarmac.datapath.linux.tables.services import services as services_table
 from tarmac.datapath.permitting import grouped, merged, ranges, widens
 from tarmac.decide.addresses import FIRST_VNI, NodeAddresses, allocate_vni, carve, default_range
-from tarmac.decide.endpoints import PodFacts, ServiceFacts, shared_out
+from tarmac.decide.endpoints import EndpointPod, ServiceFacts, shared_out
 from tarmac.decide.endpoints import grouped as group_endpoints
 from tests.agent.network.growing import LOOP_SECONDS, assert_grows_gently, seconds
 from tests.agent.network.test_compiling import HERE, NET, endpoints, member, policy, service
@@ -160,7 +168,7 @@ def widening(size: int) -> Work:
 
 def judging(size: int) -> Work:
     rules = {at(1): Rules(tuple(Allowance((f"{at(n)}/32",), ports=(Ports("TCP", n),)) for n in range(size)))}
-    connections = [Connection(at(n), "10.96.0.1", at(1), "TCP", n, b"") for n in range(2, size + 2)]
+    connections = [TrackedConnection(at(n), "10.96.0.1", at(1), "TCP", n, b"") for n in range(2, size + 2)]
 
     def judge() -> None:
         revoked = is_revoked(rules, ())
@@ -209,7 +217,7 @@ def endpoints_of_a_service(size: int) -> Work:
         {"metadata": {"name": f"p{n}", "uid": f"u{n}"}, "spec": {}, "status": {**status, "podIPs": [{"ip": at(n)}]}}
         for n in range(size)
     ]
-    facts = msgspec.convert(made, list[PodFacts])
+    facts = msgspec.convert(made, list[EndpointPod])
 
     def share() -> None:
         for found in group_endpoints(selecting, facts).values():
@@ -364,15 +372,17 @@ async def test_compiling_beside_the_loop_leaves_it_to_others() -> None:
     assert longest < 3 * LOOP_SECONDS, "which is wall time, on a machine that others use"
 
 
-def view_of(size: int) -> View:
-    made, port = View(), Port("http", "tcp", 80)
-    made.put_service(("shop", "web"), Service())
+def view_of(size: int) -> DnsView:
+    made, port = DnsView(), PortRecord("http", "tcp", 80)
+    made.put_service(("shop", "web"), ServiceRecord())
     for n in range(0, size, 100):
-        listed = tuple(Endpoint(f"h{each}", Place(NET, at(each)), True) for each in range(n, min(n + 100, size)))
-        made.put_slice(("shop", "web"), f"web-{n}", Slice(NET, (port,), listed))
+        listed = tuple(
+            EndpointRecord(f"h{each}", NetworkAddress(NET, at(each)), True) for each in range(n, min(n + 100, size))
+        )
+        made.put_slice(("shop", "web"), f"web-{n}", SliceRecord(NET, (port,), listed))
     for n in range(size):
-        made.put_service(("shop", f"s{n}"), Service((f"10.96.{n >> 8}.{n & 255}",), (port,)))
-        made.put_member(("shop", "app"), f"app-{n}", Member((Place(NET, at(n)),), True))
+        made.put_service(("shop", f"s{n}"), ServiceRecord((f"10.96.{n >> 8}.{n & 255}",), (port,)))
+        made.put_member(("shop", "app"), f"app-{n}", InstanceRecord((NetworkAddress(NET, at(n)),), True))
     return made
 
 

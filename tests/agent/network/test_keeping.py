@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.network import keeping
+from tarmac.agent.network import reconciler as keeping
 from tarmac.agent.network.attaching import Uncovered
-from tarmac.agent.network.compiling import Compiled
-from tarmac.agent.network.keeping import NetworkKeeper
+from tarmac.agent.network.compiler import Compiled
+from tarmac.agent.network.reconciler import NetworkKeeper
 from tarmac.api.identities import controller_user
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
-from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK, API_VERSION
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.control_plane import local_transport
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.targets import NODES, PODS, SERVICE_ACCOUNTS, dynamic
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, NETWORK_POLICIES, NODES, PODS, SERVICE_ACCOUNTS, SERVICES
 from tarmac.datapath.fake import FakeDatapath
 from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote, Rules
 from tarmac.server.security.users import User
@@ -31,9 +31,6 @@ from tests.client.backends import our_server
 CONTROLLERS = User(controller_user("instance"), groups=("system:masters", "system:authenticated"))
 NODE = User("system:node:here", groups=("system:nodes", "system:authenticated"))
 NIC = AttachedInterface(name="eth0", network="default/default", vni=4097, mtu=1400, addresses=["10.128.0.5/20"])
-SERVICES = dynamic("v1", "services", "Service")
-SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
-POLICIES = dynamic(API_VERSION, "networkpolicies", "NetworkPolicy")
 
 
 class World:
@@ -123,9 +120,9 @@ async def test_a_node_may_see_what_it_needs_and_makes_the_network_of_its_pod(wor
 async def test_policies_are_followed(world: World) -> None:
     await world.pod()
     await world.until(world.network)
-    await world.create(POLICIES, "closed", spec={"selector": {}, "ingress": []})
+    await world.create(NETWORK_POLICIES, "closed", spec={"selector": {}, "ingress": []})
     await world.until(lambda: (state := world.network()) and state.rules["10.128.0.5"] == Rules(ingress=()))
-    await world.admin.resource(POLICIES).delete("closed", "default")
+    await world.admin.resource(NETWORK_POLICIES).delete("closed", "default")
     await world.until(lambda: (state := world.network()) and state.rules["10.128.0.5"] == Rules())
 
 
@@ -234,7 +231,7 @@ async def test_a_network_lingers_after_its_last_pod(world: World, monkeypatch: p
     await world.admin.resource(PODS).delete("web", "default", grace=0)
     await world.until(lambda: (state := world.network()) and not state.rules)
     monkeypatch.setattr(keeping, "LINGER", 0.0)
-    await world.create(POLICIES, "wake", spec={"selector": {}})
+    await world.create(NETWORK_POLICIES, "wake", spec={"selector": {}})
     await world.until(lambda: world.network() is None)
 
 
@@ -252,8 +249,8 @@ async def test_the_same_city_comes_first_and_a_node_may_be_moved(world: World) -
             "endpoints": [{"addresses": [address], "hints": {"forZones": [{"name": name}]}}],
             "ports": [{"name": "", "port": 80}],
         }
-        kind = {"apiVersion": SLICES.api_version, "kind": SLICES.kind}
-        await world.admin.resource(SLICES).create({**kind, **slice_})
+        kind = {"apiVersion": ENDPOINT_SLICES.api_version, "kind": ENDPOINT_SLICES.kind}
+        await world.admin.resource(ENDPOINT_SLICES).create({**kind, **slice_})
     await world.pod()
 
     def backends() -> list[str]:

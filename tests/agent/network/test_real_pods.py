@@ -24,7 +24,7 @@ from tarmac.datapath.interface import NetworkState, NodeNetworks, Rules, Service
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd import ContainerdSettings
 from tarmac.runtimes.cri.driver import CriRuntime
-from tarmac.runtimes.interface import ContainerConfig, PodIdentity, Refused, SandboxConfig
+from tarmac.runtimes.interface import ContainerConfig, PodIdentity, RuntimeRefused, SandboxConfig
 from tarmac.runtimes.parts import PartMissing, find_parts
 from tests.datapath.conftest import real as real
 from tests.datapath.worlds import RealWorld, nic
@@ -169,7 +169,7 @@ async def _dialled(machine: Machine, address: str) -> socket.socket:
 async def test_a_pod_that_cannot_be_attached_does_not_start_and_leaves_nothing(machine: Machine) -> None:
     await machine.datapath.apply(NodeNetworks(("198.18.0.1",), (FRONT,)))
     wrong = AttachedInterface("a-name-that-is-too-long", "shop/default", addresses=["10.128.0.5/20"])
-    with pytest.raises(Refused, match="failed to setup network"):
+    with pytest.raises(RuntimeRefused, match="failed to setup network"):
         await machine.pod("none", "runc", [wrong])
     assert machine.datapath.sandboxes() == set()
 

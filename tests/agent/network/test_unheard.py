@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.network import keeping
+from tarmac.agent.network import reconciler as keeping
 from tarmac.agent.network.attaching import PodInterfaces
 from tarmac.agent.network.cni.server import CniServer
-from tarmac.agent.network.keeping import NetworkKeeper
+from tarmac.agent.network.reconciler import NetworkKeeper
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject

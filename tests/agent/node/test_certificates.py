@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.config.reading import BadConfig
-from tarmac.agent.node.certificates.craft import CraftError, Order, craft
+from tarmac.agent.node.certificates.cryptoprocess import CraftError, Order, craft
 from tarmac.agent.node.certificates.files import PairFile, split_pair
-from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, Refused, Subject, obtain
+from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, CertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import Rotation
 from tarmac.agent.node.identity import Identity
 from tarmac.agent.node.serving import ServingCertificate
@@ -26,7 +26,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import CERTIFICATE_REQUESTS, NODES, PODS, SECRETS
+from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS, NODES, PODS, SECRETS
 from tests.agent.node.settings import agent_config
 from tests.client import backends
 
@@ -120,7 +120,7 @@ async def test_no_kubeconfig_and_no_way_to_get_one(tmp_path: Path) -> None:
 async def test_a_renewed_certificate_is_used_at_once_and_after_a_restart(cluster: Cluster, tmp_path: Path) -> None:
     identity, client = await joined(cluster, tmp_path)
     try:
-        certificate, key = await obtain(client, CLIENT_SIGNER, Subject("dfw-0"))
+        certificate, key = await obtain(client, CLIENT_SIGNER, CertificateSubject("dfw-0"))
         PairFile(tmp_path / "pki", "kubelet-client", SystemClock()).write(certificate, key)
         identity._changed(certificate, key)
         assert (await client.get_json("/version"))["major"] == "1"
@@ -138,12 +138,12 @@ async def test_a_renewed_certificate_is_used_at_once_and_after_a_restart(cluster
 
 async def test_a_denied_request_is_told_in_the_words_of_who_denied_it(cluster: Cluster) -> None:
     requests = cluster.admin.resource(CERTIFICATE_REQUESTS)
-    asking = asyncio.ensure_future(obtain(cluster.admin, "example.com/nobody", Subject("dfw-0")))
+    asking = asyncio.ensure_future(obtain(cluster.admin, "example.com/nobody", CertificateSubject("dfw-0")))
     while not (found := (await requests.list()).items):
         await asyncio.sleep(0.02)
     condition = {"type": "Denied", "status": "True", "reason": "No", "message": "not today"}
     await requests.update({**found[0], "status": {"conditions": [condition]}}, subresource="approval")
-    with pytest.raises(Refused, match="Denied: No: not today"):
+    with pytest.raises(CertificateRefused, match="Denied: No: not today"):
         await asking
 
 

@@ -18,7 +18,7 @@ from tarmac.agent.node.status import Facts
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.targets import LEASES, NODES
+from tarmac.client.targets.untyped import LEASES, NODES
 from tests.agent.node.settings import agent_config
 from tests.agent.node.test_node_status import FACTS
 from tests.client import backends

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.base.clock import ManualClock
+from tarmac.runtimes.handlercheck import Proof
 from tarmac.runtimes.interface import Handler, Runtime, RuntimeStatus, Unreachable
-from tarmac.runtimes.proving import Proof
 
 FINE = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("runc"),))
 SANDBOXED = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("gvisor", own_kernel=True), Handler("runc")))

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.node import underlay
-from tarmac.agent.node.underlay import Underlay, mtu_of
+from tarmac.agent.node.underlay import UnderlayAnnotation, mtu_of
 from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
 from tarmac.apps.control_plane import local_transport
 from tarmac.client.client import Client
-from tarmac.client.targets import NODES
+from tarmac.client.targets.untyped import NODES
 from tarmac.server.security.users import User
 from tests.client import backends
 
@@ -28,7 +28,7 @@ async def test_it_is_told_on_the_nodes_own_node(tmp_path: Path, monkeypatch: pyt
     identity = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
     async with backends.our_server(tmp_path) as running:
         client = Client(local_transport(running.server, identity))
-        teller = Underlay(client, "n1", lambda: list(sizes))
+        teller = UnderlayAnnotation(client, "n1", lambda: list(sizes))
         assert not await teller.look()
         sizes |= {"198.18.0.1": 1600, "fd99::1": 1500}
         assert not await teller.look(), "there is no Node yet"

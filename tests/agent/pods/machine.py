@@ -22,20 +22,20 @@ from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
-from tarmac.apps.world import World, world
+from tarmac.apps.simworld import World, world
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.targets import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from tarmac.client.targets.untyped import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from tarmac.runtimes.fake import FakeRuntime
 from tarmac.runtimes.interface import Runtime
 from tarmac.server.security.users import User
-from tarmac.sim.faults.link import Link
-from tarmac.sim.faults.luck import Luck
+from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.link import ServerLink
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.volumes.fake import FakeSources
-from tarmac.volumes.interface import MountedVolume, Usage, VolumeError
+from tarmac.volumes.interface import MountedVolume, VolumeError, VolumeUsage
 
 NODE = "n1"
 AGENT = User(f"system:node:{NODE}", groups=("system:nodes", "system:authenticated"))
@@ -90,7 +90,7 @@ class PlainVolumes:
     async def subpath(self, volume: MountedVolume, path: str, pod_uid: str, container: str, index: int) -> str:
         return f"{volume.path}/{path}"
 
-    async def usage(self, pod_uid: str) -> Mapping[str, Usage]:
+    async def usage(self, pod_uid: str) -> Mapping[str, VolumeUsage]:
         return {}
 
     async def disks(self) -> Sequence[str]:
@@ -135,7 +135,7 @@ class Machine:
         self.manager: PodManager
         self.node: JsonObject = {}
         self._agent: asyncio.Task[None] | None = None
-        self._link: Link
+        self._link: ServerLink
         self._server_away = False
         self._runs = 0
 

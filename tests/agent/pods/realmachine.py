@@ -20,7 +20,7 @@ from tarmac.apps.control_plane import Running, local_transport
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.targets import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from tarmac.client.targets.untyped import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from tarmac.runtimes.cri.driver import CriRuntime
 from tarmac.volumes.fake import FakeSources
 from tests.agent.pods.machine import AGENT, NODE, Cgroups, PlainVolumes

@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.fake import Program
-from tarmac.runtimes.interface import PodIdentity, Refused, SandboxConfig
+from tarmac.runtimes.interface import PodIdentity, RuntimeRefused, SandboxConfig
 from tests.agent.pods.machine import Machine, condition, container, container_status, play
 from tests.agent.pods.test_probing import COMMAND, Patient
 
@@ -269,7 +269,7 @@ def test_what_was_made_and_cannot_be_started_makes_room_for_another() -> None:
         await machine.create()
         await machine.wait(1)
         await machine.kill()
-        machine.runtime.trouble("start_container", Refused("its files are gone"), times=1)
+        machine.runtime.trouble("start_container", RuntimeRefused("its files are gone"), times=1)
         await machine.start()
         status = await machine.phase("Running")
         assert machine.calls("remove_container") == 1

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tarmac.agent.containers.identity import container_hash
 from tarmac.agent.containers.notes import HASH
 from tarmac.agent.pods.backoff import BackOffs
-from tarmac.agent.pods.decide import Kill, MakeSandbox, Plan, Resize, Situation, Start, StopSandbox, decide
 from tarmac.agent.pods.pod import Pod, is_sidecar
-from tarmac.agent.pods.seen import Seen
+from tarmac.agent.pods.podactions import Kill, MakeSandbox, PodActions, Resize, Situation, Start, StopSandbox, decide
+from tarmac.agent.pods.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Container, ContainerState, PodIdentity, Sandbox
 
@@ -64,8 +64,8 @@ class Model:
         self.initialized_in: set[str] = set()
 
     @property
-    def seen(self) -> Seen:
-        return Seen(tuple(reversed(self.sandboxes)), tuple(reversed(self.containers)))
+    def seen(self) -> PodRuntimeState:
+        return PodRuntimeState(tuple(reversed(self.sandboxes)), tuple(reversed(self.containers)))
 
     def situation(self) -> Situation:
         return Situation(
@@ -82,7 +82,7 @@ class Model:
 
     # --- what is decided --------------------------------------------------------------------------------------------
 
-    def take(self, plan: Plan) -> None:
+    def take(self, plan: PodActions) -> None:
         for action in plan.actions:
             self.now += 0.01
             match action:
@@ -186,7 +186,7 @@ class Model:
         self.sandboxes[index] = replace(self.sandboxes[index], ready=False)
 
 
-def settle(model: Model) -> Plan:
+def settle(model: Model) -> PodActions:
     """Decide and act until there is nothing more to do now."""
     for _ in range(100):
         plan = decide(model.situation())

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tarmac.runtimes.fake import Program
-from tarmac.runtimes.interface import Refused
+from tarmac.runtimes.interface import RuntimeRefused
 from tests.agent.pods.machine import Machine, condition, container, container_status, play
 
 
@@ -196,7 +196,7 @@ def test_draining_ends_ordinary_pods_first() -> None:
 
 def test_a_container_that_cannot_be_ended_is_tried_again() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.trouble("stop_container", Refused("not now"), times=3)
+        machine.runtime.trouble("stop_container", RuntimeRefused("not now"), times=3)
         await machine.create()
         await machine.phase("Running")
         await machine.pods.delete("web", "default")

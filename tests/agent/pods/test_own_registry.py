@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.agent.containers.repositories import guarded
 from tarmac.agent.pods.pod import Pod
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 from tarmac.runtimes.fake import RegistryImage
 from tarmac.runtimes.interface import Image
 from tarmac.volumes.interface import SourceUnavailable

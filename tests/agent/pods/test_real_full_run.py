@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.client.targets import EVENTS
+from tarmac.client.targets.untyped import EVENTS
 from tarmac.runtimes.parts import find_parts
 from tests.agent.pods.realmachine import RealMachine, pod, real_machine
 from tests.support.containerd import ContainerdNode

@@ -20,7 +20,7 @@ from tarmac.client.events import Recorder
 from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import NODES, PODS, SERVICE_ACCOUNTS
+from tarmac.client.targets.untyped import NODES, PODS, SERVICE_ACCOUNTS
 from tarmac.runtimes.fake import FakeRuntime, Program
 from tarmac.volumes.fake import FakeSources
 from tests.agent.pods.machine import (

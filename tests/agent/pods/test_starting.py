@@ -7,7 +7,7 @@ import json
 
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
 from tarmac.runtimes.fake import Program, RegistryImage
-from tarmac.runtimes.interface import ExecResult, Refused
+from tarmac.runtimes.interface import ExecResult, RuntimeRefused
 from tests.agent.pods.machine import IMAGE, Machine, condition, container, container_status, play
 
 
@@ -217,7 +217,7 @@ def test_a_volume_that_is_not_there_yet_holds_the_pod_up() -> None:
 
 def test_a_sandbox_that_cannot_be_made_is_tried_again() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.trouble("run_sandbox", Refused("no address left"), times=2)
+        machine.runtime.trouble("run_sandbox", RuntimeRefused("no address left"), times=2)
         await machine.create()
         await machine.phase("Running")
         assert ("FailedCreatePodSandBox", "Failed to create pod sandbox: no address left") in await machine.events()
@@ -228,7 +228,7 @@ def test_a_sandbox_that_cannot_be_made_is_tried_again() -> None:
 def test_without_a_network_that_is_what_the_event_says() -> None:
     async def story(machine: Machine) -> None:
         machine.runtime.network_ready = False
-        machine.runtime.trouble("run_sandbox", Refused("cni plugin not initialized"), times=1)
+        machine.runtime.trouble("run_sandbox", RuntimeRefused("cni plugin not initialized"), times=1)
         await machine.create()
         await machine.phase("Running")
         assert "NetworkNotReady" in [reason for reason, _ in await machine.events()]

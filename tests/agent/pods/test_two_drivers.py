@@ -8,7 +8,7 @@ from tarmac.agent.collection.images import Images
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
 from tarmac.agent.stats.pods import PodStats
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.runtimes.fake import FakeRuntime, Program, RegistryImage
 from tarmac.runtimes.interface import Handler
 from tarmac.runtimes.routed import Driver, RoutedRuntime
@@ -83,7 +83,7 @@ def test_figures_and_collection_see_both() -> None:
         other.add_image("unused:1", RegistryImage(size=3))
         clock = machine.world.clock
         recorder = cast("Recorder", None)  # nothing fails
-        images = Images(machine.driver, KubeletConfiguration(), clock, recorder, Reference("v1", "Node", "n"))
+        images = Images(machine.driver, KubeletConfiguration(), clock, recorder, InvolvedObject("v1", "Node", "n"))
         await images.look()
         await machine.wait(3600)
         assert await images.free(1, least_age=60) == 3

@@ -14,7 +14,7 @@ import pytest
 
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.probes.checks import Checks
-from tarmac.agent.probes.outcome import Outcome, ProbeFault
+from tarmac.agent.probes.outcome import ProbeFault, ProbeResult
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.fake import FakeRuntime
 
@@ -34,7 +34,7 @@ async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> sock
     return sock
 
 
-async def check(probe: JsonObject, container: JsonObject | None = None) -> Outcome:
+async def check(probe: JsonObject, container: JsonObject | None = None) -> ProbeResult:
     return await Checks(FakeRuntime(), dial).check(POD, container or {"name": "main"}, "id", probe, "127.0.0.1")
 
 
@@ -86,7 +86,7 @@ async def test_other_answers_are_failures_that_do_not_repeat_the_body() -> None:
     serve, _ = answering("HTTP/1.1 503 Unavailable\r\nContent-Length: 6\r\n\r\nsecret")
     async with serving(serve) as port:
         outcome = await check({"httpGet": {"port": port}})
-    assert outcome == Outcome("failure", "HTTP probe failed with statuscode: 503")
+    assert outcome == ProbeResult("failure", "HTTP probe failed with statuscode: 503")
 
 
 async def test_redirects_are_followed_at_home_only() -> None:
@@ -97,7 +97,7 @@ async def test_redirects_are_followed_at_home_only() -> None:
     serve, _ = answering("HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\nContent-Length: 3\r\n\r\nbye")
     async with serving(serve) as port:
         outcome = await check({"httpGet": {"port": port}})
-    assert outcome == Outcome("warning", "Probe terminated redirects, Response body: bye")
+    assert outcome == ProbeResult("warning", "Probe terminated redirects, Response body: bye")
 
 
 async def test_what_is_no_answer_is_a_failure() -> None:
@@ -129,7 +129,7 @@ async def test_a_port_that_nobody_listens_on() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     outcome = await check({"tcpSocket": {"port": port}})
-    assert outcome == Outcome("failure", f"dial tcp 127.0.0.1:{port}: connect: connection refused")
+    assert outcome == ProbeResult("failure", f"dial tcp 127.0.0.1:{port}: connect: connection refused")
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.sources.tokens import Tokens
+from tarmac.agent.sources.tokens import PodTokens
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import ManualClock, rfc3339
 from tarmac.base.randomness import Randomness
@@ -34,8 +34,8 @@ class Issuer:
     away: bool = False
     requests: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
 
-    def tokens(self) -> Tokens:
-        return Tokens(Client(LocalTransport(self._handle), self.clock, Randomness(1)))
+    def tokens(self) -> PodTokens:
+        return PodTokens(Client(LocalTransport(self._handle), self.clock, Randomness(1)))
 
     def _handle(self, method: str, path: str, query: str, headers: object, body: bytes) -> Answer:
         if self.away:

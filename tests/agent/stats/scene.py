@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from tarmac.agent.stats.pods import PodStats
 from tarmac.base.clock import ManualClock
-from tarmac.runtimes.interface import Container, ContainerState, PodIdentity, Runtime, Sandbox, Usage
+from tarmac.runtimes.interface import Container, ContainerState, PodIdentity, Runtime, RuntimeUsage, Sandbox
 from tarmac.runtimes.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from tarmac.volumes.interface import Usage as VolumeUsage
 from tarmac.volumes.interface import Volumes
+from tarmac.volumes.interface import VolumeUsage as VolumeUsage
 
 
 class Scene:
@@ -21,7 +21,7 @@ class Scene:
         self.clock = ManualClock()
         self.all_sandboxes: list[Sandbox] = []
         self.all_containers: list[Container] = []
-        self.usages: dict[str, Usage] = {}
+        self.usages: dict[str, RuntimeUsage] = {}
         self.volumes: dict[str, dict[str, VolumeUsage]] = {}
         self.looks = 0
         self.walks = 0
@@ -35,8 +35,10 @@ class Scene:
         self.all_sandboxes.append(Sandbox(f"s-{name}", pod, True, at, "runc", labels, {}))
         for each in containers:
             self.container(name, each)
-            self.usages[f"{name}-{each}"] = Usage(f"{name}-{each}", at, 1.0, memory, disk=disk, processes=processes)
-        self.usages[f"s-{name}"] = Usage(
+            self.usages[f"{name}-{each}"] = RuntimeUsage(
+                f"{name}-{each}", at, 1.0, memory, disk=disk, processes=processes
+            )
+        self.usages[f"s-{name}"] = RuntimeUsage(
             f"s-{name}", at, 2.0, memory * len(containers), received=7, transmitted=8, processes=processes
         )
         return uid
@@ -59,10 +61,10 @@ class Scene:
     async def containers(self, pod_uid: str | None = None) -> list[Container]:
         return [each for each in self.all_containers if pod_uid in (None, each.labels[POD_UID])]
 
-    async def container_usage(self) -> list[Usage]:
+    async def container_usage(self) -> list[RuntimeUsage]:
         return [usage for name, usage in self.usages.items() if not name.startswith("s-")]
 
-    async def sandbox_usage(self) -> list[Usage]:
+    async def sandbox_usage(self) -> list[RuntimeUsage]:
         return [usage for name, usage in self.usages.items() if name.startswith("s-")]
 
     async def usage(self, pod_uid: str) -> Mapping[str, VolumeUsage]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.agent.stats.agent import pod_metrics, process_metrics
 from tarmac.agent.stats.machine import MachineStats
-from tarmac.agent.stats.own import pod_metrics, process_metrics
 from tarmac.agent.stats.summary import Figures
 from tests.agent.stats.scene import Scene, pod, volume
 

@@ -13,7 +13,7 @@ from tarmac.api.decode.bodies import check_object
 from tarmac.api.shared import LAST_APPLIED
 from tarmac.api.status import BadRequest, Invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.controllers.targets import WORKLOADS
+from tarmac.client.targets.typed import WORKLOADS
 from tests.api.compute.making import DISK, GONE, C, N, P, T, admitted, causes, edited, machines, resource, workload
 
 

@@ -9,7 +9,7 @@ from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
 from tarmac.decide.children.pods import pod_of
-from tarmac.decide.children.sources import Source, sources
+from tarmac.decide.children.sources import ObjectSource, sources
 from tarmac.decide.children.volumes import claims
 
 WHOLE = {"cpu": Quantity.parse("2"), "memory": Quantity.parse("2Gi")}
@@ -171,4 +171,4 @@ def test_what_is_optional_is_not_waited_for() -> None:
     needs = container(env=env, envFrom=[{"secretRef": {"name": "three"}}])
     volumes = [{"name": "v", "configMap": {"name": "four", "optional": True}}]
     made = instance(needs, volumes=volumes)
-    assert set(sources(made.spec)) == {Source("ConfigMap", "one"), Source("Secret", "three")}
+    assert set(sources(made.spec)) == {ObjectSource("ConfigMap", "one"), ObjectSource("Secret", "three")}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.schema import JsonObject
-from tarmac.decide.endpoints import Listing, PodFacts, Port, ServiceFacts
+from tarmac.decide.endpoints import EndpointPod, Listing, Port, ServiceFacts
 from tarmac.decide.endpoints.objects import OVER_CAPACITY, TRIGGER_TIME
 from tarmac.decide.endpoints.subsets import Offer, Subset, repacked, truncated
 from tests.decide.endpoints.test_who_answers_for_a_service import WEB, pod, service
@@ -18,14 +18,14 @@ from tests.support.working import finished, longest_step
 ADMIN = {"name": "admin", "port": 81, "targetPort": 9000}
 
 
-def made(wanted: ServiceFacts, *pods: PodFacts, known: JsonObject | None = None) -> JsonObject | None:
+def made(wanted: ServiceFacts, *pods: EndpointPod, known: JsonObject | None = None) -> JsonObject | None:
     listing = Listing(wanted)
     for each in pods:
         listing.add(each)
     return finished(listing.object(known))
 
 
-def subsets(wanted: ServiceFacts, *pods: PodFacts) -> list[JsonObject]:
+def subsets(wanted: ServiceFacts, *pods: EndpointPod) -> list[JsonObject]:
     found = made(wanted, *pods)
     assert found is not None
     return found.get("subsets") or []
@@ -39,7 +39,7 @@ def listed(subset: JsonObject) -> tuple[list[str], list[str], list[int]]:
     )
 
 
-def since(one: PodFacts, time: str) -> PodFacts:
+def since(one: EndpointPod, time: str) -> EndpointPod:
     assert one.status.conditions
     one.status.conditions[0].last_transition_time = time
     return one
@@ -141,7 +141,7 @@ def test_the_time_of_a_change_is_that_of_the_pods_it_is_about() -> None:
     assert third["metadata"]["annotations"] == {}, "nobody became anything: somebody went"
 
 
-def many(count: int, start: int = 0, **more: Any) -> list[PodFacts]:
+def many(count: int, start: int = 0, **more: Any) -> list[EndpointPod]:
     return [
         pod(f"{start + each:05}", f"10.{start // 65536}.{each // 256}.{each % 256}", **more) for each in range(count)
     ]

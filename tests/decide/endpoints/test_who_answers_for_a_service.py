@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
-from tarmac.decide.endpoints import Group, PodFacts, Port, ServiceFacts, grouped, shared_out
+from tarmac.decide.endpoints import EndpointPod, Group, Port, ServiceFacts, grouped, shared_out
 from tarmac.decide.endpoints.shares import LARGEST
 
 WEB = {"name": "web", "port": 80, "targetPort": "http"}
@@ -33,7 +33,7 @@ def pod(
     network: str = "",
     going: bool = False,
     **spec: Any,
-) -> PodFacts:
+) -> EndpointPod:
     nic = AttachedInterface("eth0", network, addresses=[f"{ip}/20" for ip in ips])
     metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": name}
     metadata["annotations"] = {ANNOTATION_INTERFACES: encode_interfaces([nic])} if network else {}
@@ -48,7 +48,8 @@ def pod(
         "conditions": [{"type": "Ready", "status": str(ready)}],
     }
     return msgspec.convert(
-        {"metadata": metadata, "spec": {"nodeName": "n", "containers": containers, **spec}, "status": status}, PodFacts
+        {"metadata": metadata, "spec": {"nodeName": "n", "containers": containers, **spec}, "status": status},
+        EndpointPod,
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.api.compute.answers import Explanation, Line
+from tarmac.api.compute.whyandplan import Explanation, Line
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.explain.autoscaling import autoscaling_lines
-from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, NETWORKS, PODS, WORKLOADS
+from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, NETWORKS, PODS, WORKLOADS
 
 from .world import NOW, Scene, condition_of, workload
 

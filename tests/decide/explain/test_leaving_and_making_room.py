@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.answers import Explanation, Line
+from tarmac.api.compute.whyandplan import Explanation, Line
 from tarmac.base.clock import rfc3339
 from tarmac.decide.explain import EXPLAINERS
-from tarmac.decide.explain.world import BUDGETS, INSTANCES, NODES, PODS
+from tarmac.decide.snapshot.snapshot import BUDGETS, INSTANCES, NODES, PODS
 from tests.decide.explain.world import NOW, Scene, condition_of, workload
 
 LABELS = {"app": "web"}

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.answers import Explanation
 from tarmac.api.compute.scaling import ScaleSettings
+from tarmac.api.compute.whyandplan import Explanation
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.explain import EXPLAINERS
-from tarmac.decide.explain.world import PODS, WORKLOADS
 from tarmac.decide.scaling import ExternalReading, History, InstanceUse, Reading, ResourceReading, scale
+from tarmac.decide.snapshot.snapshot import PODS, WORKLOADS
 
 from .world import Scene, workload
 

@@ -18,7 +18,8 @@ from tarmac.decide.children.deployments import document, own_children
 from tarmac.decide.children.instances import instance_document
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
-from tarmac.decide.explain.world import (
+from tarmac.decide.rollout import Goal
+from tarmac.decide.snapshot.snapshot import (
     CLAIMS,
     DEPLOYMENTS,
     INSTANCE_TYPES,
@@ -33,7 +34,6 @@ from tarmac.decide.explain.world import (
     Encoded,
     Objects,
 )
-from tarmac.decide.rollout import Goal
 
 NOW = 1_800_000_000.0
 CITY, LOCATION = "topology.datum.net/city-code", "topology.datum.net/location"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tarmac.base.quantity import Quantity
 from tarmac.decide.explain import EXPLAINERS
-from tarmac.decide.explain.world import DEPLOYMENTS
+from tarmac.decide.snapshot.snapshot import DEPLOYMENTS
 from tests.decide.explain.world import Scene, workload
 from tests.decide.plans.test_what_a_manifest_would_do import plan
 

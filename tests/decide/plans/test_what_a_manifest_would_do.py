@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarmac.api.compute.answers import CityPlan, Ending, Plan
+from tarmac.api.compute.whyandplan import CityPlan, Ending, Plan
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.cli.rendering.plan import plan_text
-from tarmac.decide.explain.world import BUDGETS, NETWORKS, PODS, PRIORITY_CLASSES, WORKLOADS
 from tarmac.decide.plans import plan_workload
+from tarmac.decide.snapshot.snapshot import BUDGETS, NETWORKS, PODS, PRIORITY_CLASSES, WORKLOADS
 from tests.decide.explain.world import Scene, workload
 
 Numbers = tuple[int, int, int, int]

@@ -6,14 +6,14 @@ import pytest
 
 from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout import Cause, Goal, Limits, Plan, plan
+from tarmac.decide.rollout import Goal, RemovalCause, RolloutLimits, RolloutSteps, plan
 from tests.decide.rollout.world import instance
 
 ORDERED = Goal(3, "a")
 PARALLEL = Goal(3, "a", ordered=False)
 
 
-def removed(steps: Plan) -> list[tuple[int, Cause]]:
+def removed(steps: RolloutSteps) -> list[tuple[int, RemovalCause]]:
     """Ordinals that go, and why."""
     return [(removal.instance.ordinal, removal.cause) for removal in steps.remove]
 
@@ -42,7 +42,7 @@ def test_a_gap_is_filled(goal: Goal) -> None:
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
 def test_nothing_is_left_to_do_when_all_is_as_wanted(goal: Goal) -> None:
     """Complete, and no step."""
-    assert plan(goal, [instance(0), instance(1), instance(2)]) == Plan(complete=True)
+    assert plan(goal, [instance(0), instance(1), instance(2)]) == RolloutSteps(complete=True)
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
@@ -57,8 +57,8 @@ def test_a_name_is_not_used_while_its_old_holder_is_being_deleted(goal: Goal) ->
 def test_scale_down_takes_the_highest_first() -> None:
     """Ordered one by one, parallel all at once."""
     five = [instance(ordinal) for ordinal in range(5)]
-    assert removed(plan(ORDERED, five)) == [(4, Cause.SCALE_DOWN)]
-    assert removed(plan(PARALLEL, five)) == [(4, Cause.SCALE_DOWN), (3, Cause.SCALE_DOWN)]
+    assert removed(plan(ORDERED, five)) == [(4, RemovalCause.SCALE_DOWN)]
+    assert removed(plan(PARALLEL, five)) == [(4, RemovalCause.SCALE_DOWN), (3, RemovalCause.SCALE_DOWN)]
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
@@ -75,47 +75,47 @@ def test_nothing_is_made_above_the_limit_while_others_are_kept() -> None:
     assert plan(ORDERED, [*kept, instance(5, ready=False, deleting=True)]).create == ()
     assert plan(PARALLEL, [*kept, instance(0, ready=False)]) == plan(PARALLEL, [instance(0, ready=False), *kept])
     assert plan(PARALLEL, [*kept, instance(0, ready=False)]).create == ()
-    assert removed(plan(PARALLEL, [*kept, instance(0)])) == [(4, Cause.SCALE_DOWN)]
+    assert removed(plan(PARALLEL, [*kept, instance(0)])) == [(4, RemovalCause.SCALE_DOWN)]
 
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_scale_down_never_holds_everything_that_those_below_wait_for(ordered: bool) -> None:
     """Three fit the quota and three are wanted; two of them are above. Even with none to spare, one has to go."""
-    goal = Goal(3, "a", Limits(0, 1), ordered)
+    goal = Goal(3, "a", RolloutLimits(0, 1), ordered)
     blocked = [instance(0), instance(1, ready=False), instance(4), instance(5)]
-    assert removed(plan(goal, blocked)) == [(5, Cause.SCALE_DOWN)]
+    assert removed(plan(goal, blocked)) == [(5, RemovalCause.SCALE_DOWN)]
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
 def test_scale_down_takes_a_stuck_instance_away(goal: Goal) -> None:
     """The one that never gets ready is above the new number."""
     steps = plan(goal, [instance(0), instance(1), instance(2), instance(3, ready=False)])
-    assert removed(steps) == [(3, Cause.SCALE_DOWN)]
+    assert removed(steps) == [(3, RemovalCause.SCALE_DOWN)]
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
 def test_a_new_template_replaces_the_highest_first_and_one_at_a_time(goal: Goal) -> None:
     """The default limits."""
     old = [instance(ordinal, "old") for ordinal in range(3)]
-    assert removed(plan(goal, old)) == [(2, Cause.OUTDATED)]
+    assert removed(plan(goal, old)) == [(2, RemovalCause.OUTDATED)]
     assert removed(plan(goal, [*old[:2], instance(2, ready=False)])) == []
-    assert removed(plan(goal, [*old[:2], instance(2)])) == [(1, Cause.OUTDATED)]
+    assert removed(plan(goal, [*old[:2], instance(2)])) == [(1, RemovalCause.OUTDATED)]
 
 
 def test_parallel_replaces_as_many_as_may_be_unavailable() -> None:
     """Ordered never more than one."""
     old = [instance(ordinal, "old") for ordinal in range(5)]
-    allowed = Limits(max_unavailable=2)
+    allowed = RolloutLimits(max_unavailable=2)
     parallel = plan(Goal(5, "a", allowed, ordered=False), old)
-    assert removed(parallel) == [(4, Cause.OUTDATED), (3, Cause.OUTDATED)]
-    assert removed(plan(Goal(5, "a", allowed), old)) == [(4, Cause.OUTDATED)]
+    assert removed(parallel) == [(4, RemovalCause.OUTDATED), (3, RemovalCause.OUTDATED)]
+    assert removed(plan(Goal(5, "a", allowed), old)) == [(4, RemovalCause.OUTDATED)]
 
 
 @pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
 def test_a_newer_revision_supersedes_a_stuck_one(goal: Goal) -> None:
     """Ordinal 2 got stuck at revision b; the newest revision replaces it without waiting for it."""
     stuck = [instance(0, "old"), instance(1, "old"), instance(2, "b", ready=False)]
-    assert removed(plan(goal, stuck)) == [(2, Cause.OUTDATED)]
+    assert removed(plan(goal, stuck)) == [(2, RemovalCause.OUTDATED)]
 
 
 def test_a_stuck_newest_revision_holds_the_rollout() -> None:
@@ -130,19 +130,19 @@ def test_a_stuck_newest_revision_holds_the_rollout() -> None:
 
 def test_extra_instances_come_first_and_go_last() -> None:
     """With surge, an ordinal above the highest is made at the new revision before an old one goes."""
-    goal = Goal(2, "a", Limits(0, 1), ordered=False)
+    goal = Goal(2, "a", RolloutLimits(0, 1), ordered=False)
     old = [instance(0, "old"), instance(1, "old")]
     assert (plan(goal, old).create, removed(plan(goal, old))) == ((2,), [])
     assert plan(goal, [*old, instance(2, ready=False)]).remove == ()
-    assert removed(plan(goal, [*old, instance(2)])) == [(1, Cause.OUTDATED)]
-    assert removed(plan(goal, [instance(0, "old"), instance(1), instance(2)])) == [(0, Cause.OUTDATED)]
+    assert removed(plan(goal, [*old, instance(2)])) == [(1, RemovalCause.OUTDATED)]
+    assert removed(plan(goal, [instance(0, "old"), instance(1), instance(2)])) == [(0, RemovalCause.OUTDATED)]
     assert plan(goal, [instance(0, ready=False), instance(1), instance(2)]).remove == ()
-    assert removed(plan(goal, [instance(0), instance(1), instance(2)])) == [(2, Cause.SCALE_DOWN)]
+    assert removed(plan(goal, [instance(0), instance(1), instance(2)])) == [(2, RemovalCause.SCALE_DOWN)]
 
 
 def test_no_more_extra_instances_than_there_are_to_replace() -> None:
     """Three may be extra, one is outdated."""
-    goal = Goal(2, "a", Limits(0, 3), ordered=False)
+    goal = Goal(2, "a", RolloutLimits(0, 3), ordered=False)
     assert plan(goal, [instance(0), instance(1, "old")]).create == (2,)
 
 
@@ -153,8 +153,8 @@ def test_strays_go(goal: Goal) -> None:
     twin = InstanceView("twin", 1, "old", ready=True)
     steps = plan(goal, [instance(0), twin, instance(1), nameless, instance(2)])
     assert {(removal.instance.name, removal.cause) for removal in steps.remove} == {
-        ("odd", Cause.STRAY),
-        ("twin", Cause.STRAY),
+        ("odd", RemovalCause.STRAY),
+        ("twin", RemovalCause.STRAY),
     }
 
 

@@ -15,8 +15,8 @@ from tarmac.decide import reasons
 from tarmac.decide.rollout import (
     KEPT_REVISIONS,
     Goal,
-    Limits,
     Revision,
+    RolloutLimits,
     desired_replicas,
     limits,
     record,
@@ -142,14 +142,14 @@ def test_the_number_wanted_is_kept_within_bounds(low: int, high: int | None, ask
 @pytest.mark.parametrize(
     ("rollout", "desired", "expected"),
     [
-        (None, 5, Limits(1, 0)),
-        (Rollout(max_unavailable="30%", max_surge="30%"), 5, Limits(1, 2)),
-        (Rollout(max_unavailable="10%", max_surge=0), 5, Limits(1, 0)),
-        (Rollout(max_unavailable=0, max_surge=2), 5, Limits(0, 2)),
-        (Rollout(max_unavailable=9, max_surge="100%"), 5, Limits(5, 5)),
+        (None, 5, RolloutLimits(1, 0)),
+        (Rollout(max_unavailable="30%", max_surge="30%"), 5, RolloutLimits(1, 2)),
+        (Rollout(max_unavailable="10%", max_surge=0), 5, RolloutLimits(1, 0)),
+        (Rollout(max_unavailable=0, max_surge=2), 5, RolloutLimits(0, 2)),
+        (Rollout(max_unavailable=9, max_surge="100%"), 5, RolloutLimits(5, 5)),
     ],
 )
-def test_limits_in_instances(rollout: Rollout | None, desired: int, expected: Limits) -> None:
+def test_limits_in_instances(rollout: Rollout | None, desired: int, expected: RolloutLimits) -> None:
     """Percentages round toward safety, and a rollout can always move."""
     assert limits(rollout, desired) == expected
 
@@ -166,4 +166,4 @@ def test_a_deployment_as_a_goal() -> None:
         rollout=Rollout(max_unavailable="50%"),
         paused=True,
     )
-    assert Goal.of(spec) == Goal(10, template_hash(template()), Limits(5, 0), ordered=False, paused=True)
+    assert Goal.of(spec) == Goal(10, template_hash(template()), RolloutLimits(5, 0), ordered=False, paused=True)

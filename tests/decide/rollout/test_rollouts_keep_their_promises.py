@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout import Goal, Limits, plan
+from tarmac.decide.rollout import Goal, RolloutLimits, plan
 from tests.decide.rollout.world import World, instance
 
 limits = st.one_of(
-    st.builds(Limits, st.integers(1, 5), st.integers(0, 4)), st.builds(Limits, st.just(0), st.integers(1, 4))
+    st.builds(RolloutLimits, st.integers(1, 5), st.integers(0, 4)),
+    st.builds(RolloutLimits, st.just(0), st.integers(1, 4)),
 )
 goals = st.builds(Goal, st.integers(1, 8), st.sampled_from("abc"), limits, st.booleans())
 fleets = st.dictionaries(
@@ -81,7 +82,7 @@ def test_every_rollout_ends(goal: Goal, fleet: list[InstanceView], extra: list[I
 
 @given(st.integers(1, 6), limits, st.booleans(), st.integers(0, 30))
 def test_a_broken_revision_never_stops_the_next_one(
-    desired: int, allowed: Limits, ordered: bool, stuck_for: int
+    desired: int, allowed: RolloutLimits, ordered: bool, stuck_for: int
 ) -> None:
     """b never gets ready; c, which comes while b is stuck, rolls out to the end."""
     world = World(*(instance(ordinal, "a") for ordinal in range(desired)), broken="b")

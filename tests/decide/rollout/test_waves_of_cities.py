@@ -13,7 +13,7 @@ from tarmac.api.declare import Time
 from tarmac.base.clock import rfc3339
 from tarmac.decide import reasons
 from tarmac.decide.children.goal import Goal
-from tarmac.decide.rollout.city import City
+from tarmac.decide.rollout.city import WaveCity
 from tarmac.decide.rollout.history import Revision
 from tarmac.decide.rollout.waves import RolloutFacts, Waves, waves, waves_to_come
 
@@ -30,14 +30,14 @@ def revision(number: int, *, complete: bool = True) -> Revision:
 HISTORY = (revision(1), revision(2, complete=False))
 
 
-def city(code: str, has: str = "r1", since: float | None = LONG_AGO, **more: object) -> City:
+def city(code: str, has: str = "r1", since: float | None = LONG_AGO, **more: object) -> WaveCity:
     return msgspec.convert(
         {"name": f"web-{code.lower()}", "city": code, "revision": has, "complete_since": since} | more,
-        City,
+        WaveCity,
     )
 
 
-def planet(**states: City) -> list[City]:
+def planet(**states: WaveCity) -> list[WaveCity]:
     """Seven cities at the first revision, but for those that are given."""
     return [states.get(code, city(code)) for code in CITIES]
 
@@ -46,7 +46,7 @@ def updated(result: Waves, number: int = 2) -> list[str]:
     return [name.removeprefix("web-").upper() for name, each in result.templates.items() if each.number == number]
 
 
-def look(cities: list[City], **more: object) -> Waves:
+def look(cities: list[WaveCity], **more: object) -> Waves:
     facts = RolloutFacts(HISTORY, cities)
     return waves(replace(facts, **more), NOW)  # pyright: ignore[reportArgumentType]
 
@@ -82,21 +82,21 @@ def test_all_at_once_is_one_wave() -> None:
 
 def test_the_first_revision_goes_everywhere_at_once() -> None:
     """Nothing is there that could be taken away."""
-    made = [City(name=f"web-{code.lower()}", city=code) for code in CITIES]
+    made = [WaveCity(name=f"web-{code.lower()}", city=code) for code in CITIES]
     result = waves(RolloutFacts((revision(1, complete=False),), made), NOW)
     assert updated(result, 1) == list(CITIES)
 
 
 def test_a_revision_that_was_complete_goes_everywhere_at_once() -> None:
     """A city that was lost meanwhile, or is new, gets what the others have, whatever state they are in."""
-    cities = [*planet(AMS=city("AMS", "r1")), City(name="web-sea", city="SEA")]
+    cities = [*planet(AMS=city("AMS", "r1")), WaveCity(name="web-sea", city="SEA")]
     cities[1] = city("BOM", "r2", since=None)
     result = waves(RolloutFacts((revision(1), revision(2)), cities), NOW)
     assert {"AMS", "SEA"} <= set(updated(result))
 
 
 def test_a_city_that_is_made_during_a_rollout_begins_with_what_the_others_had() -> None:
-    result = look([*planet(AMS=city("AMS", "r2", since=None)), City(name="web-sea", city="SEA")])
+    result = look([*planet(AMS=city("AMS", "r2", since=None)), WaveCity(name="web-sea", city="SEA")])
     assert updated(result, 1) == ["SEA"]
 
 

@@ -7,7 +7,7 @@ import random
 from msgspec.structs import replace
 
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout import Goal, Plan, plan
+from tarmac.decide.rollout import Goal, RolloutSteps, plan
 
 
 def instance(ordinal: int, template_hash: str = "a", *, ready: bool = True, deleting: bool = False) -> InstanceView:
@@ -34,7 +34,7 @@ class World:
         """How many serve."""
         return sum(instance.ready for instance in self.live())
 
-    def act(self, goal: Goal) -> Plan:
+    def act(self, goal: Goal) -> RolloutSteps:
         """One pass of the controller: removals begin, creations exist at once but are not ready."""
         steps = plan(goal, self.views())
         for removal in steps.remove:

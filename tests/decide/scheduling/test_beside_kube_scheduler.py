@@ -23,7 +23,8 @@ import pytest
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
-from tarmac.client.targets import NAMESPACES, NODES, PODS, dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import BUDGETS, NAMESPACES, NODES, PODS
 from tarmac.decide.scheduling import Candidate, Cluster, Demands, Pod, Scheduler, guard_of, node_of
 from tarmac.decide.scheduling.filters import LABELS, NODE_FILTERS, POOL_FILTERS
 from tarmac.decide.scheduling.preemption import best, candidates
@@ -36,7 +37,6 @@ pytestmark = [pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(300)]
 CLUSTERS = 100
 AT_ONCE = 16  # requests
 SETTLED = 5  # looks in a row that saw the same
-BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PRIORITIES = dynamic("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False)
 
 

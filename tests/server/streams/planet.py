@@ -21,14 +21,12 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.untyped import NODES, PODS
 from tarmac.server.security.pki import Pki
 from tests.agent.http.processes import ProcessRuntime
 from tests.agent.http.stage import StageFigures, StagePods, dial
 from tests.support.kubectl import kubectl_path
-
-NODES = dynamic("v1", "nodes", "Node", namespaced=False)
-PODS = dynamic("v1", "pods", "Pod")
 
 
 @dataclass

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 from tests.server.streams.planet import Planet
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -3,7 +3,7 @@
 What a pod's spec asks for is not yet what it has: the node first promises it (*allocated*), if it fits beside the
 others, and then gives it to the containers (*applied*). Until then the pod says so in a condition. Decisions about the
 pod are made on the promised resources, never on the asked ones. Promises are kept on disk with the pod's definition
-(`tarmac.agent.pods.kept`): the next agent keeps them.
+(`tarmac.agent.pods.checkpoints`): the next agent keeps them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.stats.machine import FileSystem, file_system
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.runtimes.interface import Image, Runtime, RuntimeFault
 
 EVERY: Final = 300.0
@@ -40,7 +40,7 @@ class Images:
         kubelet: KubeletConfiguration,
         clock: Clock,
         recorder: Recorder,
-        about: Reference,
+        about: InvolvedObject,
         sandbox_image: Callable[[], str] = lambda: "",
     ) -> None:
         self.removed = 0

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from tarmac.agent.config.flags import Flags
-from tarmac.agent.config.ignored import IGNORED
 from tarmac.agent.config.kubelet import KubeletConfiguration, special
+from tarmac.agent.config.unsupported import IGNORED
 from tarmac.base.gates import BadGate, FeatureGates
 from tarmac.base.log import log
 

@@ -13,7 +13,7 @@ from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.security import container_security
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.hosts import hosts_file, write_hosts_file
-from tarmac.agent.environment.variables import Surroundings, environment
+from tarmac.agent.environment.variables import PodEnvironment, environment
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.pods.settings import PodSettings
 from tarmac.api.schema import JsonObject
@@ -22,7 +22,7 @@ from tarmac.volumes.interface import MountedVolume, Sources, Volumes
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ContainerToMake:
     """A container to be made: whose, which, from what, and where."""
 
     pod: Pod
@@ -30,7 +30,7 @@ class Wanted:
     attempt: int
     image: Image
     volumes: Mapping[str, MountedVolume]
-    surroundings: Surroundings
+    surroundings: PodEnvironment
     allotment: ContainerAllotment
     recursive_read_only: bool = False
     target: str = ""  # id of the container whose processes it sees
@@ -45,7 +45,7 @@ class ContainerConfigs:
         self._volumes = volumes
         self._sources = sources
 
-    async def config(self, wanted: Wanted) -> ContainerConfig:
+    async def config(self, wanted: ContainerToMake) -> ContainerConfig:
         """Raises ConfigMissing, SecurityRefused and OSError."""
         pod, container = wanted.pod, wanted.container
         security = container_security(
@@ -81,7 +81,7 @@ class ContainerConfigs:
             security=security,
         )
 
-    async def _mounts(self, wanted: Wanted, variables: Mapping[str, str]) -> list[Mount]:
+    async def _mounts(self, wanted: ContainerToMake, variables: Mapping[str, str]) -> list[Mount]:
         pod, container = wanted.pod, wanted.container
         mounts = await volume_mounts(
             pod,
@@ -93,7 +93,7 @@ class ContainerConfigs:
         )
         return [*mounts, *self._own_files(wanted, {each.container_path for each in mounts})]
 
-    def _own_files(self, wanted: Wanted, taken: Set[str]) -> list[Mount]:
+    def _own_files(self, wanted: ContainerToMake, taken: Set[str]) -> list[Mount]:
         """The log folder, the hosts file and the file for a last message, unless a volume is mounted there."""
         pod, container = wanted.pod, wanted.container
         name = container["name"]

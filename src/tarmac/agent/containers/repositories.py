@@ -20,13 +20,10 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.untyped import ACCESS_REVIEWS
 from tarmac.runtimes.interface import Credentials, Image, ImageRefused, Progress, Runtime
 from tarmac.volumes.interface import Sources, SourceUnavailable
 
-_ACCESS_REVIEWS: Final = dynamic(
-    "authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 _TOKEN_SECONDS: Final = 600
 
 
@@ -34,7 +31,7 @@ class RepositoryAccess:
     """Asks the API server, as the node."""
 
     def __init__(self, client: Client, sources: Sources) -> None:
-        self._reviews = client.resource(_ACCESS_REVIEWS)
+        self._reviews = client.resource(ACCESS_REVIEWS)
         self._sources = sources
 
     async def refusal(self, asked: str, image: Image, pod: Pod) -> str:
@@ -77,7 +74,7 @@ class RepositoryAccess:
     async def _may_pull(self, place: Repository, pod: Pod) -> bool:
         attributes = {"verb": PULL, "group": GROUP, "resource": RESOURCE} | place._asdict()
         spec: JsonObject = {**account_of(pod), "resourceAttributes": attributes}
-        body = {"kind": _ACCESS_REVIEWS.kind, "apiVersion": _ACCESS_REVIEWS.api_version, "metadata": {}, "spec": spec}
+        body = {"kind": ACCESS_REVIEWS.kind, "apiVersion": ACCESS_REVIEWS.api_version, "metadata": {}, "spec": spec}
         try:
             return bool((await self._reviews.create(body)).get("status", {}).get("allowed"))
         except (ApiError, ClientError) as error:

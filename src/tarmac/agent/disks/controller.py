@@ -14,8 +14,8 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter
 from tarmac.client.informer import Informers
-from tarmac.client.targets import VOLUMES
-from tarmac.volumes.interface import Volumes, Waiting
+from tarmac.client.targets.untyped import VOLUMES
+from tarmac.volumes.interface import VolumeNotReady, Volumes
 
 AGAIN_SECONDS = 5.0
 
@@ -49,7 +49,7 @@ class DiskRemoval:
             return None
         try:
             await self._disks.remove_disk(name)
-        except Waiting as error:
+        except VolumeNotReady as error:
             _log.debug("disk in use", volume=name, why=str(error))
             return RetryAfter(AGAIN_SECONDS)
         kept = [each for each in finalizers if each != DISK_FINALIZER]

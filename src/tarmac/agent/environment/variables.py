@@ -26,7 +26,7 @@ class ConfigMissing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PodEnvironment:
     """What a pod finds on this node when its containers are made."""
 
     pod_addresses: Sequence[str]
@@ -36,7 +36,7 @@ class Surroundings:
 
 
 async def environment(
-    pod: Pod, container: JsonObject, sources: Sources, surroundings: Surroundings
+    pod: Pod, container: JsonObject, sources: Sources, surroundings: PodEnvironment
 ) -> tuple[tuple[str, str], ...]:
     """The variables, in the order they were stated. Raises ConfigMissing."""
     stated = _Stated(pod, container, sources, surroundings)
@@ -57,7 +57,7 @@ async def environment(
 class _Stated:
     """Reads what `env` and `envFrom` refer to, each object once."""
 
-    def __init__(self, pod: Pod, container: JsonObject, sources: Sources, surroundings: Surroundings) -> None:
+    def __init__(self, pod: Pod, container: JsonObject, sources: Sources, surroundings: PodEnvironment) -> None:
         self._pod = pod
         self._container = container
         self._sources = sources

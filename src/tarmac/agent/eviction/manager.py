@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from tarmac.agent.collection.containers import DeadContainers
 from tarmac.agent.collection.images import Images
-from tarmac.agent.eviction.admitting import REASON, refusal
+from tarmac.agent.eviction.admission import REASON, refusal
 from tarmac.agent.eviction.judgement import Judgement, condition_of
 from tarmac.agent.eviction.localstorage import is_limited, overdrawn
 from tarmac.agent.eviction.ranking import message, ranked, resource_of
@@ -23,7 +23,7 @@ from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.allocatable.thresholds import Threshold
 from tarmac.runtimes.interface import RuntimeFault
 
@@ -56,7 +56,7 @@ class Evictions:
         images: Images,
         containers: DeadContainers,
         recorder: Recorder,
-        about: Reference,
+        about: InvolvedObject,
         clock: Clock,
         soft_grace: float = 0.0,
         changed: Callable[[], None] = lambda: None,

@@ -11,7 +11,7 @@ TEXT = "text/plain; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Refusal(Exception):
+class HttpError(Exception):
     """A request that is answered with an error."""
 
     def __init__(self, status: int, message: str) -> None:

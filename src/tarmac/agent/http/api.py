@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from tarmac.agent.http import commands, ports
-from tarmac.agent.http.answers import METRICS, Refusal, document, text
+from tarmac.agent.http.answers import METRICS, HttpError, document, text
 from tarmac.agent.http.callers import Callers
-from tarmac.agent.http.host import Connect, Figures, Pods
+from tarmac.agent.http.host import Connect, NodeFigures, Pods
 from tarmac.agent.http.idle import until_idle
 from tarmac.agent.http.logs.options import LogOptions
 from tarmac.agent.http.logs.reading import LogReader
@@ -41,7 +41,7 @@ class NodeApi:
         pods: Pods,
         runtime: Runtime,
         connect: Connect,
-        figures: Figures,
+        figures: NodeFigures,
         callers: Callers,
         clock: Clock,
         config: Callable[[], JsonObject] = dict,
@@ -74,7 +74,7 @@ class NodeApi:
         """A request of anybody."""
         try:
             await self._callers.admit(request)
-        except Refusal as refusal:
+        except HttpError as refusal:
             return text(refusal.status, str(refusal))
         return await self.answer(request)
 
@@ -83,7 +83,7 @@ class NodeApi:
         first, *rest = request.path.strip("/").split("/")
         try:
             return until_idle(await self._routes.get(first, _unknown)(request, rest), self._idle_seconds)
-        except Refusal as refusal:
+        except HttpError as refusal:
             return text(refusal.status, str(refusal))
         except NotFound as fault:
             return text(404, str(fault))
@@ -95,26 +95,26 @@ class NodeApi:
     async def _logs(self, request: Request, rest: list[str]) -> Answer:
         _only_get(request)
         if len(rest) != 3:
-            raise Refusal(404, "404 page not found")
+            raise HttpError(404, "404 page not found")
         try:
             options = LogOptions.read(request.params(), self._clock.now())
         except ValueError as error:
-            raise Refusal(422, str(error)) from error
+            raise HttpError(422, str(error)) from error
         namespace, name, container = rest
         pod = self._pods.find(namespace, name)
         if pod is None:
-            raise Refusal(404, f'pod "{name}" does not exist')
+            raise HttpError(404, f'pod "{name}" does not exist')
         if all(each["name"] != container for each in _containers(pod)):
-            raise Refusal(404, f'container "{container}" not found in pod "{name}"')
+            raise HttpError(404, f'container "{container}" not found in pod "{name}"')
         path = self._pods.log_path(pod, container, options.previous)
         if path is None:
-            raise Refusal(400, _no_log(pod, container, options.previous))
+            raise HttpError(400, _no_log(pod, container, options.previous))
         identity = self._pods.container_id(pod, container, options.previous)
         reader = LogReader(path, options, lambda: self._is_running(identity), self._clock)
         try:
             chunks = await reader.open()
         except OSError as error:
-            raise Refusal(500, f"the log cannot be read: {error.strerror}") from error
+            raise HttpError(500, f"the log cannot be read: {error.strerror}") from error
         return pulled(chunks, content_type="text/plain", abandon=reader.close)
 
     async def _is_running(self, identity: str | None) -> bool:
@@ -131,7 +131,7 @@ class NodeApi:
         options = commands.read_options(request.params())
         command = request.params().get("command")
         if not command:
-            raise Refusal(400, "you must specify at least 1 command")
+            raise HttpError(400, "you must specify at least 1 command")
         _, identity, _ = self._container(rest)
         return await commands.stream(request, lambda: self._runtime.exec_stream(identity, command, options), options)
 
@@ -146,14 +146,14 @@ class NodeApi:
 
     async def _run(self, request: Request, rest: list[str]) -> Answer:
         if request.method != "POST":
-            raise Refusal(405, "405: Method Not Allowed")
+            raise HttpError(405, "405: Method Not Allowed")
         _, identity, _ = self._container(rest)
         try:
             result = await self._runtime.exec(identity, request.param("cmd").split(" "), _RUN_SECONDS)
         except TimeoutError as error:
-            raise Refusal(500, f"the command did not end in {_RUN_SECONDS:.0f} s") from error
+            raise HttpError(500, f"the command did not end in {_RUN_SECONDS:.0f} s") from error
         if result.exit_code:
-            raise Refusal(500, f"command terminated with exit code {result.exit_code}")
+            raise HttpError(500, f"command terminated with exit code {result.exit_code}")
         return Response(200, result.stdout + result.stderr)
 
     async def _port_forward(self, request: Request, rest: list[str]) -> Answer:
@@ -162,30 +162,30 @@ class NodeApi:
     async def _dial(self, request: Request, rest: list[str]) -> Answer:
         port = port_number(rest[5]) if len(rest) == 6 and rest[:2] == ["v1", "dial"] else None
         if port is None:
-            raise Refusal(404, "404 page not found")
+            raise HttpError(404, "404 page not found")
         return await ports.connect(request, self._dialler(self._pod(*rest[2:5])), port)
 
     def _dialler(self, pod: JsonObject) -> ports.Dial:
         address = pod.get("status", {}).get("podIP")
         if not address:
-            raise Refusal(500, f"pod {pod['metadata']['name']} has no address")
+            raise HttpError(500, f"pod {pod['metadata']['name']} has no address")
         return lambda port: self._connect(pod, address, port, ports.DIAL_SECONDS)
 
     def _pod(self, namespace: str = "", name: str = "", uid: str | None = None) -> JsonObject:
         pod = self._pods.find(namespace, name, uid)
         if pod is None:
-            raise Refusal(404, "pod does not exist")
+            raise HttpError(404, "pod does not exist")
         return pod
 
     def _container(self, rest: list[str]) -> tuple[JsonObject, str, str]:
         """The pod, the runtime's id and the name, of NS/POD[/UID]/CONTAINER. Raises Refusal."""
         if len(rest) not in (3, 4):
-            raise Refusal(404, "404 page not found")
+            raise HttpError(404, "404 page not found")
         *place, name = rest
         pod = self._pod(*place)
         identity = self._pods.container_id(pod, name)
         if identity is None:
-            raise Refusal(500, f'container not found ("{name}")')
+            raise HttpError(500, f'container not found ("{name}")')
         return pod, identity, name
 
     # Documents.
@@ -211,7 +211,7 @@ class NodeApi:
     async def _stats(self, request: Request, rest: list[str]) -> Answer:
         _only_get(request)
         if rest != ["summary"]:
-            raise Refusal(404, "404 page not found")
+            raise HttpError(404, "404 page not found")
         return document(await self._figures.summary())
 
     async def _metrics(self, request: Request, rest: list[str]) -> Answer:
@@ -219,7 +219,7 @@ class NodeApi:
         if rest == ["resource"]:
             return text(200, resource_metrics(await self._figures.summary()), METRICS)
         if rest:
-            raise Refusal(404, "404 page not found")
+            raise HttpError(404, "404 page not found")
         return text(200, self._figures.metrics(), METRICS)
 
     async def _healthz(self, request: Request, rest: list[str]) -> Answer:
@@ -231,12 +231,12 @@ class NodeApi:
 
 
 async def _unknown(request: Request, rest: list[str]) -> Answer:
-    raise Refusal(404, "404 page not found")
+    raise HttpError(404, "404 page not found")
 
 
 def _only_get(request: Request) -> None:
     if request.method != "GET":
-        raise Refusal(405, "405: Method Not Allowed")
+        raise HttpError(405, "405: Method Not Allowed")
 
 
 def _containers(pod: JsonObject) -> list[JsonObject]:

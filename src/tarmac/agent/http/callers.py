@@ -11,17 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from tarmac.agent.http.answers import Refusal
+from tarmac.agent.http.answers import HttpError
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.untyped import ACCESS_REVIEWS, TOKEN_REVIEWS
 from tarmac.http.messages import Request, bearer_token
 
-_TOKEN_REVIEWS = dynamic("authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False)
-_ACCESS_REVIEWS = dynamic("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _STREAMS = frozenset({"exec", "attach", "portForward", "run", "tarmac"})
 _FINE = {"pods": "pods", "runningpods": "pods", "healthz": "healthz", "configz": "configz"}
@@ -62,7 +60,7 @@ class Nobody:
 
     async def admit(self, request: Request) -> None:
         """Refuse."""
-        raise Refusal(401, "Unauthorized")
+        raise HttpError(401, "Unauthorized")
 
 
 class _Memory(Generic[T]):
@@ -88,8 +86,8 @@ class ReviewedCallers:
     """Asks the API server, as the node."""
 
     def __init__(self, client: Client, node: str, clock: Clock, times: CallerTimes | None = None) -> None:
-        self._tokens = client.resource(_TOKEN_REVIEWS)
-        self._access = client.resource(_ACCESS_REVIEWS)
+        self._tokens = client.resource(TOKEN_REVIEWS)
+        self._access = client.resource(ACCESS_REVIEWS)
         self._node = node
         self._times = times or CallerTimes()
         self._callers: _Memory[Caller] = _Memory(clock)
@@ -105,9 +103,9 @@ class ReviewedCallers:
                 if await self._may(caller, verb, subresource):
                     return
         except (ApiError, ClientError) as error:
-            raise Refusal(500, f"the API server cannot say whether you may: {error}") from error
+            raise HttpError(500, f"the API server cannot say whether you may: {error}") from error
         what = f"verb={verb}, resource=nodes, subresource(s)=[{' '.join(subresources)}]"
-        raise Refusal(403, f"Forbidden (user={caller.name}, {what})")
+        raise HttpError(403, f"Forbidden (user={caller.name}, {what})")
 
     async def _who(self, request: Request) -> Caller:
         if request.peer_certificate is not None:
@@ -115,14 +113,14 @@ class ReviewedCallers:
             return self._callers.get(key) or self._callers.keep(key, certified(key), self._times.allowed)
         token = bearer_token(request)
         if not token:
-            raise Refusal(401, "Unauthorized")
+            raise HttpError(401, "Unauthorized")
         return self._callers.get(token) or self._callers.keep(token, await self._reviewed(token), self._times.token)
 
     async def _reviewed(self, token: str) -> Caller:
         body = _review("TokenReview", "authentication.k8s.io/v1", {"token": token})
         status: JsonObject = (await self._tokens.create(body)).get("status", {})
         if not status.get("authenticated"):
-            raise Refusal(401, "Unauthorized")
+            raise HttpError(401, "Unauthorized")
         user = status.get("user", {})
         return Caller(user.get("username", ""), tuple(user.get("groups") or ()), user.get("uid", ""))
 
@@ -166,5 +164,5 @@ def certified(certificate: bytes) -> Caller:
     try:
         subject, _ = certificate_subject(certificate)
     except ValueError as error:
-        raise Refusal(401, f"Unauthorized: the client certificate names nobody: {error}") from error
+        raise HttpError(401, f"Unauthorized: the client certificate names nobody: {error}") from error
     return Caller(subject.common_name, (*subject.organisations, "system:authenticated"))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tarmac.http.pacing import Paced
 from tarmac.http.sockets import untaken
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, Piece, Socket
 
 FLOOD = 1024 * 1024  # bytes of answers that a client may leave untaken before it is not heard any more
@@ -62,7 +62,7 @@ class ClientEnd(Paced):
     def received(self, piece: bytes) -> None:
         try:
             self._read(piece)
-        except Violation as error:
+        except ProtocolViolation as error:
             self.close(1002, str(error))
         if not self._flooded and untaken(self.transport) > FLOOD:
             self._flooded = True

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from tarmac.agent.http.answers import Refusal
+from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.bridging import SpdyClient, WebSocketClient
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.runtimes.interface import CommandStream, StreamOptions
 from tarmac.wire.channels import PROTOCOL_VERSION, V4, V5
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import accept_key, offered
 
 SPDY = "SPDY/3.1"
@@ -24,7 +24,7 @@ def read_options(params: Mapping[str, Sequence[str]]) -> StreamOptions:
     """The streams a client asks for, in kubelet's words. Raises Refusal."""
     stdin, stdout, stderr, tty = (_is_set(params, name) for name in ("input", "output", "error", "tty"))
     if not (stdin or stdout or stderr):
-        raise Refusal(400, "you must specify at least 1 of stdin, stdout, stderr")
+        raise HttpError(400, "you must specify at least 1 of stdin, stdout, stderr")
     return StreamOptions(stdin, stdout, stderr and not tty, tty)
 
 
@@ -39,17 +39,19 @@ async def stream(request: Request, open_stream: OpenStream, options: StreamOptio
         return await _by_websocket(request, open_stream)
     if kind == SPDY.lower():
         return await _by_spdy(request, open_stream, len(options.channels()))
-    raise Refusal(400, "Upgrade request required")
+    raise HttpError(400, "Upgrade request required")
 
 
 async def _by_websocket(request: Request, open_stream: OpenStream) -> Answer:
     try:
         key, protocols = offered(request.headers)
-    except Violation as error:
-        raise Refusal(400, str(error)) from error
+    except ProtocolViolation as error:
+        raise HttpError(400, str(error)) from error
     protocol = next((each for each in protocols if each in (V5, V4)), None)
     if protocol is None:
-        raise Refusal(403, f"unable to upgrade: {V5} and {V4} are spoken here, not {', '.join(protocols) or 'nothing'}")
+        raise HttpError(
+            403, f"unable to upgrade: {V5} and {V4} are spoken here, not {', '.join(protocols) or 'nothing'}"
+        )
     command = await open_stream()
     headers = [
         ("Connection", "Upgrade"),
@@ -67,7 +69,7 @@ async def _by_websocket(request: Request, open_stream: OpenStream) -> Answer:
 async def _by_spdy(request: Request, open_stream: OpenStream, streams: int) -> Answer:
     versions = [each.strip() for each in request.headers.get(PROTOCOL_VERSION, "").split(",")]
     if V4 not in versions:
-        raise Refusal(403, f"unable to upgrade: {V4} is spoken here, not {', '.join(versions) or 'nothing'}")
+        raise HttpError(403, f"unable to upgrade: {V4} is spoken here, not {', '.join(versions) or 'nothing'}")
     command = await open_stream()
     headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), ("X-Stream-Protocol-Version", V4)]
 

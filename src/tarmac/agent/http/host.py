@@ -34,7 +34,7 @@ class Connect(Protocol):
         ...
 
 
-class Figures(Protocol):
+class NodeFigures(Protocol):
     """What the node and its pods use."""
 
     async def summary(self) -> JsonObject:

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import cast
 
-from tarmac.agent.http.answers import Refusal
+from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.forwarding.channels import ChannelForward
 from tarmac.agent.http.forwarding.podend import Dial
 from tarmac.agent.http.forwarding.streams import SpdyForward
@@ -14,7 +14,7 @@ from tarmac.base.digits import port_number
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.http.splicing import splice
 from tarmac.wire.channels import PORT_FORWARD_V1, PROTOCOL_VERSION, TUNNELLED_SPDY, V4
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import accept_key, offered
 
 DIAL_SECONDS = 10.0
@@ -30,10 +30,10 @@ def forward(request: Request, dial: Dial) -> Answer:
     if kind == "websocket":
         return _by_websocket(request, dial)
     if kind != "spdy/3.1":
-        raise Refusal(400, "Upgrade request required")
+        raise HttpError(400, "Upgrade request required")
     versions = [each.strip() for each in request.headers.get(PROTOCOL_VERSION, PORT_FORWARD_V1).split(",")]
     if PORT_FORWARD_V1 not in versions:
-        raise Refusal(403, f"unable to upgrade: {PORT_FORWARD_V1} is spoken here, not {', '.join(versions)}")
+        raise HttpError(403, f"unable to upgrade: {PORT_FORWARD_V1} is spoken here, not {', '.join(versions)}")
     headers = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", PORT_FORWARD_V1)]
     return UpgradeResponse(lambda client, rest: SpdyForward(client, False, dial).start(rest), headers)
 
@@ -41,14 +41,14 @@ def forward(request: Request, dial: Dial) -> Answer:
 def _by_websocket(request: Request, dial: Dial) -> Answer:
     try:
         key, protocols = offered(request.headers)
-    except Violation as error:
-        raise Refusal(400, str(error)) from error
+    except ProtocolViolation as error:
+        raise HttpError(400, str(error)) from error
     headers = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accept_key(key))]
     if TUNNELLED_SPDY in protocols:
         headers.append(("Sec-WebSocket-Protocol", TUNNELLED_SPDY))
         return UpgradeResponse(lambda client, rest: SpdyForward(client, True, dial).start(rest), headers)
     if V4 not in protocols:
-        raise Refusal(403, f"unable to upgrade: {TUNNELLED_SPDY} and {V4} are spoken here")
+        raise HttpError(403, f"unable to upgrade: {TUNNELLED_SPDY} and {V4} are spoken here")
     headers.append(("Sec-WebSocket-Protocol", V4))
     ports = _ports(request)
     return UpgradeResponse(lambda client, rest: ChannelForward(client, ports, dial).start(rest), headers)
@@ -57,27 +57,27 @@ def _by_websocket(request: Request, dial: Dial) -> Answer:
 def _ports(request: Request) -> list[int]:
     texts = [text for each in request.params().get("port", []) for text in each.split(",")]
     if not texts:
-        raise Refusal(400, 'query parameter "port" is required')
+        raise HttpError(400, 'query parameter "port" is required')
     if len(texts) > _MOST_PORTS:
-        raise Refusal(400, f"no more than {_MOST_PORTS} ports at once")
+        raise HttpError(400, f"no more than {_MOST_PORTS} ports at once")
     return [_port(each) for each in texts]
 
 
 def _port(text: str) -> int:
     port = port_number(text)
     if port is None:
-        raise Refusal(400, f'unable to parse "{text[:64]}" as a port')
+        raise HttpError(400, f'unable to parse "{text[:64]}" as a port')
     return port
 
 
 async def connect(request: Request, dial: Dial, port: int) -> Answer:
     """One connection to the pod, its bytes as they are. Raises Refusal."""
     if request.headers.get("upgrade", "").lower() != RAW:
-        raise Refusal(400, "Upgrade request required")
+        raise HttpError(400, "Upgrade request required")
     try:
         held = await _held(await dial(port))
     except OSError as error:
-        raise Refusal(502, f"failed to connect to port {port}: {error}") from error
+        raise HttpError(502, f"failed to connect to port {port}: {error}") from error
 
     def start(client: asyncio.Transport, rest: bytes) -> None:
         splice((client, rest), (held.transport, held.rest), idle=None)

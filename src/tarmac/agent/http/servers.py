@@ -8,16 +8,14 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import dynamic
-
-_SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
+from tarmac.client.targets.untyped import ENDPOINT_SLICES
 
 
 class KnownServers:
     """Remembers what it found, for when nobody can be asked."""
 
     def __init__(self, client: Client, told: Callable[[], str]) -> None:
-        self._slices = client.resource(_SLICES)
+        self._slices = client.resource(ENDPOINT_SLICES)
         self._told = told
         self._found: list[str] = []
 

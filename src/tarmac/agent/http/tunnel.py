@@ -22,10 +22,10 @@ from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import Tasks
 from tarmac.client.http import HttpConfig, tls_context
-from tarmac.http.asking import Reply, Unanswered, ask, request_head, tcp
-from tarmac.http.limits import Limits
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, request_head, tcp
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, Piece, Socket, accept_key, new_key
 
 PROTOCOL = "v1.tunnel.tarmac"
@@ -43,7 +43,7 @@ Servers = Callable[[], Awaitable[Sequence[str]]]
 """URLs of all API servers. Raises nothing: what cannot be found out now is what was known before."""
 
 
-class Refused(Exception):
+class TunnelRefused(Exception):
     """The server answers, and it is not a tunnel."""
 
 
@@ -70,7 +70,7 @@ class Tunnels:
 
     async def run(self) -> None:
         """Keep them until cancelled."""
-        listener = Listener(self._api.answer, Limits())
+        listener = Listener(self._api.answer, ListenerLimits())
         await listener.start([], 0, None)
         try:
             while True:
@@ -94,11 +94,11 @@ class Tunnels:
             began = self._clock.monotonic()
             try:
                 await self._hold(url, listener)
-            except Refused as error:
+            except TunnelRefused as error:
                 _log.info("no tunnel is offered", server=url, reason=str(error))
                 await self._clock.sleep(_UNKNOWN)
                 continue
-            except (OSError, Unanswered, Violation) as error:
+            except (OSError, ConnectionBroken, ProtocolViolation) as error:
                 _log.debug("tunnel not opened", server=url, error=str(error))
             if self._clock.monotonic() - began > _LONGEST:
                 pause = _SHORTEST
@@ -117,7 +117,7 @@ class Tunnels:
         reply = await self._ask(url, self._path, headers)
         if reply.status != 101 or reply.header("sec-websocket-accept") != accept_key(key):
             reply.close()
-            raise Refused(f"status {reply.status}")
+            raise TunnelRefused(f"status {reply.status}")
         tunnel = _Tunnel(*reply.detach(), self._randomness, lambda token: self._serve(url, token, listener))
         _log.info("tunnel open", server=url)
         try:
@@ -129,7 +129,7 @@ class Tunnels:
         """Open a stream that was asked for, and answer on it."""
         try:
             reply = await self._ask(url, f"{self._path}/{token}", [("Upgrade", STREAM)])
-        except (OSError, Unanswered) as error:
+        except (OSError, ConnectionBroken) as error:
             _log.warning("stream not opened", server=url, error=str(error))
             return
         if reply.status != 101:
@@ -138,7 +138,7 @@ class Tunnels:
             return
         listener.adopt(*reply.detach())
 
-    async def _ask(self, url: str, path: str, headers: list[tuple[str, str]]) -> Reply:
+    async def _ask(self, url: str, path: str, headers: list[tuple[str, str]]) -> StreamedReply:
         config, place = self._config(), urlsplit(url)
         context = tls_context(config) if place.scheme == "https" else None
         dial = tcp(place.hostname or "", place.port or 443, context, config.server_name or None)
@@ -182,7 +182,7 @@ class _Tunnel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(SILENCE, self._transport.abort)
-        with suppress(Violation, msgspec.MsgspecError):
+        with suppress(ProtocolViolation, msgspec.MsgspecError):
             for event in self._socket.receive(data):
                 if isinstance(event, Piece):
                     self._on_piece(event)
@@ -206,7 +206,7 @@ class _Tunnel(asyncio.Protocol):
     def _on_piece(self, piece: Piece) -> None:
         self._message = piece.data if piece.first else self._message + piece.data
         if len(self._message) > _LARGEST_MESSAGE:
-            raise Violation("a message that is too long")
+            raise ProtocolViolation("a message that is too long")
         token = _read(self._message).get("open") if piece.last else None
         if token:
             self._tasks.begin(self._serve(token), "stream through a tunnel")

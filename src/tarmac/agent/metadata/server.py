@@ -7,19 +7,19 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from tarmac.agent.attending import Door
 from tarmac.agent.callers import link_of_connection
-from tarmac.agent.metadata.service import Metadata
+from tarmac.agent.metadata.service import MetadataService
+from tarmac.agent.routerservices import Door
 from tarmac.api.networking.names import METADATA_ADDRESS
 from tarmac.api.schema import JsonObject
-from tarmac.http.connection import Connection, Shared
-from tarmac.http.limits import Limits
+from tarmac.http.connection import ServerConnection, Shared
+from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Answer, Request
 
 PORT: Final = 80
 # All connections are those of strangers here: beyond the limit the pod that has most of them loses its oldest.
-LIMITS: Final = Limits(
+LIMITS: Final = ListenerLimits(
     body=1024, head=8192, pipeline=4, head_time=5, body_time=5, write_time=10, idle_time=30, strangers=512
 )
 
@@ -30,7 +30,7 @@ PodAt = Callable[[str, int], JsonObject | None]
 class MetadataServer:
     """The HTTP side. `start` before serving, `stop` after."""
 
-    def __init__(self, metadata: Metadata, pod_at: PodAt) -> None:
+    def __init__(self, metadata: MetadataService, pod_at: PodAt) -> None:
         self._metadata = metadata
         self._pod_at = pod_at
         self._listener: Listener | None = None
@@ -66,7 +66,7 @@ class MetadataServer:
         return await self._metadata.answer(request, self._pod_at(network, int(link)))
 
 
-class _Called(Connection):
+class _Called(ServerConnection):
     """A connection whose peer is known by its link: an address would say nothing."""
 
     __slots__ = ("_caller",)

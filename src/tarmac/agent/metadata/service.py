@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from tarmac.agent.metadata.facts import facts_of
-from tarmac.agent.metadata.tokens import LONGEST, Tokens
+from tarmac.agent.metadata.tokens import LONGEST, MetadataTokens
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden
 from tarmac.http.messages import Request, Response
@@ -36,10 +36,10 @@ Identify = Callable[[JsonObject, str, int], Awaitable[tuple[str, float]]]
 """identify(pod, audience, seconds) → a token and its end. Raises SourceUnavailable."""
 
 
-class Metadata:
+class MetadataService:
     """The service."""
 
-    def __init__(self, tokens: Tokens, identify: Identify, city: str) -> None:
+    def __init__(self, tokens: MetadataTokens, identify: Identify, city: str) -> None:
         self._tokens = tokens
         self._identify = identify
         self._city = city

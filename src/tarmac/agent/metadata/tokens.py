@@ -22,7 +22,7 @@ _END: Final = struct.Struct("!d")
 _SIGNATURE: Final = 32
 
 
-class Tokens:
+class MetadataTokens:
     """Gives out and checks."""
 
     def __init__(self, clock: Clock, randomness: Randomness) -> None:

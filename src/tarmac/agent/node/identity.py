@@ -15,9 +15,9 @@ import msgspec
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.certificates.files import PairFile, split_pair, write_private
-from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, Refused, Subject, obtain
+from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, CertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import Rotation, usable_until
-from tarmac.agent.node.rotating import RotatingTransport
+from tarmac.agent.node.rotatingtransport import RotatingTransport
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
@@ -38,7 +38,7 @@ class Identity:
         self._clock = clock
         self._randomness = randomness
         self._file = PairFile(config.root_dir / "pki", "kubelet-client", clock)
-        self._subject = Subject(config.node_name)
+        self._subject = CertificateSubject(config.node_name)
 
     async def client(self) -> Client:
         """The client under the node's own name, after bootstrapping if there is need. Raises BadConfig."""
@@ -87,7 +87,7 @@ class Identity:
         client = Client(HttpTransport(first, self._clock), self._clock, self._randomness)
         try:
             certificate, key = await obtain(client, CLIENT_SIGNER, self._subject)
-        except Refused as error:
+        except CertificateRefused as error:
             raise BadConfig(f"--bootstrap-kubeconfig: the cluster gives no certificate: {error}") from error
         finally:
             await client.close()

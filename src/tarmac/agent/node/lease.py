@@ -15,7 +15,7 @@ from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import LEASES
+from tarmac.client.targets.untyped import LEASES
 
 NAMESPACE = "kube-node-lease"
 RENEWALS_IN_A_DURATION = 4

@@ -15,7 +15,7 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.discovery import serves
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import POD_ENDPOINTS
+from tarmac.client.targets.untyped import POD_ENDPOINTS
 
 _PAUSE = 2.0
 _UNSERVED = (

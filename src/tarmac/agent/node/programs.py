@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProgramResult:
     """How it ended and what it said."""
 
     code: int
@@ -20,7 +20,7 @@ class Outcome:
         return f"Outcome({self.code})"
 
 
-async def run_program(*command: str, stdin: bytes = b"") -> Outcome:
+async def run_program(*command: str, stdin: bytes = b"") -> ProgramResult:
     """Run to its end. Raises OSError when it cannot be started."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
@@ -32,4 +32,4 @@ async def run_program(*command: str, stdin: bytes = b"") -> Outcome:
         await process.wait()
         raise
     assert process.returncode is not None, "it has ended"
-    return Outcome(process.returncode, out, err)
+    return ProgramResult(process.returncode, out, err)

@@ -15,7 +15,7 @@ from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import NODES
+from tarmac.client.targets.untyped import NODES
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 7.0
 _log = log("agent")

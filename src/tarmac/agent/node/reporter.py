@@ -20,9 +20,9 @@ from tarmac.base.tasks import first
 from tarmac.client.client import Client
 from tarmac.client.envelope import is_newer
 from tarmac.client.errors import ClientError
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.targets import NODES
+from tarmac.client.targets.untyped import NODES
 
 WHILE_UNREADY = 1.0
 _log = log("agent")
@@ -46,7 +46,7 @@ class NodeReporter:
         self._observe = observe
         self._recorder = recorder
         # kubelets give a Node's events its name as uid: it is known before there is a Node
-        self._about = Reference("v1", "Node", config.node_name, uid=config.node_name)
+        self._about = InvolvedObject("v1", "Node", config.node_name, uid=config.node_name)
         self._informer = informers.informer(NODES, fields=f"metadata.name={config.node_name}")
         self._informer.on_change(lambda _old, new: self._heard(new.object if new else None))
         self._node: JsonObject | None = None

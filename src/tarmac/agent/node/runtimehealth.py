@@ -15,8 +15,8 @@ from typing import Final
 from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration
 from tarmac.base.log import log
+from tarmac.runtimes.handlercheck import Proof
 from tarmac.runtimes.interface import Runtime, RuntimeFault, RuntimeStatus
-from tarmac.runtimes.proving import Proof
 
 PATIENCE: Final = 30.0
 _TRIAL_SECONDS: Final = 60.0

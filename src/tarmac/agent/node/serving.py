@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.node.certificates.craft import Order, craft
+from tarmac.agent.node.certificates.cryptoprocess import Order, craft
 from tarmac.agent.node.certificates.files import PairFile, split_pair
-from tarmac.agent.node.certificates.requests import SERVING_SIGNER, Subject, obtain
+from tarmac.agent.node.certificates.requests import SERVING_SIGNER, CertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import Rotation, usable_until
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
@@ -80,7 +80,7 @@ class ServingCertificate:
                 await self._until_moved(subject, work)
             current = ""
 
-    def _rotation(self, subject: Subject) -> Rotation:
+    def _rotation(self, subject: CertificateSubject) -> Rotation:
         return Rotation(
             self._signed,
             lambda: obtain(self._client, SERVING_SIGNER, subject),
@@ -89,14 +89,14 @@ class ServingCertificate:
             self._client.randomness,
         )
 
-    async def _known_subject(self) -> Subject:
+    async def _known_subject(self) -> CertificateSubject:
         while True:
             node = self._node()
             if node is not None and (addresses := (node.get("status") or {}).get("addresses")):
                 return _subject(self._config.node_name, addresses)
             await self._clock.sleep(1.0)
 
-    async def _until_moved(self, subject: Subject, work: asyncio.Future[None]) -> None:
+    async def _until_moved(self, subject: CertificateSubject, work: asyncio.Future[None]) -> None:
         while not work.done() and await self._known_subject() == subject:
             await self._clock.sleep(_LOOK)
 
@@ -110,10 +110,10 @@ class ServingCertificate:
         self._files = (file.path, file.path)
 
 
-def _subject(node: str, addresses: list[JsonObject]) -> Subject:
+def _subject(node: str, addresses: list[JsonObject]) -> CertificateSubject:
     by_type = [(each["type"], each["address"]) for each in addresses]
     names = sorted({address for kind, address in by_type if kind in ("Hostname", "InternalDNS", "ExternalDNS")})
-    return Subject(
+    return CertificateSubject(
         node,
         tuple(names),
         tuple(sorted({address for kind, address in by_type if kind in ("InternalIP", "ExternalIP")})),

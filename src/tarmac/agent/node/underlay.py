@@ -20,7 +20,7 @@ from tarmac.api.status import ApiError
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import NODES
+from tarmac.client.targets.untyped import NODES
 
 CHECK_EVERY: Final = 60.0
 AGAIN_SECONDS: Final = 5.0
@@ -57,7 +57,7 @@ def _link_with_ipv6(address: str) -> str | None:
     return next((fields[5] for fields in lines if fields[0] == wanted), None)
 
 
-class Underlay:
+class UnderlayAnnotation:
     """Keeps the annotation right."""
 
     def __init__(self, client: Client, node: str, addresses: Callable[[], Sequence[str]]) -> None:

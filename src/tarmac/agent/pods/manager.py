@@ -21,20 +21,20 @@ from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.repositories import RepositoryAccess
-from tarmac.agent.pods.burying import Undertaker
+from tarmac.agent.pods.checkpoints import PodCheckpoints
+from tarmac.agent.pods.cleanup import PodCleanup
+from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.gate import Gate
 from tarmac.agent.pods.interfaces import Connector, Handlers, PodCgroups
-from tarmac.agent.pods.kept import Definitions
-from tarmac.agent.pods.killing import LEAST_GRACE
 from tarmac.agent.pods.pod import CONFIG_MIRROR, Pod
 from tarmac.agent.pods.settings import PodSettings
-from tarmac.agent.pods.tools import Tools
+from tarmac.agent.pods.termination import LEAST_GRACE
 from tarmac.agent.pods.waits import within
 from tarmac.agent.pods.worker import Ending, PodWorker
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.static.manifests import Manifests
 from tarmac.agent.static.mirrors import Mirrors
-from tarmac.agent.status.facts import Verdict
+from tarmac.agent.status.facts import PodTermination
 from tarmac.agent.status.podstatus import rejected_status
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
@@ -44,12 +44,9 @@ from tarmac.client.cache import Item
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.targets import PODS, dynamic
+from tarmac.client.targets.untyped import PODS, RUNTIME_CLASSES, SERVICES
 from tarmac.runtimes.interface import Container, Runtime, RuntimeFault
 from tarmac.volumes.interface import Sources, VolumeError, Volumes
-
-SERVICES = dynamic("v1", "services", "Service")
-RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 
 _SAY_EVERY = 60.0  # while there is no runtime
 PATIENCE = 5.0
@@ -90,8 +87,8 @@ class PodManager:
         self._services = informers.informer(SERVICES)
         self._classes = informers.informer(RUNTIME_CLASSES)
         self._gate = Gate(settings, node, handlers, self._classes, allocator, self._others)
-        self._kept = Definitions(paths, clock)
-        self._tools = Tools(
+        self._kept = PodCheckpoints(paths, clock)
+        self._tools = PodDependencies(
             runtime=runtime,
             volumes=volumes,
             cgroups=cgroups,
@@ -111,7 +108,7 @@ class PodManager:
             runtime_name=lambda: self._runtime_name,
             handler=self._gate.handler,
         )
-        self._undertaker = Undertaker(self._tools, self._kept.forget)
+        self._undertaker = PodCleanup(self._tools, self._kept.forget)
         self._mirrors = Mirrors(client, node)
         self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock)
         self._workers: dict[str, PodWorker] = {}
@@ -437,6 +434,6 @@ def _shown(worker: PodWorker, pod: Pod | None = None) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Pod", **(pod or worker.pod).raw, "status": worker.status}
 
 
-def _disrupted(reason: str, message: str) -> Verdict:
+def _disrupted(reason: str, message: str) -> PodTermination:
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": message}
-    return Verdict(reason, message, condition)
+    return PodTermination(reason, message, condition)

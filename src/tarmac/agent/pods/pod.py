@@ -12,7 +12,7 @@ from functools import cached_property
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import LONGEST_SECONDS
-from tarmac.client.events import Reference
+from tarmac.client.events import InvolvedObject
 
 CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"
@@ -119,11 +119,11 @@ class Pod:
         return {container["name"]: container for container in self.every_container()}
 
     @cached_property
-    def reference(self) -> Reference:
+    def reference(self) -> InvolvedObject:
         """What events are about."""
-        return Reference("v1", "Pod", self.name, self.namespace, self.uid)
+        return InvolvedObject("v1", "Pod", self.name, self.namespace, self.uid)
 
-    def container_reference(self, name: str) -> Reference:
+    def container_reference(self, name: str) -> InvolvedObject:
         """What events of a container are about."""
         for field in ("containers", "initContainers", "ephemeralContainers"):
             if any(container["name"] == name for container in self.spec.get(field) or ()):

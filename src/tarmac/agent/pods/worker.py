@@ -15,18 +15,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tarmac.agent.allocation.promises import Fits, PodPromises, Resizes
-from tarmac.agent.pods.acting import Hands, StepFailed
 from tarmac.agent.pods.backoff import BackOffs
-from tarmac.agent.pods.decide import Kill, MakeSandbox, Plan, Resize, Situation, Start, StopSandbox, decide
-from tarmac.agent.pods.killing import Killer
-from tarmac.agent.pods.looking import Looker, Made
+from tarmac.agent.pods.dependencies import PodDependencies
+from tarmac.agent.pods.executor import StepExecutor, StepFailed
+from tarmac.agent.pods.inspection import Looker, Made
 from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.seen import Seen
-from tarmac.agent.pods.tools import Tools
+from tarmac.agent.pods.podactions import Kill, MakeSandbox, PodActions, Resize, Situation, Start, StopSandbox, decide
+from tarmac.agent.pods.runtimestate import PodRuntimeState
+from tarmac.agent.pods.termination import Killer
 from tarmac.agent.pods.waits import Alarm
 from tarmac.agent.probes.prober import Prober
 from tarmac.agent.status.conditions import OURS
-from tarmac.agent.status.facts import TOO_LONG, StatusFacts, Verdict
+from tarmac.agent.status.facts import TOO_LONG, PodTermination, StatusFacts
 from tarmac.agent.status.podstatus import in_order, pod_status
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
@@ -34,7 +34,7 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.client.backoff import Backoff
-from tarmac.runtimes.interface import Event, RuntimeFault
+from tarmac.runtimes.interface import RuntimeEvent, RuntimeFault
 
 FIRST_RETRY = 1.0
 LONGEST_RETRY = 20.0
@@ -53,7 +53,7 @@ class Ending:
     """The pod has to end. `grace`: None for the pod's own. `verdict`: when it is the node that ends it."""
 
     grace: float | None = None
-    verdict: Verdict | None = None
+    verdict: PodTermination | None = None
 
 
 class PodWorker:
@@ -65,7 +65,7 @@ class PodWorker:
 
     def __init__(
         self,
-        tools: Tools,
+        tools: PodDependencies,
         pod: Pod,
         report: Callable[[JsonObject, bool], None],
         fits: Fits,
@@ -75,7 +75,7 @@ class PodWorker:
         fresh: bool = False,
     ) -> None:
         self.pod = pod
-        self.seen = Seen()
+        self.seen = PodRuntimeState()
         self.status: JsonObject = refused or pod.status
         self.over = refused is not None
         """Nothing of it runs, nothing will, and what it had is given back."""
@@ -87,12 +87,12 @@ class PodWorker:
         self._fits = fits
         self._ending: Ending | None = Ending() if pod.deleted else None
         self._woken = asyncio.Event()
-        self._rumours: list[Event | None] = []
+        self._rumours: list[RuntimeEvent | None] = []
         self._tasks = Tasks()
         self._pass: asyncio.Future[None] | None = None
         self._cut = False
         self._back_offs = BackOffs(longest=tools.settings.crash_loop_longest)
-        self._hands = Hands(tools, self._back_offs, self.wake)
+        self._hands = StepExecutor(tools, self._back_offs, self.wake)
         self._killer = Killer(tools, self.wake)
         self._prober = Prober(tools.checks, tools.recorder, tools.clock, tools.randomness, self.wake)
         self._prober.adopt(pod, pod.status)
@@ -114,7 +114,7 @@ class PodWorker:
         """Look again now."""
         self._woken.set()
 
-    def stir(self, event: Event | None) -> None:
+    def stir(self, event: RuntimeEvent | None) -> None:
         """Look again soon: the runtime tells of every step, and one look is enough for those that come together."""
         self._rumours.append(event)
         self._stirred.set(TOGETHER, self._weigh_rumours)
@@ -205,7 +205,7 @@ class PodWorker:
             self._tell()
             return
         self.allocation.consider(self.pod, self._fits)
-        self.seen = Seen() if self._untouched else await self._looker.look()
+        self.seen = PodRuntimeState() if self._untouched else await self._looker.look()
         while True:
             plan = self._decide()
             if plan.finished:
@@ -226,7 +226,7 @@ class PodWorker:
         if waits:
             self._alarm.set(max(0.0, min(waits)), self.wake)
 
-    def _decide(self) -> Plan:
+    def _decide(self) -> PodActions:
         self._hands.adopt(self.seen, self.allocation.promised)
         pod = self.allocation.effective(self.pod)
         deadline = self._deadline()
@@ -252,7 +252,7 @@ class PodWorker:
         self._note_back_offs(plan)
         return plan
 
-    def _note_back_offs(self, plan: Plan) -> None:
+    def _note_back_offs(self, plan: PodActions) -> None:
         waiting = self._hands.waiting
         for name in [
             each for each, why in waiting.items() if why[0] == "CrashLoopBackOff" and each not in plan.waiting
@@ -266,7 +266,7 @@ class PodWorker:
                 message = f"Back-off restarting failed container {name} in pod {self.pod}"
                 self._tools.recorder.event(self.pod.container_reference(name), "Warning", "BackOff", message)
 
-    async def _act(self, plan: Plan) -> Made:
+    async def _act(self, plan: PodActions) -> Made:
         """Take the steps; what came of them. Nothing: there is no need to look again."""
         self._untouched = self._untouched and not plan.actions
         self._hands.ask_again = None

@@ -8,7 +8,7 @@ from tarmac.agent.pods.pod import Pod
 from tarmac.agent.probes.dialing import dial, port_of
 from tarmac.agent.probes.grpc import probe_grpc
 from tarmac.agent.probes.http import MOST_BODY, probe_http
-from tarmac.agent.probes.outcome import SUCCESS, Outcome, ProbeFault, failure
+from tarmac.agent.probes.outcome import SUCCESS, ProbeFault, ProbeResult, failure
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Runtime, RuntimeFault
 
@@ -22,7 +22,7 @@ class Checks:
         self._runtime = runtime
         self._connect = connect
 
-    async def check(self, pod: Pod, container: JsonObject, id: str, probe: JsonObject, address: str) -> Outcome:
+    async def check(self, pod: Pod, container: JsonObject, id: str, probe: JsonObject, address: str) -> ProbeResult:
         """The outcome; a probe that cannot be made is tried a few times. Raises ProbeFault."""
         for _ in range(TRIES - 1):
             try:
@@ -31,7 +31,7 @@ class Checks:
                 continue
         return await self._once(pod, container, id, probe, address)
 
-    async def _once(self, pod: Pod, container: JsonObject, id: str, probe: JsonObject, address: str) -> Outcome:
+    async def _once(self, pod: Pod, container: JsonObject, id: str, probe: JsonObject, address: str) -> ProbeResult:
         timeout = float(probe.get("timeoutSeconds") or 1)
         if "exec" in probe:
             return await self._exec(container, id, probe["exec"], timeout)
@@ -45,7 +45,7 @@ class Checks:
             return await probe_grpc(self._connect, pod.raw, address, stated["port"], service, timeout)
         raise ProbeFault(f"missing probe handler for {pod}:{container['name']}")
 
-    async def _exec(self, container: JsonObject, id: str, action: JsonObject, timeout: float) -> Outcome:
+    async def _exec(self, container: JsonObject, id: str, action: JsonObject, timeout: float) -> ProbeResult:
         known = {each["name"]: each.get("value") or "" for each in container.get("env") or ()}
         command = [expand(each, known) for each in action.get("command") or ()]
         try:
@@ -58,7 +58,9 @@ class Checks:
             return SUCCESS
         return failure((said.stdout + said.stderr)[:MOST_BODY].decode(errors="replace"))
 
-    async def _tcp(self, pod: Pod, container: JsonObject, action: JsonObject, address: str, timeout: float) -> Outcome:
+    async def _tcp(
+        self, pod: Pod, container: JsonObject, action: JsonObject, address: str, timeout: float
+    ) -> ProbeResult:
         try:
             port = port_of(action["port"], container)
         except ValueError as error:

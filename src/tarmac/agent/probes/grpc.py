@@ -10,7 +10,7 @@ import asyncio
 
 from tarmac.agent.pods.interfaces import Connector
 from tarmac.agent.probes.dialing import dial, join, wording
-from tarmac.agent.probes.outcome import SUCCESS, Outcome, failure
+from tarmac.agent.probes.outcome import SUCCESS, ProbeResult, failure
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
 from tarmac.http.grpc import Code, GrpcConnection, GrpcError
@@ -24,7 +24,7 @@ _LONGEST_ANSWER = 4096
 
 async def probe_grpc(
     connect: Connector, pod: JsonObject, address: str, port: int, service: str, timeout: float
-) -> Outcome:
+) -> ProbeResult:
     """Success when the service says SERVING."""
     where = join(address, port)
     within = format_duration(timeout)

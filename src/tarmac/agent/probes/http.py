@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 from tarmac.agent.pods.interfaces import Connector
 from tarmac.agent.probes.dialing import close, dial, join, open_streams, port_of, wording
-from tarmac.agent.probes.outcome import SUCCESS, Outcome, ProbeFault, failure
+from tarmac.agent.probes.outcome import SUCCESS, ProbeFault, ProbeResult, failure
 from tarmac.api.schema import JsonObject
 from tarmac.base.digits import whole
 
@@ -26,7 +26,7 @@ VERSION = "1.35"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """Status, the place it points to, and the beginning of the body."""
 
     status: int
@@ -36,7 +36,7 @@ class Answer:
 
 async def probe_http(
     connect: Connector, pod: JsonObject, container: JsonObject, action: JsonObject, address: str, timeout: float
-) -> Outcome:
+) -> ProbeResult:
     """Success from 200 to 399; a redirect to another host is told of. Raises ProbeFault."""
     url, headers = request_of(action, container, address, "probe")
     try:
@@ -48,7 +48,7 @@ async def probe_http(
         return failure(f'Get "{url}": {wording(error)}')
     if 300 <= answer.status < 400:
         body = answer.body.decode(errors="replace")
-        return Outcome("warning", f"Probe terminated redirects, Response body: {body}")
+        return ProbeResult("warning", f"Probe terminated redirects, Response body: {body}")
     if 200 <= answer.status < 300:
         return SUCCESS
     return failure(f"HTTP probe failed with statuscode: {answer.status}")
@@ -76,7 +76,7 @@ def request_of(
 
 async def get(
     connect: Connector, pod: JsonObject, url: str, headers: Iterable[tuple[str, str]], timeout: float
-) -> Answer:
+) -> ProbeAnswer:
     """Follow redirects on the same host. Raises OSError, EOFError and ValueError."""
     headers = list(headers)
     host = urlsplit(url).hostname
@@ -101,7 +101,7 @@ def _trusting() -> ssl.SSLContext:
 
 async def _once(
     connect: Connector, pod: JsonObject, url: str, headers: list[tuple[str, str]], timeout: float
-) -> Answer:
+) -> ProbeAnswer:
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     host = parts.hostname or ""
@@ -121,7 +121,7 @@ def _request(target: str, host: str, headers: list[tuple[str, str]]) -> bytes:
     return f"GET {target} HTTP/1.1\r\nHost: {named}\r\n{rest}Connection: close\r\n\r\n".encode("latin-1", "replace")
 
 
-async def _answer(reader: asyncio.StreamReader) -> Answer:
+async def _answer(reader: asyncio.StreamReader) -> ProbeAnswer:
     """Skip interim answers, read the head, and a little of the body."""
     lines = _Lines(reader)
     while True:
@@ -137,7 +137,7 @@ async def _answer(reader: asyncio.StreamReader) -> Answer:
             break
     length = whole(fields.get("content-length", ""), MOST_BODY)
     wanted = MOST_BODY if length is None else length
-    return Answer(status, fields.get("location", ""), await _body(reader, wanted) if status >= 300 else b"")
+    return ProbeAnswer(status, fields.get("location", ""), await _body(reader, wanted) if status >= 300 else b"")
 
 
 class _Lines:

@@ -7,20 +7,20 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProbeResult:
     """Success, a success to be told about, or a failure. `output` is for people."""
 
     result: Literal["success", "warning", "failure"]
     output: str = ""
 
 
-SUCCESS = Outcome("success")
+SUCCESS = ProbeResult("success")
 
 
 class ProbeFault(Exception):
     """The probe itself could not be made: nothing is known about the container."""
 
 
-def failure(output: str) -> Outcome:
+def failure(output: str) -> ProbeResult:
     """The container is not as it should be."""
-    return Outcome("failure", output)
+    return ProbeResult("failure", output)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tarmac.agent.pods.pod import Pod, is_sidecar
-from tarmac.agent.pods.seen import Seen
+from tarmac.agent.pods.runtimestate import PodRuntimeState
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.probes.outcome import ProbeFault
 from tarmac.api.schema import JsonObject
@@ -60,7 +60,7 @@ class Prober:
         self._pod: Pod | None = None
         self._address = ""
 
-    def follow(self, pod: Pod, seen: Seen, address: str, *, ending: bool) -> None:
+    def follow(self, pod: Pod, seen: PodRuntimeState, address: str, *, ending: bool) -> None:
         """Probe what runs now. What ends is only asked whether it is ready."""
         self._pod, self._address = pod, address
         lasting = {each["name"]: each for each in pod.init_containers if is_sidecar(each)}

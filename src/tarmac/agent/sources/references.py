@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import CONFIG_MAPS, SECRETS, Target
+from tarmac.client.targets.target import Target
+from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
-class Reference(NamedTuple):
+class ObjectReference(NamedTuple):
     """One object."""
 
     plural: str
@@ -24,12 +25,12 @@ class Reference(NamedTuple):
         return CONFIG_MAPS if self.plural == CONFIG_MAPS.plural else SECRETS
 
 
-def references(pod: JsonObject) -> set[Reference]:
+def references(pod: JsonObject) -> set[ObjectReference]:
     """Everything that the pod's files, variables and images are made from."""
     namespace, spec = pod["metadata"]["namespace"], pod["spec"]
     found = {*_volumes(spec), *_variables(spec)}
     found.update((SECRETS.plural, each.get("name", "")) for each in spec.get("imagePullSecrets") or ())
-    return {Reference(plural, namespace, name) for plural, name in found if name}
+    return {ObjectReference(plural, namespace, name) for plural, name in found if name}
 
 
 def _volumes(spec: JsonObject) -> Iterator[tuple[str, str]]:

@@ -13,14 +13,15 @@ from contextlib import AbstractAsyncContextManager, suppress
 
 import msgspec
 
-from tarmac.agent.sources.references import Reference
-from tarmac.agent.sources.tokens import Tokens
+from tarmac.agent.sources.references import ObjectReference
+from tarmac.agent.sources.tokens import PodTokens
 from tarmac.agent.sources.watched import WatchedObjects
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import CONFIG_MAPS, SECRETS, VOLUME_CLAIMS, VOLUMES, Target
+from tarmac.client.targets.target import Target
+from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS, VOLUME_CLAIMS, VOLUMES
 from tarmac.volumes.interface import SourceUnavailable
 
 FIRST_ANSWER = 1.0
@@ -44,7 +45,7 @@ class ApiSources:
     ) -> None:
         self._client = client
         self._watched = WatchedObjects(client, self._tell)
-        self._tokens = Tokens(client)
+        self._tokens = PodTokens(client)
         self._last: dict[tuple[str, str, str], JsonObject] = {}
         self.image_root = image_root
         self.changed = changed
@@ -65,11 +66,11 @@ class ApiSources:
 
     async def config_map(self, namespace: str, name: str) -> JsonObject | None:
         """The ConfigMap, or None."""
-        return await self._referenced(Reference(CONFIG_MAPS.plural, namespace, name))
+        return await self._referenced(ObjectReference(CONFIG_MAPS.plural, namespace, name))
 
     async def secret(self, namespace: str, name: str) -> JsonObject | None:
         """The Secret, or None."""
-        return await self._referenced(Reference(SECRETS.plural, namespace, name))
+        return await self._referenced(ObjectReference(SECRETS.plural, namespace, name))
 
     async def claim(self, namespace: str, name: str) -> JsonObject | None:
         """The claim, or None."""
@@ -98,7 +99,7 @@ class ApiSources:
     def _tell(self, pod_uid: str) -> None:
         self.changed(pod_uid)
 
-    async def _referenced(self, reference: Reference) -> JsonObject | None:
+    async def _referenced(self, reference: ObjectReference) -> JsonObject | None:
         """From the watch; before it has its first answer, or without one, by asking."""
         watched = self._watched.get(reference)
         if watched is not None:

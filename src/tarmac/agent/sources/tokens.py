@@ -14,7 +14,7 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import SERVICE_ACCOUNTS
+from tarmac.client.targets.untyped import SERVICE_ACCOUNTS
 from tarmac.volumes.interface import SourceUnavailable
 
 LONGEST_USE = 24 * 3600.0
@@ -38,7 +38,7 @@ class _Token(NamedTuple):
     over_at: float
 
 
-class Tokens:
+class PodTokens:
     """Tokens by pod and audience."""
 
     def __init__(self, client: Client) -> None:

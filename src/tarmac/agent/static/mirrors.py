@@ -17,7 +17,7 @@ from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import PODS
+from tarmac.client.targets.untyped import PODS
 
 _log = log("static")
 

@@ -43,7 +43,7 @@ class FileSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class InterfaceStats:
     """Bytes and errors of one interface."""
 
     name: str
@@ -86,14 +86,14 @@ class MachineStats:
         most = min(int(self._read("sys/kernel/pid_max")), int(self._read("sys/kernel/threads-max")))
         return most, int(self._read("loadavg").split()[3].partition("/")[2])
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[InterfaceStats]:
         """Interfaces of the node but its loopback."""
-        found: list[Link] = []
+        found: list[InterfaceStats] = []
         for line in self._read("net/dev").splitlines()[2:]:
             name, _, rest = line.partition(":")
             numbers = list(map(int, rest.split()))
             if name.strip() != "lo":
-                found.append(Link(name.strip(), numbers[0], numbers[2], numbers[8], numbers[10]))
+                found.append(InterfaceStats(name.strip(), numbers[0], numbers[2], numbers[8], numbers[10]))
         return found
 
     def _read(self, file: str) -> str:

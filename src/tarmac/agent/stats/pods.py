@@ -16,10 +16,10 @@ from typing import Final
 
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.runtimes.interface import Container, Runtime, Sandbox, Usage
+from tarmac.runtimes.interface import Container, Runtime, RuntimeUsage, Sandbox
 from tarmac.runtimes.labels import CONTAINER_NAME, POD_UID
-from tarmac.volumes.interface import Usage as VolumeUsage
 from tarmac.volumes.interface import VolumeError, Volumes
+from tarmac.volumes.interface import VolumeUsage as VolumeUsage
 
 FRESH: Final = 5.0
 WALKS_KEPT: Final = 60.0
@@ -31,7 +31,7 @@ _log = log("stats")
 class Measured:
     """A usage, and the processors it took since the look before; None at the first."""
 
-    usage: Usage
+    usage: RuntimeUsage
     cores: float | None = None
 
 
@@ -93,7 +93,7 @@ class PodStats:
         self._logs = logs
         self._clock = clock
         self._last: tuple[float, Sequence[PodFigures]] = (_NEVER, ())
-        self._before: dict[str, Usage] = {}
+        self._before: dict[str, RuntimeUsage] = {}
         self._walks: dict[str, tuple[float, Mapping[str, VolumeUsage]]] = {}
         self._looking = asyncio.Lock()
 
@@ -146,7 +146,7 @@ class PodStats:
             await self._volume_usage(pod.uid),
         )
 
-    def _measured(self, usage: Usage) -> Measured:
+    def _measured(self, usage: RuntimeUsage) -> Measured:
         before = self._before.get(usage.id)
         if before is None or usage.at <= before.at or usage.cpu < before.cpu:
             return Measured(usage)

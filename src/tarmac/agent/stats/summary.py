@@ -9,7 +9,7 @@ from tarmac.agent.stats.machine import FileSystem, MachineStats, file_system
 from tarmac.agent.stats.pods import ContainerFigures, Measured, PodFigures, PodStats
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
-from tarmac.volumes.interface import Usage as VolumeUsage
+from tarmac.volumes.interface import VolumeUsage as VolumeUsage
 
 _NANO = 1_000_000_000
 Sample = tuple[str, str, str, float]

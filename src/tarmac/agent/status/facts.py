@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.seen import Seen
+from tarmac.agent.pods.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PodTermination:
     """Why the node ended a pod. `condition` is one that tells its controller, if there is one."""
 
     reason: str
@@ -20,7 +20,7 @@ class Verdict:
     condition: JsonObject | None = None
 
 
-TOO_LONG: Final = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+TOO_LONG: Final = PodTermination("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class StatusFacts:
     """One moment of one pod."""
 
     pod: Pod
-    seen: Seen
+    seen: PodRuntimeState
     old: JsonObject
     """The status worked out before, or the API's."""
     now: float
@@ -46,4 +46,4 @@ class StatusFacts:
     """Conditions of a resize under way."""
     over: bool = False
     """Nothing of it runs and nothing will."""
-    verdict: Verdict | None = None
+    verdict: PodTermination | None = None

@@ -20,7 +20,7 @@ from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.envelope import is_newer
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import PODS
+from tarmac.client.targets.untyped import PODS
 
 FIRST_RETRY = 0.5
 LONGEST_RETRY = 10.0

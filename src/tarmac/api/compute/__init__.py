@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
-from tarmac.api.compute.answers import Explanation, Plan
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn, Lookup
@@ -14,6 +13,7 @@ from tarmac.api.compute.strategies import (
     WorkloadDeploymentStrategy,
     WorkloadStrategy,
 )
+from tarmac.api.compute.whyandplan import Explanation, Plan
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import declare, schema_of
 from tarmac.api.resource import Resource, Subresource

@@ -16,7 +16,7 @@ import msgspec
 from tarmac.api.decode import strictness
 from tarmac.api.decode.findings import add_mismatches, go_kind, go_text, locate, show
 from tarmac.api.decode.headers import (
-    Refused,
+    UndecodableBody,
     check_header,
     check_own_kind,
     kind_problem,
@@ -61,7 +61,7 @@ def decode_object(resource: Resource, body: bytes, content_type: str = "", field
     obj = own_object(resource, parsed.value, body)
     try:
         return Decoded(obj, _check_own(resource, obj, field_validation, parsed))
-    except Refused as refusal:
+    except UndecodableBody as refusal:
         raise _not_handled(resource.kind, resource.version, refusal) from None
     except TooManyItems as found:
         raise _too_many(resource.group, resource.kind, obj, found) from None
@@ -77,7 +77,7 @@ def decode_kind(
     schema = load_schema(group, version, kind)
     try:
         return Decoded(obj, _check_native(schema, obj, field_validation, parsed))
-    except Refused as refusal:
+    except UndecodableBody as refusal:
         raise _not_handled(kind, version, refusal) from None
     except TooManyItems as found:
         raise _too_many(group, kind, obj, found) from None
@@ -89,7 +89,7 @@ def _too_many(group: str, kind: str, obj: JsonObject, found: TooManyItems) -> In
     return invalid(group, kind, stated_name(obj), errors)
 
 
-def _not_handled(kind: str, version: str, why: Refused) -> BadRequest:
+def _not_handled(kind: str, version: str, why: UndecodableBody) -> BadRequest:
     return BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
@@ -102,9 +102,9 @@ def decode_delete_options(body: bytes, content_type: str = "") -> JsonObject:
         obj = object_or_refuse(parsed.value)
         kind, version = obj.get("kind") or "DeleteOptions", obj.get("apiVersion") or "v1"
         if kind != "DeleteOptions":
-            raise Refused(not_registered(kind, version))
+            raise UndecodableBody(not_registered(kind, version))
         _check_native(load_schema("", "v1", "DeleteOptions"), obj, "Ignore", _Body(obj, None, []))
-    except (Malformed, Refused) as error:
+    except (Malformed, UndecodableBody) as error:
         raise BadRequest(str(error)) from None
     return obj
 
@@ -127,7 +127,7 @@ def check_object(
             return _check_own(resource, obj, field_validation, _Body(obj, None, [*notes]), known)
         _check_kind(resource, obj)
         return _check_native(resource.schema, obj, field_validation, _Body(obj, None, [*notes]), known)
-    except Refused as refusal:
+    except UndecodableBody as refusal:
         cause = FieldError("Invalid", "patch", msgspec.json.encode(obj).decode(), str(refusal))
         details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.path}]}
         raise Invalid(f' "" is invalid: {cause}', details=details) from None
@@ -139,14 +139,14 @@ def _insist_on_object(resource: Resource, obj: object) -> None:
     """A JSON patch of the whole document may make it anything."""
     if not isinstance(obj, dict):
         kind = "array" if isinstance(obj, list) else "null" if obj is None else type(obj).__name__
-        raise Refused(f"json: cannot unmarshal {kind} into Go value of type v1.{resource.kind}")
+        raise UndecodableBody(f"json: cannot unmarshal {kind} into Go value of type v1.{resource.kind}")
 
 
 def _check_kind(resource: Resource, obj: JsonObject) -> None:
     given_version, given_kind = obj.get("apiVersion") or resource.api_version, obj.get("kind") or resource.kind
     problem = kind_problem(str(given_version), str(given_kind), resource.api_version, resource.kind)
     if problem is not None:
-        raise Refused(problem)
+        raise UndecodableBody(problem)
 
 
 # --- reading ---
@@ -187,7 +187,7 @@ def _check_native(
     try:
         compile_rule(schema, native=True)(obj, walk, None, None)
     except Mismatch as found:
-        raise Refused(go_text(found, obj, schema)) from None
+        raise UndecodableBody(go_text(found, obj, schema)) from None
     if not walk.unknown and pairs is None and not notes:
         return []
     return _judge(strictness.native_findings(walk.unknown, obj, pairs, notes), field_validation)
@@ -223,15 +223,15 @@ def _check_metadata(schema: Schema, obj: JsonObject, walk: Walk) -> None:
         obj["metadata"] = {}
         return
     if type(metadata) is not dict:
-        raise Refused(f"json: cannot unmarshal {go_kind(metadata)} into Go value of type v1.ObjectMeta")
+        raise UndecodableBody(f"json: cannot unmarshal {go_kind(metadata)} into Go value of type v1.ObjectMeta")
     try:
         compile_rule(schema, native=True)(metadata, walk, None, None)
     except Mismatch as found:
-        raise Refused(go_text(found, metadata, schema)) from None
+        raise UndecodableBody(go_text(found, metadata, schema)) from None
 
 
 def _judge(found: list[str], field_validation: str) -> list[str]:
     """What a client hears about dropped fields; it warns unless told otherwise."""
     if field_validation == "Strict":
-        raise Refused(f"strict decoding error: {strictness.joined(found)}")
+        raise UndecodableBody(f"strict decoding error: {strictness.joined(found)}")
     return [] if field_validation == "Ignore" else found

@@ -10,7 +10,7 @@ from tarmac.api.status import BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
 
 
-class Refused(Exception):
+class UndecodableBody(Exception):
     """The body does not decode; the caller knows which Status that is."""
 
 
@@ -42,16 +42,16 @@ def object_or_refuse(value: Json) -> JsonObject:
     return value
 
 
-def _unreadable(value: Json, wanted: str) -> Refused:
+def _unreadable(value: Json, wanted: str) -> UndecodableBody:
     problem = f"json: cannot unmarshal {go_kind(value)} into Go {wanted}"
-    return Refused(f"couldn't get version/kind; json parse error: {problem}")
+    return UndecodableBody(f"couldn't get version/kind; json parse error: {problem}")
 
 
 def native_object(value: Json, body: bytes, kind: str) -> JsonObject:
     """The object in a body; Kubernetes' own kinds may leave type and kind out."""
     try:
         return object_or_refuse(value)
-    except Refused as refusal:
+    except UndecodableBody as refusal:
         raise unrecognized(kind, str(refusal), body) from None
 
 

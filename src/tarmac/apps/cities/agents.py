@@ -11,15 +11,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tarmac.apps.cities.places import City
+from tarmac.apps.cities.layout import CityLayout
 from tarmac.apps.processes import PAUSE, last_words, start, stop, told
 from tarmac.base.log import log
-from tarmac.runtimes.parts import Parts
+from tarmac.runtimes.parts import NodeParts
 
 _log = log("cities")
 
 
-def command(city: City, parts: Parts, oversubscribed: int) -> list[str]:
+def command(city: CityLayout, parts: NodeParts, oversubscribed: int) -> list[str]:
     """The agent's command line."""
     program = [sys.executable, "-m", "tarmac.apps.main", "agent"]
     settings = city.containerd(parts)
@@ -52,7 +52,7 @@ def agents_of(data_dir: Path) -> list[int]:
     return told(lambda words: "agent" in words and any(word.startswith(wanted) for word in words))
 
 
-async def keep_running(city: City, arguments: Sequence[str]) -> None:
+async def keep_running(city: CityLayout, arguments: Sequence[str]) -> None:
     """Run it, and again when it ends, until cancelled; then ask it to stop and wait."""
     while True:
         process = await start(arguments, city.log)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tarmac.apps.cities.places import City
+from tarmac.apps.cities.layout import CityLayout
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks, background
@@ -33,29 +33,29 @@ _LOOK_EVERY = 2.0
 _log = log("cities")
 
 
-class Service(NamedTuple):
+class LoopbackService(NamedTuple):
     """Something on the machine's loopback."""
 
     address: str
     port: int
 
 
-def local_resolvers(text: str) -> list[Service]:
+def local_resolvers(text: str) -> list[LoopbackService]:
     """The nameservers of a resolv.conf that only this machine can reach."""
     named = re.findall(r"^\s*nameserver\s+(\S+)", text, re.MULTILINE)
-    return [Service(address, _DNS) for address in named if _is_loopback(address)]
+    return [LoopbackService(address, _DNS) for address in named if _is_loopback(address)]
 
 
-def local_registries(texts: Iterable[str]) -> list[Service]:
+def local_registries(texts: Iterable[str]) -> list[LoopbackService]:
     """The registries in containerd's hosts.toml files that only this machine can reach."""
     urls = [urlsplit(url) for text in texts for url in re.findall(r'\[host\."([^"]+)"', text)]
     default = {"http": 80, "https": 443}
-    found = [Service(url.hostname or "", url.port or default.get(url.scheme, 443)) for url in urls]
+    found = [LoopbackService(url.hostname or "", url.port or default.get(url.scheme, 443)) for url in urls]
     return [service for service in dict.fromkeys(found) if _is_loopback(service.address)]
 
 
 @asynccontextmanager
-async def relays(city: City, certs: Path, clock: Clock) -> AsyncGenerator[None]:
+async def relays(city: CityLayout, certs: Path, clock: Clock) -> AsyncGenerator[None]:
     """Relay for as long as the block lasts."""
     resolvers = local_resolvers(_RESOLVERS.read_text()) if _RESOLVERS.exists() else []
     async with AsyncExitStack() as stack:
@@ -75,10 +75,10 @@ async def relays(city: City, certs: Path, clock: Clock) -> AsyncGenerator[None]:
 class _Registries:
     """The relays to registries, as the files name them now."""
 
-    def __init__(self, city: City, certs: Path) -> None:
+    def __init__(self, city: CityLayout, certs: Path) -> None:
         self._city = city
         self._certs = certs
-        self._relays: dict[Service, asyncio.Server] = {}
+        self._relays: dict[LoopbackService, asyncio.Server] = {}
         self._trouble = ""
 
     async def run(self, clock: Clock) -> None:
@@ -98,7 +98,7 @@ class _Registries:
             _log.warning("a registry of this machine is not relayed", city=self._city.name, error=trouble)
         self._trouble = trouble
 
-    async def _begin(self, service: Service) -> str:
+    async def _begin(self, service: LoopbackService) -> str:
         """What went wrong; empty when nothing did."""
         try:
             self._relays[service] = await _relay(self._city, service)
@@ -106,7 +106,7 @@ class _Registries:
             return f"{service.address}:{service.port}: {error.strerror}"
         return ""
 
-    def _named(self) -> list[Service]:
+    def _named(self) -> list[LoopbackService]:
         texts: list[str] = []
         for file in sorted(self._certs.glob("*/hosts.toml")):
             with contextlib.suppress(OSError):  # it has gone since it was listed
@@ -119,7 +119,7 @@ class _Registries:
             await _closed(server)
 
 
-async def _relay(city: City, service: Service) -> asyncio.Server:
+async def _relay(city: CityLayout, service: LoopbackService) -> asyncio.Server:
     listening = await asyncio.to_thread(_inside, city.host.namespace, service, socket.SOCK_STREAM)
     return await asyncio.start_server(_Joined(service), sock=listening)
 
@@ -127,7 +127,7 @@ async def _relay(city: City, service: Service) -> asyncio.Server:
 class _Joined:
     """Connects each caller with the service and carries bytes both ways until both are done."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: LoopbackService) -> None:
         self._service = service
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -146,7 +146,7 @@ class _Joined:
 class _Questions(asyncio.DatagramProtocol):
     """Asks the resolver outside with a socket for each question, so that answers find their askers."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: LoopbackService) -> None:
         self._service = service
         self._asking = Tasks()
         self._inside: asyncio.DatagramTransport | None = None
@@ -189,7 +189,7 @@ async def _closed(server: asyncio.Server) -> None:
     await server.wait_closed()
 
 
-def _inside(namespace: Path, service: Service, kind: socket.SocketKind) -> socket.socket:
+def _inside(namespace: Path, service: LoopbackService, kind: socket.SocketKind) -> socket.socket:
     family = socket.AF_INET6 if ":" in service.address else socket.AF_INET
     with namespaces.inside(namespace):
         made = socket.socket(family, kind)

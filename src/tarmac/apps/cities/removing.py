@@ -11,27 +11,27 @@ from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import mounted
 from tarmac.apps.cities.agents import agents_of
-from tarmac.apps.cities.places import City, city_of, own_cgroup, pods_cgroup
+from tarmac.apps.cities.layout import CityLayout, city_of, own_cgroup, pods_cgroup
 from tarmac.apps.processes import end
 from tarmac.datapath import hosts
 from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.leftovers import unmount_below
-from tarmac.runtimes.parts import Parts
+from tarmac.runtimes.parts import NodeParts
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux import loops
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import mounts
 
 
-def underlay_of(data_dir: Path) -> hosts.Underlay:
+def underlay_of(data_dir: Path) -> hosts.HostUnderlay:
     """The underlay with every city that ever was: the folders know."""
     names = {path.parent.name for path in hosts.plan(data_dir, [], hosts.free_subnet(data_dir)).run.glob("*/netns")}
     names |= {path.name for path in (data_dir / "cities").glob("*") if path.is_dir()}
     return hosts.plan(data_dir, sorted(names), hosts.free_subnet(data_dir))
 
 
-async def remove_cities(data_dir: Path, underlay: hosts.Underlay, parts: Parts) -> None:
+async def remove_cities(data_dir: Path, underlay: hosts.HostUnderlay, parts: NodeParts) -> None:
     """End and remove all that runs for these cities. The data stays."""
     cities = [city_of(host.name.upper(), underlay, data_dir) for host in underlay.cities]
     await end(agents_of(data_dir))
@@ -46,7 +46,7 @@ async def remove_cities(data_dir: Path, underlay: hosts.Underlay, parts: Parts) 
     await asyncio.to_thread(hosts.remove, underlay)
 
 
-def remains(data_dir: Path, underlay: hosts.Underlay) -> list[str]:
+def remains(data_dir: Path, underlay: hosts.HostUnderlay) -> list[str]:
     """What is still there, in words."""
     found = [f"process {pid} (agent)" for pid in agents_of(data_dir)]
     found += [f"mount {each.path}" for root in (data_dir, underlay.run) for each in mounts(str(root))]
@@ -55,7 +55,7 @@ def remains(data_dir: Path, underlay: hosts.Underlay) -> list[str]:
     return found + hosts.remains(underlay)
 
 
-async def stop_city(city: City, parts: Parts, *, images: bool = True) -> None:
+async def stop_city(city: CityLayout, parts: NodeParts, *, images: bool = True) -> None:
     """End what runs in a city, and let go of what it holds. Its data stays; the images, if they are wanted."""
     await containerd.stop(city.containerd(parts), remove=not images)
     if city.host.namespace.exists():

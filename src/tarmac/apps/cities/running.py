@@ -15,12 +15,11 @@ from functools import partial
 
 from tarmac.api.conditions import condition_of
 from tarmac.api.networking.cities import location_of, node_labels
-from tarmac.api.networking.names import API_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.cities import agents
-from tarmac.apps.cities.confining import Confinement
-from tarmac.apps.cities.places import City, oversubscription
+from tarmac.apps.cities.cgroups import Confinement
+from tarmac.apps.cities.layout import CityLayout, oversubscription
 from tarmac.apps.cities.relays import relays
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
@@ -28,13 +27,12 @@ from tarmac.apps.processes import end, last_words
 from tarmac.base.log import log
 from tarmac.base.tasks import background, supervise
 from tarmac.client.client import Client
-from tarmac.client.targets import NODES, dynamic
+from tarmac.client.targets.untyped import LOCATIONS, NODES
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.leftovers import end_orphans
-from tarmac.runtimes.parts import Parts
+from tarmac.runtimes.parts import NodeParts
 from tarmac.server.security.pki import Pki, write_kubeconfig
 
-_LOCATIONS = dynamic(API_VERSION, "locations", "Location", namespaced=False)
 _FIELD_MANAGER = "tarmac-up"
 _PATIENCE = 90.0
 _STRAGGLING = 10.0  # seconds in which what a killed containerd was starting has come up
@@ -43,7 +41,7 @@ _log = log("cities")
 
 @asynccontextmanager
 async def real(
-    cities: Sequence[City], parts: Parts, layout: Layout, server: str, running: Running
+    cities: Sequence[CityLayout], parts: NodeParts, layout: Layout, server: str, running: Running
 ) -> AsyncGenerator[None]:
     """The nodes are Ready when the block begins, or it was said why not. `server` is its address, as cities see it."""
     client = Client(local_transport(running.server, STARTING))
@@ -57,7 +55,7 @@ async def real(
             confined.prepare(city)
             city.data.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_kubeconfig(city.kubeconfig, url, pki.ca_file.read_bytes(), pki.node(city.node), city.node)
-            await client.resource(_LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
+            await client.resource(LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
             await client.resource(NODES).apply(_node(city), manager=_FIELD_MANAGER)
             await stack.enter_async_context(relays(city, city.containerd(parts).certs, client.clock))
         await end(agents.agents_of(layout.data_dir))
@@ -74,13 +72,13 @@ async def real(
         yield
 
 
-def _node(city: City) -> JsonObject:
+def _node(city: CityLayout) -> JsonObject:
     """The Node, which cannot say itself where it is."""
     labels = node_labels(city.name, city.code)
     return {"apiVersion": NODES.api_version, "kind": NODES.kind, "metadata": {"name": city.node, "labels": labels}}
 
 
-async def _keep_containerd(city: City, parts: Parts, confined: Confinement, begun: asyncio.Event) -> None:
+async def _keep_containerd(city: CityLayout, parts: NodeParts, confined: Confinement, begun: asyncio.Event) -> None:
     """Have it running again when it dies: what it ran is still there, and it takes that up.
 
     `begun` tells that it runs, or that the first attempt failed and nobody should wait for the next.
@@ -116,7 +114,7 @@ async def _end_of(pid: int) -> None:
         os.close(handle)
 
 
-async def _reported(client: Client, city: City) -> None:
+async def _reported(client: Client, city: CityLayout) -> None:
     """Wait for the node, and say what became of it."""
     deadline = client.clock.monotonic() + _PATIENCE
     while trouble := await _trouble(client, city):
@@ -127,7 +125,7 @@ async def _reported(client: Client, city: City) -> None:
     print(f"{city.node} is ready at {city.host.addresses[0]}", file=sys.stderr)
 
 
-async def _trouble(client: Client, city: City) -> str:
+async def _trouble(client: Client, city: CityLayout) -> str:
     try:
         node = await client.resource(NODES).get(city.node)
     except NotFound:

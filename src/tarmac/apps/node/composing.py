@@ -39,9 +39,9 @@ from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import supervise
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.client.informer import Informers
-from tarmac.client.targets import PODS
+from tarmac.client.targets.untyped import PODS
 from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.decide.scheduling.amounts import shown
 from tarmac.runtimes.interface import Unreachable
@@ -62,7 +62,7 @@ class Providers:
     again: Callable[[], Awaitable[Reservations]]
 
 
-class Node:
+class NodeAgent:
     """Everything that runs on a node. Make it by `compose`."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Node:
         self._networking = networking
         self._informers = networking.informers if networking else Informers(client)
         self._connect = networking.dial if networking else from_the_node
-        self._about = Reference("v1", "Node", config.node_name, uid=config.node_name)
+        self._about = InvolvedObject("v1", "Node", config.node_name, uid=config.node_name)
         self._recorder = Recorder(client, "kubelet", config.node_name)
         self._shutting_down = False
         self._parts = machinery(config, surveyed, self._clock)
@@ -96,7 +96,7 @@ class Node:
             self._follow_sizes(providers)
 
     @staticmethod
-    async def compose(config: AgentConfig, stack: AsyncExitStack, providers: Providers | None = None) -> Node:
+    async def compose(config: AgentConfig, stack: AsyncExitStack, providers: Providers | None = None) -> NodeAgent:
         """Make every part; what has to be closed is closed by the stack. Raises BadConfig, CgroupError."""
         surveyed = survey(config)  # before anybody is asked: a node that does not fit must not be heard of
         identity = Identity(config, SystemClock(), Randomness())
@@ -106,7 +106,7 @@ class Node:
         _log.info("pods are connected", by="tarmac" if own else "cni")
         config = of_own_node(config, own)
         networking = Networking(config, client, stack) if own else None
-        node = Node(config, surveyed, client, identity, networking, providers)
+        node = NodeAgent(config, surveyed, client, identity, networking, providers)
         stack.push_async_callback(node._parts.runtime.close)
         return node
 

@@ -14,12 +14,12 @@ from tarmac.agent.eviction.manager import Evictions
 from tarmac.agent.eviction.signals import Signals
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager
-from tarmac.agent.stats.own import pod_metrics, process_metrics
+from tarmac.agent.stats.agent import pod_metrics, process_metrics
 from tarmac.agent.stats.pods import PodStats
 from tarmac.agent.stats.summary import Figures, Sample
 from tarmac.apps.node.machinery import Machinery
 from tarmac.base.clock import Clock
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.scheduling.amounts import MEMORY
 from tarmac.volumes.interface import Volumes
 
@@ -34,7 +34,7 @@ class Housekeeping:
         health: RuntimeHealth,
         volumes: Volumes,
         recorder: Recorder,
-        about: Reference,
+        about: InvolvedObject,
         clock: Clock,
     ) -> None:
         self._config = config

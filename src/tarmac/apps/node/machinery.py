@@ -17,9 +17,9 @@ from tarmac.agent.stats.machine import MachineStats
 from tarmac.base.clock import Clock
 from tarmac.decide.scheduling.amounts import MEMORY, Amounts
 from tarmac.runtimes.cri import CriRuntime
+from tarmac.runtimes.handlercheck import Proof, prove_handlers
 from tarmac.runtimes.interface import Runtime
 from tarmac.runtimes.parts import PartMissing, find_parts
-from tarmac.runtimes.proving import Proof, prove_handlers
 from tarmac.runtimes.routed import RoutedRuntime
 
 

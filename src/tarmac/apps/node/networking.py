@@ -6,26 +6,26 @@ from collections.abc import Awaitable, Callable, Collection, Sequence, Set
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tarmac.agent.attending import Attending
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.dns.informers import Following
+from tarmac.agent.dns.resolver import Resolver
+from tarmac.agent.dns.server import NameServer
+from tarmac.agent.dns.upstream import PORT, Upstream
+from tarmac.agent.dns.view import DnsView
 from tarmac.agent.environment.resolving import read_resolv_conf
 from tarmac.agent.metadata.server import MetadataServer
-from tarmac.agent.metadata.service import Identify, Metadata
-from tarmac.agent.metadata.tokens import Tokens
-from tarmac.agent.names.following import Following
-from tarmac.agent.names.resolver import Resolver
-from tarmac.agent.names.server import NameServer
-from tarmac.agent.names.upstream import PORT, Upstream
-from tarmac.agent.names.view import View
-from tarmac.agent.network.admitting import unconnected
+from tarmac.agent.metadata.service import Identify, MetadataService
+from tarmac.agent.metadata.tokens import MetadataTokens
+from tarmac.agent.network.admission import unconnected
 from tarmac.agent.network.attaching import PodInterfaces
 from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.agent.network.dialing import PodDialer, interfaces_of
-from tarmac.agent.network.keeping import NetworkKeeper
-from tarmac.agent.network.sweeping import Sweeper
-from tarmac.agent.node.underlay import Underlay
+from tarmac.agent.network.leftovers import Sweeper
+from tarmac.agent.network.reconciler import NetworkKeeper
+from tarmac.agent.node.underlay import UnderlayAnnotation
 from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.routerservices import Attending
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
@@ -72,18 +72,18 @@ class Networking:
             "networks": keeper.run,
             "cni": CniServer(path, PodInterfaces(self._datapath, pods.find, keeper.covered)).run,
             "links": Sweeper(self._datapath, live, self._clock).run,
-            "underlay": Underlay(self._client, self._config.node_name, addresses).run,
+            "underlay": UnderlayAnnotation(self._client, self._config.node_name, addresses).run,
             **self._doors(keeper, _Behind(self._datapath, pods, keeper), identify),
         }
 
     def _doors(self, keeper: NetworkKeeper, behind: _Behind, identify: Identify) -> Runs:
         """What pods find in every network: names, and facts about themselves."""
-        view = View()
+        view = DnsView()
         Following(self.informers, view)
         names = NameServer(Resolver(view, self._config.kubelet.cluster_domain), self._upstream(), behind.networks)
-        tokens = Tokens(self._clock, self._client.randomness)
+        tokens = MetadataTokens(self._clock, self._client.randomness)
         city = self._config.labels.get(TOPOLOGY_CITY_CODE, "")
-        metadata = MetadataServer(Metadata(tokens, identify, city), behind.pod)
+        metadata = MetadataServer(MetadataService(tokens, identify, city), behind.pod)
         attending = Attending(self._datapath, self._clock, [*names.doors(), *metadata.doors()])
 
         async def attend(networks: Set[str]) -> None:

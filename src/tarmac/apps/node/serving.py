@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.config.showing import in_effect
 from tarmac.agent.http.api import NodeApi
 from tarmac.agent.http.callers import CallerTimes, ReviewedCallers
-from tarmac.agent.http.host import Connect, Figures
+from tarmac.agent.http.host import Connect, NodeFigures
 from tarmac.agent.http.servers import KnownServers
 from tarmac.agent.http.serving import NodeListener
 from tarmac.agent.http.tunnel import Tunnels
@@ -34,7 +34,7 @@ class Serving:
         pods: PodManager,
         runtime: Runtime,
         connect: Connect,
-        figures: Figures,
+        figures: NodeFigures,
         node: Callable[[], JsonObject],
     ) -> None:
         webhook, reviews = config.kubelet.authentication.webhook, config.kubelet.authorization.webhook

@@ -15,8 +15,8 @@ from tarmac.api.status import Forbidden, NotFound
 from tarmac.client.client import Client
 from tarmac.client.envelope import metadata_of
 from tarmac.client.resources import PAGE
-from tarmac.client.targets import Target, dynamic
-from tarmac.decide.explain.world import EVERYTHING, Encoded, Objects
+from tarmac.client.targets.target import Target, dynamic
+from tarmac.decide.snapshot.snapshot import EVERYTHING, Encoded, Objects
 
 Warn = Callable[[str], None]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets import NODES, PODS, Target
-from tarmac.controllers.targets import DEPLOYMENTS, INSTANCES, WORKLOADS
+from tarmac.client.targets.target import Target
+from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCES, WORKLOADS
+from tarmac.client.targets.untyped import NODES, PODS
 
 Json = Target[JsonObject]
 

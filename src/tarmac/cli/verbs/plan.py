@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tarmac.api.compute.answers import Plan
 from tarmac.api.compute.names import GROUP
+from tarmac.api.compute.whyandplan import Plan
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import MethodNotAllowed, NotFound
 from tarmac.cli.rendering.plan import plan_text
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
 from tarmac.client.client import Client
-from tarmac.client.targets import encode
-from tarmac.controllers.targets import WORKLOADS
+from tarmac.client.targets.target import encode
+from tarmac.client.targets.typed import WORKLOADS
 
 RUNS, REFUSED = 0, 2
 
@@ -66,7 +66,7 @@ async def _plan_here(
 ) -> Plan:
     # Only now: planning takes half a second to load, and our own server does it for us.
     from tarmac.cli.verbs.fetching import fetch_world
-    from tarmac.cli.verbs.planhere import plan_here
+    from tarmac.cli.verbs.localplan import plan_here
 
     return plan_here(await fetch_world(client, console.warn), workload, without, others)
 

@@ -8,7 +8,7 @@ from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.names import LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload
 from tarmac.client.client import Client
-from tarmac.controllers.targets import CONTROLLER_REVISIONS
+from tarmac.client.targets.untyped import CONTROLLER_REVISIONS
 from tarmac.decide.rollout import Revision, template_hash
 from tarmac.decide.rollout.stored import is_packed, template_in, unpacked
 

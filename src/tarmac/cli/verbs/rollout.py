@@ -19,7 +19,7 @@ from tarmac.cli.verbs.objects import parse_object
 from tarmac.cli.verbs.revisions import templates_of
 from tarmac.cli.verbs.status import follow
 from tarmac.client.client import Client
-from tarmac.controllers.targets import WORKLOADS
+from tarmac.client.targets.typed import WORKLOADS
 from tarmac.decide.rollout import Revision, template_hash, undo
 from tarmac.decide.rollout.stored import history_of
 

@@ -14,7 +14,7 @@ from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_o
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
-from tarmac.controllers.targets import DEPLOYMENTS, WORKLOADS
+from tarmac.client.targets.typed import DEPLOYMENTS, WORKLOADS
 from tarmac.decide import reasons
 
 _CLEAR_BELOW = "\x1b[J"

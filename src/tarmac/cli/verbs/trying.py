@@ -13,7 +13,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.client.client import Client
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 from tarmac.decide.plans import SEEN, resource_of
 
 _MANAGER = "tarmac-plan"

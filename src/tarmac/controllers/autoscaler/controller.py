@@ -18,16 +18,16 @@ from tarmac.api.shared import Condition, ObjectMeta
 from tarmac.api.status import Conflict
 from tarmac.client.cache import by_label
 from tarmac.client.controller import RetryAfter
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
+from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, LOCATIONS
+from tarmac.controllers.autoscaler.metricsclient import ServedMetrics
 from tarmac.controllers.autoscaler.readings import Readings
-from tarmac.controllers.autoscaler.served import ServedMetrics
 from tarmac.controllers.context import Context
-from tarmac.controllers.targets import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, LOCATIONS
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.instances import read_instance
-from tarmac.decide.scaling import History, Outcome, Reading, scale
+from tarmac.decide.scaling import History, Reading, ScaleDecision, scale
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-autoscaler"
@@ -119,7 +119,7 @@ class AutoscalerController:
         location = self._locations.get(reference.name) if reference is not None else None
         return (location.spec.metrics_url if location is not None else "") or self._url
 
-    async def _act(self, deployment: WorkloadDeployment, outcome: Outcome, past: _Past) -> ObjectMeta:
+    async def _act(self, deployment: WorkloadDeployment, outcome: ScaleDecision, past: _Past) -> ObjectMeta:
         """Write the number if it changes; the deployment's metadata afterwards. Raises Conflict."""
         current, own = _current(deployment), deployment.metadata
         if outcome.replicas == current:
@@ -129,7 +129,7 @@ class AutoscalerController:
         past.history = outcome.history.with_change(current, outcome.replicas, self._clock.monotonic())
         return msgspec.structs.replace(own, resource_version=written["metadata"]["resourceVersion"])
 
-    async def _explain(self, deployment: WorkloadDeployment, metadata: ObjectMeta, outcome: Outcome) -> None:
+    async def _explain(self, deployment: WorkloadDeployment, metadata: ObjectMeta, outcome: ScaleDecision) -> None:
         known = deployment.status or WorkloadDeploymentStatus()
         conditions = known.conditions
         for condition in (_ready(outcome.refusals), _limited(outcome.refusals)):

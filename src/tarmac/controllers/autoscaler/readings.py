@@ -8,7 +8,7 @@ from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID
 from tarmac.api.compute.scaling import MetricSpec, ResourceMetric
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.base.quantity import Quantity
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, MetricsSource, Unanswered, Usage
+from tarmac.controllers.autoscaler.sources import ExternalQuestion, InstanceUsage, MetricsSource, NoMetric
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.scaling import ExternalReading, InstanceUse, Reading, ResourceReading, Unreadable, Use
 from tarmac.decide.scaling.queries import prometheus_query
@@ -34,7 +34,7 @@ class Readings:
         self._requests = requests
         self._reported = reported
         self._now = now
-        self._usage: Mapping[str, Usage] | None = None
+        self._usage: Mapping[str, InstanceUsage] | None = None
 
     async def all(self, metrics: Iterable[MetricSpec], url: str) -> list[Reading]:
         """One reading for each metric, in order."""
@@ -47,7 +47,7 @@ class Readings:
             assert metric.external is not None, "admission lets no metric without a source through"
             query = prometheus_query(metric.external.metric, self._deployment.spec.city_code)
             values = await self._source.external(ExternalQuestion(query, self._location, url))
-        except Unanswered as error:
+        except NoMetric as error:
             return Unreadable(str(error))
         return ExternalReading(values, sum(instance.ready for instance in self._instances))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class Unanswered(Exception):
+class NoMetric(Exception):
     """A question has no answer now; the text says why, for people."""
 
 
@@ -24,7 +24,7 @@ class ExternalQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class InstanceUsage:
     """What one instance used lately, in thousandths of each unit, and when that was measured (Unix seconds)."""
 
     amounts: Mapping[str, int]
@@ -38,7 +38,7 @@ class MetricsSource(Protocol):
         """The newest value of every series, in thousandths."""
         ...
 
-    async def usage(self, namespace: str, labels: str) -> Mapping[str, Usage]:
+    async def usage(self, namespace: str, labels: str) -> Mapping[str, InstanceUsage]:
         """What the pods that a label selector names use, by pod name."""
         ...
 

@@ -16,9 +16,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.client.controller import RetryAfter, Terminal
-from tarmac.client.targets import ACCESS_REVIEWS, CERTIFICATE_REQUESTS, NODES
-from tarmac.controllers.certificates.holders import Holders
-from tarmac.controllers.certificates.newnodes import Decision, NewNodes
+from tarmac.client.targets.untyped import ACCESS_REVIEWS, CERTIFICATE_REQUESTS, NODES
+from tarmac.controllers.certificates.nodebootstrap import ApprovalDecision, NewNodes
 from tarmac.controllers.certificates.requests import (
     CLIENT,
     KUBELET_CLIENT,
@@ -27,6 +26,7 @@ from tarmac.controllers.certificates.requests import (
     objection,
     parse,
 )
+from tarmac.controllers.certificates.servingnames import Holders
 from tarmac.controllers.context import Context
 
 KEPT_DECIDED = 3600.0
@@ -80,14 +80,14 @@ class CertificateController:
         if decision is not None:
             await self._conclude(document, *decision, subresource="approval")
 
-    async def _about_client(self, document: JsonObject, request: CertificateRequest) -> Decision | None:
+    async def _about_client(self, document: JsonObject, request: CertificateRequest) -> ApprovalDecision | None:
         if request.is_own and await self._may(document, "selfnodeclient"):
             return _approved("Auto approving self kubelet client certificate after SubjectAccessReview.")
         if await self._may(document, "nodeclient"):
             return await self._new_nodes.decide(document["spec"], request.node)
         return None
 
-    async def _about_serving(self, request: CertificateRequest) -> Decision | None:
+    async def _about_serving(self, request: CertificateRequest) -> ApprovalDecision | None:
         if not request.is_own:
             return None
         try:
@@ -99,7 +99,9 @@ class CertificateController:
             return None
         why = await self._holders.objection(request, node)
         if why is not None:
-            return Decision("Denied", "NotTheNodesOwn", f'node "{request.node}" may not serve under this: {why}')
+            return ApprovalDecision(
+                "Denied", "NotTheNodesOwn", f'node "{request.node}" may not serve under this: {why}'
+            )
         return _approved("Auto approving kubelet serving certificate: its names are the node's addresses.")
 
     async def _may(self, document: JsonObject, subresource: str) -> bool:
@@ -166,8 +168,8 @@ class CertificateController:
         return parse_rfc3339(document["metadata"]["creationTimestamp"]) + KEPT_PENDING
 
 
-def _approved(message: str) -> Decision:
-    return Decision("Approved", "AutoApproved", message)
+def _approved(message: str) -> ApprovalDecision:
+    return ApprovalDecision("Approved", "AutoApproved", message)
 
 
 def _parsed(document: JsonObject) -> CertificateRequest:

@@ -15,10 +15,9 @@ import msgspec
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 from tarmac.client.cache import Item
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.untyped import CLUSTER_ROLES
 from tarmac.controllers.context import Context
 
-CLUSTER_ROLES = dynamic("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False)
 MANAGER = "clusterrole-aggregation-controller"
 _AGGREGATED = "aggregated"
 _encode = msgspec.json.Encoder(order="deterministic").encode

@@ -11,13 +11,13 @@ from tarmac.api.shared import LocationReference
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item, by_label
 from tarmac.client.controller import Controller, controller_key
+from tarmac.client.targets.typed import NETWORK_BINDINGS
 from tarmac.controllers.context import Context
 from tarmac.controllers.deployment.network import NetworkState
 from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
 from tarmac.controllers.network.contexts import context_of_claim
 from tarmac.controllers.network.networks import BY_NETWORK, network_of_binding
 from tarmac.controllers.taken import name_taken
-from tarmac.controllers.targets import NETWORK_BINDINGS
 from tarmac.controllers.writing import delete_same
 from tarmac.decide.children.instances import binding_documents
 from tarmac.decide.verdict import Refusal

@@ -16,14 +16,14 @@ from tarmac.api.shared import LocationReference
 from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.controller import RetryAfter
-from tarmac.controllers.addressbook import Attachment
+from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCES
 from tarmac.controllers.context import Context
 from tarmac.controllers.deployment.bindings import Bindings
 from tarmac.controllers.deployment.fleets import Fleets
-from tarmac.controllers.deployment.instances import Instances, Refused
+from tarmac.controllers.deployment.instances import InstanceRefused, Instances
 from tarmac.controllers.deployment.network import NetworkState
-from tarmac.controllers.kinship import named_by
-from tarmac.controllers.targets import DEPLOYMENTS, INSTANCES
+from tarmac.controllers.ipam import Attachment
+from tarmac.controllers.ownerlabels import named_by
 from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import rollout
 from tarmac.decide.rollup import DeploymentFacts, deployment_status
@@ -78,7 +78,7 @@ class DeploymentController:
         networks = self._networks.attachments(deployment)
         try:
             await self._step(deployment, location, networks.value)
-        except Refused as refused:
+        except InstanceRefused as refused:
             refusal = refused.refusal
         blocks = networks.refusals if refusal is None else (refusal, *networks.refusals)
         again = await self._explain(deployment, blocks, network_ready=networks.decided)

@@ -21,7 +21,7 @@ from tarmac.decide.instances import InstanceFacts, InstanceView
 _read = msgspec.json.Decoder(InstanceFacts).decode
 
 
-class Member(NamedTuple):
+class FleetMember(NamedTuple):
     """One Instance: what decisions see, its identity, and the gates that it waits behind."""
 
     key: str
@@ -40,10 +40,10 @@ class Fleets:
     """Members by the uid of their deployment, then by name."""
 
     def __init__(self, instances: Informer[Instance]) -> None:
-        self._members: dict[str, dict[str, Member]] = {}
+        self._members: dict[str, dict[str, FleetMember]] = {}
         instances.on_change(self._changed)
 
-    def of(self, deployment_uid: str) -> dict[str, Member]:
+    def of(self, deployment_uid: str) -> dict[str, FleetMember]:
         """The members of a deployment. Shared: do not change it, and do not hold it over an await."""
         return self._members.get(deployment_uid, {})
 
@@ -70,9 +70,9 @@ def _deployment(item: Item[Instance]) -> str:
     return (item.metadata.labels or {}).get(LABEL_DEPLOYMENT_UID, "")
 
 
-def _member(item: Item[Instance]) -> Member:
+def _member(item: Item[Instance]) -> FleetMember:
     facts = _read(item.raw)
     controller = facts.spec.controller
     gates = tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
     uid, version = intern(item.metadata.uid), item.metadata.resource_version
-    return Member(item.key, InstanceView.of(facts), uid, version, gates)
+    return FleetMember(item.key, InstanceView.of(facts), uid, version, gates)

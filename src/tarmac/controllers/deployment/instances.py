@@ -26,12 +26,12 @@ from tarmac.api.status import AlreadyExists, ApiError, Conflict, NotFound
 from tarmac.client.cache import by_label, by_namespace
 from tarmac.client.envelope import metadata_of
 from tarmac.client.errors import exceeds_quota
-from tarmac.client.targets import VOLUME_CLAIMS
-from tarmac.controllers.addressbook import Attachment
+from tarmac.client.targets.typed import INSTANCES
+from tarmac.client.targets.untyped import RESOURCE_QUOTAS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
-from tarmac.controllers.deployment.fleets import Member
+from tarmac.controllers.deployment.fleets import FleetMember
+from tarmac.controllers.ipam import Attachment
 from tarmac.controllers.taken import name_taken
-from tarmac.controllers.targets import INSTANCES, RESOURCE_QUOTAS
 from tarmac.controllers.writing import delete_same, in_batches
 from tarmac.decide import reasons
 from tarmac.decide.children.instances import instance_document
@@ -41,7 +41,7 @@ MANAGER = "tarmac-deployment"
 BY_NAMESPACE, BY_DEPLOYMENT = "namespace", "deployment"
 
 
-class Refused(Exception):
+class InstanceRefused(Exception):
     """An Instance cannot be made now."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -105,7 +105,7 @@ class Instances:
             if error.http_code < 500:  # otherwise it may have been made
                 self._addresses.forget(key)
             if exceeds_quota(error):
-                raise Refused(Refusal(reasons.QUOTA_EXHAUSTED, str(error))) from error
+                raise InstanceRefused(Refusal(reasons.QUOTA_EXHAUSTED, str(error))) from error
             raise
 
     async def _recognise(self, instance: Instance, key: str) -> None:
@@ -120,15 +120,15 @@ class Instances:
         if owners != {owner.uid for owner in metadata.owner_references}:
             self._addresses.forget(key)
             going = present.deletion_timestamp is not None
-            raise Refused(name_taken("Instance", metadata.name, going=going))
+            raise InstanceRefused(name_taken("Instance", metadata.name, going=going))
 
-    async def release(self, members: Iterable[Member], attachments: Sequence[Attachment]) -> None:
+    async def release(self, members: Iterable[FleetMember], attachments: Sequence[Attachment]) -> None:
         """Give addresses to Instances that wait for networks, and take that gate away."""
 
-        async def release_one(member: Member) -> None:
+        async def release_one(member: FleetMember) -> None:
             verdict = self._addresses.assign(member.key, attachments)
             if verdict.value is None:
-                raise Refused(verdict.refusals[0])
+                raise InstanceRefused(verdict.refusals[0])
             gates = [{"name": gate} for gate in member.gates if gate != GATE_NETWORK]
             patch: JsonObject = {
                 "metadata": {
@@ -145,10 +145,10 @@ class Instances:
 
         await in_batches(release_one, list(members))
 
-    async def remove(self, members: Iterable[Member]) -> None:
+    async def remove(self, members: Iterable[FleetMember]) -> None:
         """Delete Instances; those that are gone or replaced already are left alone."""
 
-        async def remove_one(member: Member) -> None:
+        async def remove_one(member: FleetMember) -> None:
             namespace, _, name = member.key.rpartition("/")
             try:
                 await self._instances.delete(name, namespace, uid=member.uid)

@@ -13,9 +13,9 @@ from tarmac.api.conditions import find, holds
 from tarmac.api.networking.network import NetworkBinding, NetworkContext
 from tarmac.api.shared import Condition
 from tarmac.client.informer import Informers
-from tarmac.controllers.addressbook import Attachment
-from tarmac.controllers.attaching import Attaching
-from tarmac.controllers.targets import NETWORK_BINDINGS
+from tarmac.client.targets.typed import NETWORK_BINDINGS
+from tarmac.controllers.attachments import Attaching
+from tarmac.controllers.ipam import Attachment
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap
 from tarmac.decide.verdict import Refusal, Verdict

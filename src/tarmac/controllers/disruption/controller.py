@@ -18,8 +18,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.controller import RetryAfter
-from tarmac.client.events import Reference, reference
-from tarmac.client.targets import PODS, dynamic
+from tarmac.client.events import InvolvedObject, reference
+from tarmac.client.targets.untyped import BUDGETS, PODS
 from tarmac.controllers.context import Context
 from tarmac.controllers.disruption.owners import AT_ONCE, NoController, Owners
 from tarmac.controllers.writing import difference
@@ -27,7 +27,6 @@ from tarmac.decide import reasons
 from tarmac.decide.children.instances import instance_labels
 from tarmac.decide.disruption import PodHealth, failed_status, read_health, status_of, wants_scale
 
-BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 MANAGER = "tarmac-disruption"
 BY_NAMESPACE = "namespace"
 GATHER_SECONDS = 0.1  # pods of a rollout change together
@@ -133,7 +132,7 @@ class DisruptionController:
             )
             self._recorder.event(reference(budget), "Warning", reasons.UNMANAGED_PODS, message)
         for name in overdue:
-            about = Reference("v1", "Pod", name, own["namespace"], found[name].uid)
+            about = InvolvedObject("v1", "Pod", name, own["namespace"], found[name].uid)
             message = f"Pod was expected by PDB {own['namespace']}/{own['name']} to be deleted but it wasn't"
             self._recorder.event(about, "Warning", reasons.NOT_DELETED, message)
 

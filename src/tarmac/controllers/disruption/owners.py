@@ -17,7 +17,7 @@ from tarmac.base.selectors import LabelSelector
 from tarmac.client.cache import Item, by_label
 from tarmac.client.envelope import OwnerReference
 from tarmac.client.informer import Informer, Informers
-from tarmac.controllers.targets import DEPLOYMENTS, INSTANCES
+from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCES
 from tarmac.decide.children.instances import instance_labels
 from tarmac.decide.rollout import desired_replicas
 

@@ -18,14 +18,14 @@ from tarmac.api.status import Invalid
 from tarmac.client.cache import Item
 from tarmac.client.controller import Terminal
 from tarmac.client.envelope import reference_to
-from tarmac.client.events import Reference
+from tarmac.client.events import InvolvedObject
+from tarmac.client.targets.untyped import ENDPOINT_SLICES
 from tarmac.controllers.context import Context
 from tarmac.controllers.service.endpoints import ENDPOINTS, SERVICES
 from tarmac.controllers.service.slices import (
     BY_SERVICE,
     LABEL_MANAGED_BY,
     LABEL_SERVICE,
-    SLICES,
     is_managed,
     name_of,
     remove_slices,
@@ -52,10 +52,10 @@ class MirroringController:
         informers = context.informers
         self._recorder = context.recorder
         self._pieces = context.client.pieces
-        self._slices = context.client.resource(SLICES)
+        self._slices = context.client.resource(ENDPOINT_SLICES)
         self._services = informers.informer(SERVICES)
         self._endpoints = informers.informer(ENDPOINTS)
-        self._known = informers.informer(SLICES)
+        self._known = informers.informer(ENDPOINT_SLICES)
         self._known.add_index(BY_SERVICE, service_of)
         self._controller = context.controller("endpointslicemirroring", self.reconcile)
         self._controller.watches(self._services)
@@ -99,7 +99,7 @@ class MirroringController:
 
     def _tell(self, item: Item[Any], skipped: int) -> None:
         own = item.metadata
-        about = Reference("v1", "Endpoints", own.name, own.namespace, own.uid)
+        about = InvolvedObject("v1", "Endpoints", own.name, own.namespace, own.uid)
         most = f"A max of {OF_A_SUBSET} addresses can be mirrored to EndpointSlices per Endpoints subset."
         message = f"{most} {skipped} addresses were skipped"
         self._recorder.event(about, "Warning", reasons.TOO_MANY_ADDRESSES_TO_MIRROR, message)
@@ -109,8 +109,8 @@ def _document(item: Item[Any], name: str, group: Group, endpoints: list[JsonObje
     own = item.metadata
     annotations = {key: text for key, text in (own.annotations or {}).items() if key not in _NOT_MIRRORED}
     return {
-        "apiVersion": SLICES.api_version,
-        "kind": SLICES.kind,
+        "apiVersion": ENDPOINT_SLICES.api_version,
+        "kind": ENDPOINT_SLICES.kind,
         "metadata": {
             "name": name,
             "namespace": own.namespace,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from tarmac.api.submariner.externalservice import ExternalService, ExternalServiceStatus
 from tarmac.api.submariner.names import API_VERSION
-from tarmac.client.events import Reference
-from tarmac.client.targets import declared, dynamic
+from tarmac.client.events import InvolvedObject
+from tarmac.client.targets.target import declared
+from tarmac.client.targets.untyped import GATEWAYS
 from tarmac.controllers.context import Context
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
@@ -17,7 +18,6 @@ from tarmac.decide.rollup import Finding, merge
 
 MANAGER = "tarmac-externalservice"
 EXTERNAL_SERVICES = declared(ExternalService, API_VERSION, "externalservices")
-_GATEWAYS = dynamic(API_VERSION, "gateways", "Gateway")
 _MESSAGE = "Nothing carries out ExternalServices here: there is no gateway, so the server is not reached through it."
 _UNREADY = Finding("Ready", "False", reasons.NO_GATEWAY, _MESSAGE)
 
@@ -29,7 +29,7 @@ class ExternalServiceController:
         self._clock, self._recorder = context.client.clock, context.recorder
         self._resource = context.client.resource(EXTERNAL_SERVICES.unread)
         self._known = context.informers.informer(EXTERNAL_SERVICES)
-        self._gateways = context.informers.informer(_GATEWAYS)
+        self._gateways = context.informers.informer(GATEWAYS)
         self._controller = context.controller("externalservice", self.reconcile)
         self._controller.watches(self._known)
         self._controller.awaits(self._gateways)
@@ -48,5 +48,5 @@ class ExternalServiceController:
         status = ExternalServiceStatus(observed_generation=own.generation, conditions=conditions)
         written = await write_status(self._resource, own, known.status, status, MANAGER)
         if written is not None and not any(each.reason == reasons.NO_GATEWAY for each in old.conditions):
-            about = Reference(API_VERSION, "ExternalService", own.name, own.namespace, own.uid)
+            about = InvolvedObject(API_VERSION, "ExternalService", own.name, own.namespace, own.uid)
             self._recorder.event(about, "Warning", reasons.NO_GATEWAY, _MESSAGE)

@@ -29,11 +29,11 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter, Terminal
 from tarmac.client.envelope import Metadata, OwnerReference, metadata_of
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.client.reflector import METADATA_FORM
 from tarmac.client.resources import Propagation
-from tarmac.client.targets import Target
-from tarmac.controllers.garbage.graph import FOREGROUND, ORPHAN, Graph, Node
+from tarmac.client.targets.target import Target
+from tarmac.controllers.garbage.graph import FOREGROUND, ORPHAN, Graph, GraphNode
 from tarmac.controllers.garbage.monitors import REFRESH_SECONDS, Monitors
 
 REMEMBERED_ABSENT = 1000
@@ -42,7 +42,7 @@ _log = log("garbage")
 
 
 @dataclass(slots=True)
-class Verdict:
+class OwnerStates:
     """An object's references, sorted by what became of their owners."""
 
     solid: list[OwnerReference] = field(default_factory=list[OwnerReference])
@@ -100,7 +100,7 @@ class GarbageCollector:
             return RetryAfter(REFRESH_SECONDS)
         return None
 
-    async def _judge(self, node: Node, target: Target[Any], live: Metadata) -> None:
+    async def _judge(self, node: GraphNode, target: Target[Any], live: Metadata) -> None:
         verdict = await self._classify(node, live)
         if not verdict.dangling and not verdict.waiting:
             return
@@ -114,8 +114,8 @@ class GarbageCollector:
         else:
             await self._delete(target, live, _asked_policy(live))
 
-    async def _classify(self, node: Node, live: Metadata) -> Verdict:
-        verdict = Verdict()
+    async def _classify(self, node: GraphNode, live: Metadata) -> OwnerStates:
+        verdict = OwnerStates()
         for reference in live.owner_references or ():
             owner = await self._owner(node, reference)
             if owner is None or owner.uid != reference.uid:
@@ -126,7 +126,7 @@ class GarbageCollector:
                 verdict.solid.append(reference)
         return verdict
 
-    async def _owner(self, node: Node, reference: OwnerReference) -> Metadata | None:
+    async def _owner(self, node: GraphNode, reference: OwnerReference) -> Metadata | None:
         """The live object a reference names, looked for where the dependent may have owners."""
         target = self._monitors.target(reference.api_version, reference.kind)
         if target is None:
@@ -143,11 +143,11 @@ class GarbageCollector:
                 self._absent.popitem(last=False)
         return owner
 
-    def _unownable(self, node: Node, reference: OwnerReference) -> Terminal:
+    def _unownable(self, node: GraphNode, reference: OwnerReference) -> Terminal:
         """Said once to whoever looks at the object, since nothing will ever happen to it."""
         why = f"cannot be owned by {reference.kind} {reference.name}: that is namespaced, and this object is not"
         if node.target is not None:
-            about = Reference(node.target.api_version, node.target.kind, node.name, uid=node.uid)
+            about = InvolvedObject(node.target.api_version, node.target.kind, node.name, uid=node.uid)
             self._recorder.event(about, "Warning", "OwnerRefInvalidNamespace", why)
         return Terminal(f"{node.name} {why}")
 

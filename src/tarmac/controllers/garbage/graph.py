@@ -13,13 +13,13 @@ from typing import Any
 
 from tarmac.base.few import Few, added, members, removed
 from tarmac.client.envelope import Metadata, OwnerReference
-from tarmac.client.targets import Target
+from tarmac.client.targets.target import Target
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
 
-class Node:
+class GraphNode:
     """One object, or one uid that others name as their owner."""
 
     __slots__ = ("deleting", "dependents", "foreground", "name", "namespace", "orphaning", "owners", "target", "uid")
@@ -45,16 +45,16 @@ class Graph:
     """The nodes, and what a change makes worth looking at."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, GraphNode] = {}
 
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def get(self, uid: str) -> Node | None:
+    def get(self, uid: str) -> GraphNode | None:
         """The node of a uid."""
         return self._nodes.get(uid)
 
-    def dependents(self, uid: str) -> list[Node]:
+    def dependents(self, uid: str) -> list[GraphNode]:
         """Objects that name this uid as an owner."""
         node = self._nodes.get(uid)
         return [self._nodes[each] for each in members(node.dependents)] if node else []
@@ -92,13 +92,13 @@ class Graph:
             look |= self.forget(uid)
         return look
 
-    def needs_attention(self, node: Node) -> bool:
+    def needs_attention(self, node: GraphNode) -> bool:
         """Whether the server must be asked about this object: it may have lost an owner, or is on its way out."""
         if node.deleting:
             return node.foreground or node.orphaning
         return any(not self._holds(node, reference) for reference in node.owners)
 
-    def blockers(self, uid: str) -> list[Node]:
+    def blockers(self, uid: str) -> list[GraphNode]:
         """Dependents that must be gone before their owner may go."""
         return [
             node
@@ -106,7 +106,7 @@ class Graph:
             if any(reference.uid == uid and reference.block_owner_deletion for reference in node.owners)
         ]
 
-    def _holds(self, node: Node, reference: OwnerReference) -> bool:
+    def _holds(self, node: GraphNode, reference: OwnerReference) -> bool:
         """The owner is there, is the one described, may own the object, and is not taking its dependents with it."""
         owner = self._nodes.get(reference.uid)
         return (
@@ -119,7 +119,7 @@ class Graph:
             and owner.namespace in ("", node.namespace)
         )
 
-    def _set_owners(self, node: Node, owners: tuple[OwnerReference, ...]) -> set[str]:
+    def _set_owners(self, node: GraphNode, owners: tuple[OwnerReference, ...]) -> set[str]:
         """Rewire; the owners that wait for this object, and may wait no longer, are worth a look."""
         look: set[str] = set()
         if owners == node.owners:
@@ -139,14 +139,14 @@ class Graph:
                 look.add(owner.uid)
         return look
 
-    def _node(self, uid: str) -> Node:
+    def _node(self, uid: str) -> GraphNode:
         node = self._nodes.get(uid)
         if node is None:
-            node = Node(intern(uid))
+            node = GraphNode(intern(uid))
             self._nodes[node.uid] = node
         return node
 
-    def _drop_if_unused(self, node: Node) -> None:
+    def _drop_if_unused(self, node: GraphNode) -> None:
         if node.dependents is None and node.virtual:
             self._nodes.pop(node.uid, None)
 

@@ -18,7 +18,7 @@ from tarmac.client.client import Client
 from tarmac.client.discovery import Discovery, discover
 from tarmac.client.errors import ClientError
 from tarmac.client.reflector import Reflector
-from tarmac.client.targets import Target
+from tarmac.client.targets.target import Target
 from tarmac.client.watch import Change
 from tarmac.controllers.garbage.graph import Graph
 

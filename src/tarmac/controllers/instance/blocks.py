@@ -17,10 +17,10 @@ from tarmac.api.conditions import find
 from tarmac.api.schema import JsonObject
 from tarmac.client.controller import Controller
 from tarmac.client.informer import Informer
-from tarmac.client.targets import CONFIG_MAPS, SECRETS
+from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORKS
+from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.waiting import Waiting
-from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORKS
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap
 from tarmac.decide.children.sources import CONFIG_MAP, SECRET, sources

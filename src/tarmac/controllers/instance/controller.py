@@ -20,20 +20,20 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.envelope import Metadata, metadata_of
 from tarmac.client.errors import exceeds_quota
-from tarmac.client.targets import PODS, VOLUME_CLAIMS
+from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
+from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
 from tarmac.controllers.instance.events import announce, reference
 from tarmac.controllers.instance.interfaces import interfaces_of
 from tarmac.controllers.instance.waiting import Waiting
 from tarmac.controllers.taken import name_taken
-from tarmac.controllers.targets import INSTANCE_TYPES, INSTANCES
 from tarmac.controllers.writing import delete_same, release, write_status
 from tarmac.decide import reasons
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.children.volumes import claims
-from tarmac.decide.rollup import InstanceInput, PodFacts, PodView, instance_status
+from tarmac.decide.rollup import InstanceInput, InstancePod, PodView, instance_status
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-instance"
@@ -44,7 +44,7 @@ AGAIN_SECONDS = 5.0  # for what no watched object tells: a refusal by the server
 _CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
 _SERVER = "server"  # the rule of a refusal that only asking again can lift
 
-_read_pod = msgspec.json.Decoder(PodFacts).decode
+_read_pod = msgspec.json.Decoder(InstancePod).decode
 
 
 class InstanceController:

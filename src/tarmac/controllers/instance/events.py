@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.api.compute.instance import Instance, InstanceStatus
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.conditions import find
-from tarmac.client.events import Recorder, Reference
+from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import is_blocking
 
@@ -21,10 +21,10 @@ def announce(recorder: Recorder, instance: Instance, new: InstanceStatus) -> Non
         recorder.event(reference(instance), "Warning", reasons.FAILED, failure)
 
 
-def reference(instance: Instance) -> Reference:
+def reference(instance: Instance) -> InvolvedObject:
     """What the events are about."""
     own = instance.metadata
-    return Reference(API_VERSION, "Instance", own.name, own.namespace, own.uid)
+    return InvolvedObject(API_VERSION, "Instance", own.name, own.namespace, own.uid)
 
 
 def _failure(status: InstanceStatus) -> str:

@@ -14,9 +14,9 @@ from tarmac.api.compute.instancetype import built_in, object_name
 from tarmac.api.compute.names import TYPE_FINALIZER
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
+from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCE_TYPES, WORKLOADS
 from tarmac.controllers.context import Context
-from tarmac.controllers.holding import hold
-from tarmac.controllers.targets import DEPLOYMENTS, INSTANCE_TYPES, WORKLOADS
+from tarmac.controllers.finalizers import hold
 from tarmac.controllers.writing import write_status
 from tarmac.decide.instancetypes import type_status
 

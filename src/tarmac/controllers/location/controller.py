@@ -11,11 +11,11 @@ from tarmac.api.networking.location import Location, LocationStatus
 from tarmac.api.networking.names import LOCATION_FINALIZER
 from tarmac.api.shared import Condition, Summary
 from tarmac.client.cache import Item
-from tarmac.client.targets import NODES
+from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS
+from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
-from tarmac.controllers.holding import hold
-from tarmac.controllers.location.roster import Roster, location_of
-from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS
+from tarmac.controllers.finalizers import hold
+from tarmac.controllers.location.nodecounts import Roster, location_of
 from tarmac.controllers.writing import write_status
 from tarmac.decide.health import Health, place_health
 

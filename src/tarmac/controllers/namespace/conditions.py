@@ -23,7 +23,7 @@ _FINE = {
 
 
 @dataclass(slots=True)
-class Findings:
+class NamespaceFindings:
     """What one pass over the contents has seen."""
 
     undiscovered: dict[str, str] = field(default_factory=dict[str, str])  # group version -> why
@@ -37,7 +37,7 @@ class Findings:
         return not (self.undiscovered or self.failures or self.remaining)
 
 
-def conditions(findings: Findings, known: list[JsonObject], now: str) -> list[JsonObject]:
+def conditions(findings: NamespaceFindings, known: list[JsonObject], now: str) -> list[JsonObject]:
     """All five; one that says the same as before keeps its time."""
     problems = _problems(findings)
     before = {each["type"]: each for each in known}
@@ -59,7 +59,7 @@ def conditions(findings: Findings, known: list[JsonObject], now: str) -> list[Js
     return result
 
 
-def _problems(findings: Findings) -> dict[str, tuple[str, str]]:
+def _problems(findings: NamespaceFindings) -> dict[str, tuple[str, str]]:
     problems: dict[str, tuple[str, str]] = {}
     if findings.undiscovered:
         groups = ", ".join(f"{group}: {why}" for group, why in sorted(findings.undiscovered.items()))

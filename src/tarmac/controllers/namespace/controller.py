@@ -15,13 +15,13 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, MethodNotAllowed, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.client.controller import RetryAfter
-from tarmac.client.discovery import Served, discover
+from tarmac.client.discovery import DiscoveredResource, discover
 from tarmac.client.envelope import Metadata, metadata_of
 from tarmac.client.errors import ClientError
 from tarmac.client.reflector import METADATA_LIST_FORM
-from tarmac.client.targets import NAMESPACES
+from tarmac.client.targets.untyped import NAMESPACES
 from tarmac.controllers.context import Context
-from tarmac.controllers.namespace.conditions import Findings, conditions
+from tarmac.controllers.namespace.conditions import NamespaceFindings, conditions
 
 FINALIZER = "kubernetes"
 AGAIN_SECONDS = 2.0
@@ -62,9 +62,9 @@ class NamespaceController:
             await self._namespaces.delete(name, uid=namespace["metadata"]["uid"])
         return None
 
-    async def _empty(self, namespace: str) -> Findings:
+    async def _empty(self, namespace: str) -> NamespaceFindings:
         found = await discover(self._client)
-        findings = Findings(undiscovered=found.failures)
+        findings = NamespaceFindings(undiscovered=found.failures)
         contents = [each for each in found.with_verbs("delete", "list") if each.target.namespaced]
         contents.sort(key=lambda each: (each.target.group, each.target.plural) != ("", "pods"))
         for served in contents:
@@ -73,7 +73,7 @@ class NamespaceController:
                 break
         return findings
 
-    async def _empty_of(self, served: Served, namespace: str, findings: Findings) -> None:
+    async def _empty_of(self, served: DiscoveredResource, namespace: str, findings: NamespaceFindings) -> None:
         try:
             present = await self._present(served, namespace)
             if not present:
@@ -89,12 +89,12 @@ class NamespaceController:
             findings.remaining[f"{served.target.plural}.{served.target.group}"] = len(left)
             findings.finalizers.update(finalizer for each in left for finalizer in each.finalizers or ())
 
-    async def _present(self, served: Served, namespace: str) -> list[Metadata]:
+    async def _present(self, served: DiscoveredResource, namespace: str) -> list[Metadata]:
         resource = self._client.resource(served.target)
         page = await resource.list_raw(namespace, headers={"accept": METADATA_LIST_FORM})
         return [metadata_of(raw) for raw in page.items]
 
-    async def _delete(self, served: Served, namespace: str, present: list[Metadata]) -> None:
+    async def _delete(self, served: DiscoveredResource, namespace: str, present: list[Metadata]) -> None:
         resource = self._client.resource(served.target)
         if "deletecollection" in served.verbs:
             await resource.delete_collection(namespace, propagation="Background")
@@ -105,7 +105,7 @@ class NamespaceController:
             except NotFound:
                 continue
 
-    async def _explain(self, namespace: JsonObject, findings: Findings) -> JsonObject:
+    async def _explain(self, namespace: JsonObject, findings: NamespaceFindings) -> JsonObject:
         status: dict[str, Any] = namespace.get("status") or {}
         known = status.get("conditions") or []
         wanted = conditions(findings, known, rfc3339(self._client.clock.now()))

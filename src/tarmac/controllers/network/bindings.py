@@ -19,9 +19,9 @@ from tarmac.api.networking.network import (
 from tarmac.api.shared import Condition, LocalObjectReference, LocationReference, ObjectMeta, OwnerReference
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
+from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.networks import BY_NETWORK, MANAGER, network_key, network_of_binding, refused
-from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal, Verdict

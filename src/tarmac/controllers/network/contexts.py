@@ -25,11 +25,11 @@ from tarmac.api.networking.network import (
 from tarmac.api.shared import Condition, IPFamily, LocalObjectReference, ObjectMeta, OwnerReference
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
-from tarmac.client.targets import NODES
+from tarmac.client.targets.typed import LOCATIONS, NETWORK_BINDINGS, NETWORK_CONTEXTS, SUBNET_CLAIMS
+from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
 from tarmac.controllers.network.networks import MANAGER
-from tarmac.controllers.targets import LOCATIONS, NETWORK_BINDINGS, NETWORK_CONTEXTS, SUBNET_CLAIMS
 from tarmac.controllers.writing import delete_same, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import packet_size

@@ -18,10 +18,10 @@ from tarmac.api.networking.network import IPAM, Network, NetworkSpec
 from tarmac.api.shared import ObjectMeta
 from tarmac.api.status import AlreadyExists, Forbidden
 from tarmac.client.cache import Item
-from tarmac.client.targets import NAMESPACES
+from tarmac.client.targets.typed import NETWORKS
+from tarmac.client.targets.untyped import NAMESPACES
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.networks import MANAGER
-from tarmac.controllers.targets import NETWORKS
 
 
 class DefaultNetworks:

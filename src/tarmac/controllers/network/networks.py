@@ -23,10 +23,10 @@ from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
 from tarmac.client.cache import Item, by_owner
 from tarmac.client.controller import controller_key
-from tarmac.client.targets import NODES
+from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
+from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.allocated import Allocated
-from tarmac.controllers.targets import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.controllers.writing import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import NodeAddresses, allocate_vni, default_range

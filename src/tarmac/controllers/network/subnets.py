@@ -24,10 +24,10 @@ from tarmac.api.networking.network import (
 from tarmac.api.shared import Condition, LocalObjectReference, ObjectMeta, OwnerReference
 from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item
+from tarmac.client.targets.typed import NETWORK_CONTEXTS, NETWORKS, SUBNET_CLAIMS, SUBNETS
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.contexts import context_of_claim
 from tarmac.controllers.network.networks import MANAGER
-from tarmac.controllers.targets import NETWORK_CONTEXTS, NETWORKS, SUBNET_CLAIMS, SUBNETS
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import carve

@@ -11,10 +11,10 @@ from tarmac.api.compute.workload import Workload
 from tarmac.api.networking.names import DEFAULT_NETWORK
 from tarmac.api.status import AlreadyExists, Forbidden, NotFound
 from tarmac.client.cache import Item
+from tarmac.client.targets.typed import NETWORKS, WORKLOADS
 from tarmac.controllers.context import Context
 from tarmac.controllers.network.defaults import default_network
 from tarmac.controllers.network.networks import MANAGER
-from tarmac.controllers.targets import NETWORKS, WORKLOADS
 
 BY_DEFAULT_NETWORK = "default-network"
 

@@ -13,8 +13,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
-from tarmac.client.events import Reference
-from tarmac.client.targets import NODES
+from tarmac.client.events import InvolvedObject
+from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
 from tarmac.controllers.node.evictions import Evictions
 from tarmac.controllers.node.heartbeats import Heartbeats
@@ -89,7 +89,7 @@ class NodeController:
         conditions = [_silent(kind, known.get(kind), now) for kind in _UNKNOWN_WHEN_SILENT]
         patch = {"metadata": {"resourceVersion": facts.metadata.resource_version}, "status": {"conditions": conditions}}
         await self._nodes.patch(facts.name, patch, type="strategic", subresource="status", manager=MANAGER)
-        about = Reference("v1", "Node", facts.name, uid=facts.metadata.uid)
+        about = InvolvedObject("v1", "Node", facts.name, uid=facts.metadata.uid)
         self._recorder.event(about, "Normal", "NodeNotReady", f"Nothing is heard from node {facts.name} any more")
 
     async def _taint(self, zone: str, facts: NodeFacts) -> float | None:

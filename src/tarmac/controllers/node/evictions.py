@@ -15,11 +15,11 @@ from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
-from tarmac.client.events import Reference
-from tarmac.client.targets import NODES, PODS
+from tarmac.client.events import InvolvedObject
+from tarmac.client.targets.untyped import NODES, PODS
 from tarmac.controllers.context import Context
 from tarmac.controllers.node.heartbeats import Heartbeats
-from tarmac.controllers.node.residents import Resident, Residents
+from tarmac.controllers.node.podsbynode import Resident, Residents
 from tarmac.controllers.nodefacts import NodeFacts, read_node
 from tarmac.controllers.writing import delete_same
 from tarmac.decide.nodes import NO_EXECUTE, UNREACHABLE, stays
@@ -110,7 +110,7 @@ class Evictions:
             return
         if pod.metadata.deletion_timestamp is None or lost:
             await self._delete(pod, 0 if lost else None)
-            about = Reference("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
+            about = InvolvedObject("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
             self._recorder.event(about, "Normal", "TaintManagerEviction", f"Driven off node {facts.name}")
 
     async def _delete(self, pod: Resident, grace: int | None) -> None:

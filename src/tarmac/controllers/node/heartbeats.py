@@ -15,7 +15,7 @@ from tarmac.api.status import NotFound
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
-from tarmac.client.targets import LEASES, NODES
+from tarmac.client.targets.untyped import LEASES, NODES
 from tarmac.controllers.nodefacts import read_node
 
 LEASE_NAMESPACE = "kube-node-lease"

@@ -49,7 +49,7 @@ def gates_of(raw: bytes) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class QuotaHolder:
     """One Instance."""
 
     metadata: Metadata
@@ -72,7 +72,7 @@ class Account:
 
     def __init__(self, instance_type: Callable[[str], InstanceType | None]) -> None:
         self._instance_type = instance_type
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, QuotaHolder] = {}
         self._held: dict[str, Quantity] = {}
         self._promised: dict[str, str] = {}  # name to uid: let through, but still gated as far as we see
 
@@ -81,7 +81,7 @@ class Account:
         """What all Instances that hold something hold, by the names that quotas use."""
         return dict(self._held)
 
-    def waiting(self) -> list[Member]:
+    def waiting(self) -> list[QuotaHolder]:
         """The Instances that the quota holds back."""
         return [member for member in self._members.values() if member.waits]
 
@@ -116,11 +116,11 @@ class Account:
         self._promised[name] = member.metadata.uid
         self._replace(member, self._member(member.metadata, member.claim, member.gates))
 
-    def _member(self, metadata: Metadata, claim: Claim, gates: tuple[str, ...]) -> Member:
+    def _member(self, metadata: Metadata, claim: Claim, gates: tuple[str, ...]) -> QuotaHolder:
         promised = self._promised.get(metadata.name) == metadata.uid
-        return Member(metadata, claim, tuple(gate for gate in gates if gate != GATE_QUOTA) if promised else gates)
+        return QuotaHolder(metadata, claim, tuple(gate for gate in gates if gate != GATE_QUOTA) if promised else gates)
 
-    def _replace(self, old: Member | None, new: Member | None) -> None:
+    def _replace(self, old: QuotaHolder | None, new: QuotaHolder | None) -> None:
         for member, sign in ((old, -1), (new, 1)):
             if member is not None and member.holds:
                 for name, amount in charges(member.claim).items():

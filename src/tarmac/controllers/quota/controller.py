@@ -14,11 +14,11 @@ from tarmac.api.conditions import find, with_condition
 from tarmac.api.kubernetes.core.pods.podresources import add
 from tarmac.api.shared import Condition, ResourceList
 from tarmac.client.cache import Item, by_namespace
-from tarmac.client.targets import PODS
+from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
+from tarmac.client.targets.untyped import PODS, RESOURCE_QUOTAS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import QUOTA_GRANTED
-from tarmac.controllers.quota.account import Account, Member, gates_of
-from tarmac.controllers.targets import INSTANCE_TYPES, INSTANCES, RESOURCE_QUOTAS
+from tarmac.controllers.quota.account import Account, QuotaHolder, gates_of
 from tarmac.controllers.writing import in_batches, write_status
 from tarmac.decide import reasons
 from tarmac.decide.quota import admit, quotas_of, used_by
@@ -111,7 +111,7 @@ class QuotaController:
         }
         await self._resource.patch(item.metadata.name, patch, item.metadata.namespace, manager=MANAGER)
 
-    async def _refuse(self, refused: tuple[Member, Refusal]) -> None:
+    async def _refuse(self, refused: tuple[QuotaHolder, Refusal]) -> None:
         member, refusal = refused
         metadata = member.metadata
         instance = self._instances.get(metadata.key)

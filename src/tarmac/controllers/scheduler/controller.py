@@ -8,9 +8,9 @@ from tarmac.api.identities import DEPLOYMENT_SCHEDULER, POD_SCHEDULER
 from tarmac.controllers.context import Context
 from tarmac.controllers.scheduler.deployments import DeploymentScheduler
 from tarmac.controllers.scheduler.interfaces import PodInterfaces
-from tarmac.controllers.scheduler.latecomers import Latecomers
+from tarmac.controllers.scheduler.lateinterfaces import Latecomers
 from tarmac.controllers.scheduler.pods import PodScheduler
-from tarmac.controllers.scheduler.state import State
+from tarmac.controllers.scheduler.state import SchedulerState
 
 
 class Schedulers:
@@ -18,7 +18,7 @@ class Schedulers:
 
     def __init__(self, context: Context) -> None:
         for_pods = context.acting_as(POD_SCHEDULER)
-        state = State(for_pods.client, context.informers, frozenset(context.settings.scheduler_names))
+        state = SchedulerState(for_pods.client, context.informers, frozenset(context.settings.scheduler_names))
         interfaces = PodInterfaces(for_pods)
         self._deployments = DeploymentScheduler(context.acting_as(DEPLOYMENT_SCHEDULER), state)
         self._pods = PodScheduler(for_pods, state, interfaces)

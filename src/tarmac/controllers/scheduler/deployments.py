@@ -17,11 +17,11 @@ from tarmac.api.conditions import find, with_condition
 from tarmac.api.shared import Condition, LocationReference
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item
-from tarmac.client.events import Reference
+from tarmac.client.events import InvolvedObject
+from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS, WORKLOADS
 from tarmac.controllers.context import Context
 from tarmac.controllers.location.controller import BY_LOCATION, assigned_location
-from tarmac.controllers.scheduler.state import State
-from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, WORKLOADS
+from tarmac.controllers.scheduler.state import SchedulerState
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
 from tarmac.decide.placement import Place, by_city, location_for, place_of
@@ -37,7 +37,7 @@ SCHEDULED = "Scheduled"  # the scheduler's own condition; `Available` and `Progr
 class DeploymentScheduler:
     """Reconciles by the deployment's key."""
 
-    def __init__(self, context: Context, state: State) -> None:
+    def __init__(self, context: Context, state: SchedulerState) -> None:
         informers = context.informers
         self._clock = context.client.clock
         self._recorder = context.recorder
@@ -114,7 +114,7 @@ class DeploymentScheduler:
 
     def _tell(self, deployment: WorkloadDeployment, condition: Condition) -> None:
         owner = deployment.spec.workload_ref
-        about = Reference(API_VERSION, "Workload", owner.name, deployment.metadata.namespace, owner.uid)
+        about = InvolvedObject(API_VERSION, "Workload", owner.name, deployment.metadata.namespace, owner.uid)
         self._recorder.event(about, "Warning", condition.reason, condition.message)
 
 

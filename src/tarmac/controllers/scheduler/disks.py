@@ -9,13 +9,13 @@ from __future__ import annotations
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
-from tarmac.client.targets import VOLUME_CLAIMS, VOLUMES
+from tarmac.client.targets.untyped import VOLUME_CLAIMS, VOLUMES
 from tarmac.decide.scheduling import Disk
 from tarmac.decide.scheduling.claims import SELECTED_NODE, claim_names, disks_of
 from tarmac.decide.verdict import Verdict
 
 
-class Disks:
+class SchedulerDisks:
     """Claims and volumes."""
 
     def __init__(self, client: Client, informers: Informers) -> None:

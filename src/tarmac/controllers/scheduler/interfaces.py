@@ -26,12 +26,12 @@ from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.shared import LocationReference, ObjectMeta
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
-from tarmac.client.targets import NAMESPACES
-from tarmac.controllers.addressbook import pod_holder
-from tarmac.controllers.attaching import Attaching
+from tarmac.client.targets.typed import NETWORK_BINDINGS
+from tarmac.client.targets.untyped import NAMESPACES
+from tarmac.controllers.attachments import Attaching
 from tarmac.controllers.context import Context
+from tarmac.controllers.ipam import pod_holder
 from tarmac.controllers.network.networks import refused
-from tarmac.controllers.targets import NETWORK_BINDINGS
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal, Verdict
 

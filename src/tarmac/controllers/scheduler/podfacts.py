@@ -27,7 +27,7 @@ class _Status(Partial):
     nominated_node_name: str = ""
 
 
-class PodFacts(Partial):
+class SchedulingPod(Partial):
     """What decides whether a pod waits for a node, is on one, or neither."""
 
     metadata: _Metadata
@@ -51,5 +51,5 @@ class PodFacts(Partial):
         return free and spec.scheduler_name in schedulers
 
 
-read_facts = msgspec.json.Decoder(PodFacts).decode
+read_facts = msgspec.json.Decoder(SchedulingPod).decode
 """The facts of an encoded Pod."""

@@ -15,12 +15,12 @@ from typing import NoReturn
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
-from tarmac.client.events import EventType, Recorder, Reference
+from tarmac.client.events import EventType, InvolvedObject, Recorder
 from tarmac.controllers.context import Context
 from tarmac.controllers.scheduler.backlog import Waiter
 from tarmac.controllers.scheduler.interfaces import PodInterfaces
 from tarmac.controllers.scheduler.preemptions import Preemptions
-from tarmac.controllers.scheduler.state import State
+from tarmac.controllers.scheduler.state import SchedulerState
 from tarmac.controllers.scheduler.writes import Bind, Explain, Writes
 from tarmac.decide import reasons
 from tarmac.decide.scheduling import Pod, Scheduler
@@ -34,9 +34,9 @@ _log = log("scheduler")
 
 
 class PodScheduler:
-    """Decides for the pods of `State`."""
+    """Decides for the pods of `SchedulerState`."""
 
-    def __init__(self, context: Context, state: State, interfaces: PodInterfaces) -> None:
+    def __init__(self, context: Context, state: SchedulerState, interfaces: PodInterfaces) -> None:
         self._clock = context.client.clock
         self._recorder: Recorder = context.recorder
         self._state = state
@@ -158,4 +158,4 @@ class PodScheduler:
 
     def _event(self, waiter: Waiter, type: EventType, reason: str, message: str) -> None:
         namespace, _, name = waiter.key.partition("/")
-        self._recorder.event(Reference("v1", "Pod", name, namespace, waiter.uid), type, reason, message)
+        self._recorder.event(InvolvedObject("v1", "Pod", name, namespace, waiter.uid), type, reason, message)

@@ -28,13 +28,13 @@ from tarmac.base.clock import rfc3339
 from tarmac.base.log import log
 from tarmac.client.cache import Item
 from tarmac.client.errors import ClientError, NotLeader
-from tarmac.client.events import Reference
+from tarmac.client.events import InvolvedObject
 from tarmac.client.informer import Informer
-from tarmac.client.targets import PODS, dynamic
+from tarmac.client.targets.untyped import BUDGETS, PODS
 from tarmac.controllers.context import Context
 from tarmac.controllers.scheduler.backlog import Waiter
 from tarmac.controllers.scheduler.podfacts import read_facts
-from tarmac.controllers.scheduler.state import State
+from tarmac.controllers.scheduler.state import SchedulerState
 from tarmac.decide import reasons
 from tarmac.decide.scheduling import (
     BY_SCHEDULER,
@@ -48,7 +48,6 @@ from tarmac.decide.scheduling import (
     reservation,
 )
 
-BUDGETS = dynamic("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 AT_ONCE = 4  # pods of one Location that have victims on their way out
 _READ_AT_ONCE = 1000  # pods that are read between chances for everybody else
 _OTHERS_FIRST = "Others have to make room at its Location first."
@@ -87,7 +86,7 @@ class _Nomination:
 class Preemptions:
     """The reservations of this process, by the uid of their pod."""
 
-    def __init__(self, context: Context, state: State, scheduler: Scheduler) -> None:
+    def __init__(self, context: Context, state: SchedulerState, scheduler: Scheduler) -> None:
         self._clock = context.client.clock
         self._recorder = context.recorder
         self._pods = context.client.resource(PODS.unread)
@@ -240,7 +239,7 @@ class Preemptions:
         with suppress(NotFound):
             await self._pods.patch(name, body, namespace, subresource="status", type="strategic", uid=uid)
             await self._pods.delete(name, namespace, uid=uid)
-        about = Reference("v1", "Pod", name, namespace, uid)
+        about = InvolvedObject("v1", "Pod", name, namespace, uid)
         self._recorder.event(about, "Normal", reasons.PREEMPTED, f"Preempted by pod {key} on node {node}")
 
     def _is_preempted(self, pod: Pod) -> bool:

@@ -16,14 +16,12 @@ from tarmac.api.schema import JsonObject
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
 from tarmac.client.informer import Informer, Informers
-from tarmac.client.targets import NODES, PODS, dynamic
+from tarmac.client.targets.untyped import NODES, PODS, RUNTIME_CLASSES
 from tarmac.controllers.scheduler.backlog import Backlog, Waiter
-from tarmac.controllers.scheduler.disks import Disks
-from tarmac.controllers.scheduler.podfacts import PodFacts, read_facts
+from tarmac.controllers.scheduler.disks import SchedulerDisks
+from tarmac.controllers.scheduler.podfacts import SchedulingPod, read_facts
 from tarmac.decide.scheduling import Cluster, Demands, Disk, Pod, node_of
 from tarmac.decide.verdict import Verdict
-
-RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 
 
 class _Metadata(TypedDict, total=False):
@@ -45,13 +43,13 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_pod = cast("Callable[[bytes], JsonObject]", msgspec.json.Decoder(_Pod).decode)
 
 
-class State:
+class SchedulerState:
     """Nodes, what is on them, and the pods that wait."""
 
     def __init__(self, client: Client, informers: Informers, schedulers: frozenset[str]) -> None:
         self.cluster = Cluster()
         self.backlog = Backlog(self._version)
-        self.disks = Disks(client, informers)
+        self.disks = SchedulerDisks(client, informers)
         self.pods: Informer[JsonObject] = informers.informer(PODS)
         self._nodes = informers.informer(NODES)
         self._classes = informers.informer(RUNTIME_CLASSES)
@@ -69,7 +67,7 @@ class State:
         """What must be complete before anything is decided."""
         return (self.pods, self._nodes, self._classes, self.disks.claims, self.disks.volumes)
 
-    def facts(self, waiter: Waiter) -> PodFacts | None:
+    def facts(self, waiter: Waiter) -> SchedulingPod | None:
         """The pod of a waiter as our copy has it; None when it is gone."""
         item = self.pods.cache.item(waiter.key)
         facts = read_facts(item.raw) if item is not None else None

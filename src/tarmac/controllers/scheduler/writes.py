@@ -23,9 +23,10 @@ from tarmac.base.clock import rfc3339
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError, NotLeader
-from tarmac.client.targets import PODS, encode
+from tarmac.client.targets.target import encode
+from tarmac.client.targets.untyped import PODS
 from tarmac.controllers.scheduler.backlog import Waiter
-from tarmac.controllers.scheduler.state import State
+from tarmac.controllers.scheduler.state import SchedulerState
 from tarmac.decide.scheduling import Pod
 
 WORKERS = 128
@@ -73,7 +74,7 @@ class Writes:
     """The workers. `bound` and `failed` are told the outcome of each binding."""
 
     def __init__(
-        self, client: Client, state: State, bound: Callable[[Bind], None], failed: Callable[[Bind], None]
+        self, client: Client, state: SchedulerState, bound: Callable[[Bind], None], failed: Callable[[Bind], None]
     ) -> None:
         self._client = client
         self._state = state

@@ -16,21 +16,21 @@ import msgspec
 
 from tarmac.api.networking.names import LABEL_ZONE
 from tarmac.client.cache import Item, by_namespace
-from tarmac.client.events import Reference
-from tarmac.client.targets import NODES, PODS
+from tarmac.client.events import InvolvedObject
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, PODS
 from tarmac.controllers.context import Context
 from tarmac.controllers.service.endpoints import SERVICES, EndpointsObjects
 from tarmac.controllers.service.selectors import Selectors, matches
-from tarmac.controllers.service.slices import BY_SERVICE, SLICES, is_managed, service_of, write_slices
+from tarmac.controllers.service.slices import BY_SERVICE, is_managed, service_of, write_slices
 from tarmac.decide import reasons
-from tarmac.decide.endpoints import Grouping, Listing, PodFacts, ServiceFacts
+from tarmac.decide.endpoints import EndpointPod, Grouping, Listing, ServiceFacts
 
 BY_NAMESPACE = "namespace"
 GATHER_SECONDS = 0.1  # pods of a rollout change together
 AT_ONCE = 250  # pods that are read before others have the loop
 _NOT_OFFERED = ("NodePort", "LoadBalancer")
 
-_read_pod = msgspec.json.Decoder(PodFacts).decode
+_read_pod = msgspec.json.Decoder(EndpointPod).decode
 _read_service = msgspec.json.Decoder(ServiceFacts).decode
 
 
@@ -40,14 +40,14 @@ class ServiceController:
     def __init__(self, context: Context) -> None:
         informers = context.informers
         self._recorder = context.recorder
-        self._slices = context.client.resource(SLICES)
+        self._slices = context.client.resource(ENDPOINT_SLICES)
         self._selectors = Selectors()
         self._known = informers.informer(SERVICES)
         self._known.on_change(self._service_changed)
         self._endpoints = EndpointsObjects(context)
         self._pods = informers.informer(PODS)
         self._pods.add_index(BY_NAMESPACE, by_namespace)
-        self._known_slices = informers.informer(SLICES)
+        self._known_slices = informers.informer(ENDPOINT_SLICES)
         self._known_slices.add_index(BY_SERVICE, service_of)
         self._controller = context.controller("service", self.reconcile)
         self._controller.watches(self._known)
@@ -129,6 +129,6 @@ class ServiceController:
     def _tell(self, service: ServiceFacts) -> None:
         if service.spec.type in _NOT_OFFERED:
             own = service.metadata
-            about = Reference("v1", "Service", own.name, own.namespace, own.uid)
+            about = InvolvedObject("v1", "Service", own.name, own.namespace, own.uid)
             message = f"Services of type {service.spec.type} are not offered; inside the cluster it works as ClusterIP."
             self._recorder.event(about, "Warning", reasons.SERVICE_TYPE_NOT_OFFERED, message)

@@ -14,15 +14,12 @@ from tarmac.api.status import NotFound
 from tarmac.client.cache import Item
 from tarmac.client.envelope import split_key
 from tarmac.client.informer import Informer
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.untyped import ENDPOINTS, SERVICES
 from tarmac.controllers.context import Context
 from tarmac.controllers.service.slices import MANAGER
 from tarmac.controllers.writing import create_if_absent, exists
 from tarmac.decide.endpoints import Listing
 from tarmac.decide.endpoints.mirrors import LEADER
-
-SERVICES = dynamic("v1", "services", "Service")
-ENDPOINTS = dynamic("v1", "endpoints", "Endpoints")
 
 
 class EndpointsObjects:

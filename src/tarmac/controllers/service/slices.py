@@ -14,11 +14,9 @@ from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
 from tarmac.client.cache import Item
 from tarmac.client.resources import ResourceClient
-from tarmac.client.targets import dynamic
 from tarmac.controllers.writing import create_if_absent, delete_same
 from tarmac.decide.endpoints import Endpoint, Group, ServiceFacts, shared_out
 
-SLICES = dynamic("discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 MANAGER = "tarmac-service"
 BY_SERVICE = "service"
 LABEL_SERVICE = "kubernetes.io/service-name"
@@ -27,7 +25,7 @@ MANAGED_BY = "endpointslice-controller.datumapis.com"
 _HEADLESS = {"service.kubernetes.io/headless": ""}
 
 
-class Slice(NamedTuple):
+class DesiredSlice(NamedTuple):
     """A slice that is to be."""
 
     name: str
@@ -74,7 +72,7 @@ async def remove_slices(slices: ResourceClient[JsonObject], items: list[Item[Any
         await delete_same(slices, item.metadata)
 
 
-def slice_document(wanted: Slice) -> JsonObject:
+def slice_document(wanted: DesiredSlice) -> JsonObject:
     """The object. It carries the labels of its Service and goes with it."""
     own, group = wanted.service.metadata, wanted.group
     owner = {
@@ -124,7 +122,7 @@ def name_of(owner: str, uid: str, group: Group) -> str:
 
 def _wanted(
     service: ServiceFacts, groups: Mapping[Group, list[Endpoint]], present: Mapping[str, Item[Any]]
-) -> Iterator[tuple[str, Slice]]:
+) -> Iterator[tuple[str, DesiredSlice]]:
     for group, endpoints in groups.items():
         prefix = name_of(service.metadata.name, service.metadata.uid, group)
         by_uid = {each.uid: each.document for each in endpoints}
@@ -132,7 +130,7 @@ def _wanted(
         shares = {number: _members(item) for number, item in numbers if number is not None}
         for number, members in shared_out(shares, by_uid).items():
             name = f"{prefix}-{number}"
-            yield name, Slice(name, service, group, tuple(by_uid[uid] for uid in members))
+            yield name, DesiredSlice(name, service, group, tuple(by_uid[uid] for uid in members))
 
 
 def _number_of(name: str, prefix: str) -> int | None:

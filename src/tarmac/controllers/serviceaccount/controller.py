@@ -10,7 +10,7 @@ from typing import Any
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
-from tarmac.client.targets import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from tarmac.client.targets.untyped import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from tarmac.controllers.context import Context
 
 ACCOUNT = "default"

@@ -18,7 +18,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid, NotFound
 from tarmac.client.cache import Item
 from tarmac.client.controller import Terminal
-from tarmac.client.targets import SECRETS, SERVICE_ACCOUNTS
+from tarmac.client.targets.untyped import SECRETS, SERVICE_ACCOUNTS
 from tarmac.controllers.context import Context
 from tarmac.controllers.writing import delete_same
 

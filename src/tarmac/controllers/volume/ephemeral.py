@@ -14,8 +14,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
 from tarmac.client.envelope import reference_to, split_key
-from tarmac.client.events import Reference
-from tarmac.client.targets import PODS, VOLUME_CLAIMS
+from tarmac.client.events import InvolvedObject
+from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 
 MANAGER = "tarmac-volume"
@@ -58,7 +58,7 @@ class EphemeralClaims:
             except AlreadyExists:
                 return  # our copy is behind; the claim that is there will wake us
         elif present.metadata.controller is None or present.metadata.controller.uid != pod.metadata.uid:
-            about = Reference("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
+            about = InvolvedObject("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
             message = f'PersistentVolumeClaim "{name}" was not created for this pod and is not used for it'
             self._recorder.event(about, "Warning", "ConflictingClaim", message)
 

@@ -15,8 +15,8 @@ from tarmac.api.conditions import replaced, stated
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item, by_label
-from tarmac.client.events import Reference
-from tarmac.client.targets import NODES, VOLUME_CLAIMS, VOLUMES, dynamic
+from tarmac.client.events import InvolvedObject
+from tarmac.client.targets.untyped import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from tarmac.controllers.context import Context
 from tarmac.decide.disks import (
     BIND_COMPLETED,
@@ -31,7 +31,6 @@ from tarmac.decide.disks import (
 )
 from tarmac.decide.scheduling.claims import SELECTED_NODE
 
-STORAGE_CLASSES = dynamic("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False)
 MANAGER = "tarmac-volume"
 BY_NODE = "node"
 
@@ -109,7 +108,7 @@ class LocalDisks:
             made = await self._volumes.create(volume_of(claim, chosen), manager=MANAGER)
         except AlreadyExists:
             return  # our copy is behind; the volume that is there will wake us
-        about = Reference("v1", "PersistentVolumeClaim", metadata["name"], metadata["namespace"], metadata["uid"])
+        about = InvolvedObject("v1", "PersistentVolumeClaim", metadata["name"], metadata["namespace"], metadata["uid"])
         message = f"Successfully provisioned volume {made['metadata']['name']}"
         self._recorder.event(about, "Normal", "ProvisioningSucceeded", message)
 

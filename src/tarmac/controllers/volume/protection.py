@@ -15,7 +15,8 @@ from tarmac.api.partial import Partial
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
 from tarmac.client.envelope import Metadata, split_key
-from tarmac.client.targets import PODS, VOLUME_CLAIMS, VOLUMES, Target
+from tarmac.client.targets.target import Target
+from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS, VOLUMES
 from tarmac.controllers.context import Context
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
@@ -38,14 +39,14 @@ class _PodSpec(Partial):
     volumes: list[_Volume] = msgspec.field(default_factory=list[_Volume])
 
 
-class PodVolumes(Partial):
+class VolumeUser(Partial):
     """A pod, as far as volumes go."""
 
     metadata: Metadata
     spec: _PodSpec
 
 
-def claims_of(pod: PodVolumes) -> list[str]:
+def claims_of(pod: VolumeUser) -> list[str]:
     """The keys of the claims that a bound pod uses."""
     if not pod.spec.node_name:
         return []
@@ -58,7 +59,7 @@ def claims_of(pod: PodVolumes) -> list[str]:
     return [f"{pod.metadata.namespace}/{name}" for name in names]
 
 
-_read = msgspec.json.Decoder(PodVolumes).decode
+_read = msgspec.json.Decoder(VolumeUser).decode
 
 
 def _claims_of_item(item: Item[Any]) -> list[str]:
@@ -94,7 +95,7 @@ class VolumeProtection:
         if item is None or not _held(item, CLAIM_FINALIZER) or self._pods.indexed(BY_CLAIM, key):
             return
         namespace, _ = split_key(key)
-        async for page in self._client.resource(PODS.typed(PodVolumes)).pages(namespace):
+        async for page in self._client.resource(PODS.typed(VolumeUser)).pages(namespace):
             if any(key in claims_of(pod) for pod in page.items):
                 return
         await _release(self._client, VOLUME_CLAIMS, item, CLAIM_FINALIZER)

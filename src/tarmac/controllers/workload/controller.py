@@ -20,13 +20,13 @@ from tarmac.api.schema import Json
 from tarmac.api.status import AlreadyExists, Conflict, Invalid
 from tarmac.client.cache import Item, by_label
 from tarmac.client.controller import RetryAfter, Terminal
+from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
 from tarmac.controllers.context import Context
-from tarmac.controllers.kinship import named_by
+from tarmac.controllers.ownerlabels import named_by
 from tarmac.controllers.taken import name_taken
-from tarmac.controllers.targets import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
 from tarmac.controllers.workload.events import announce, tell_of_move, tell_of_return
+from tarmac.controllers.workload.progressclock import Stillness
 from tarmac.controllers.workload.revisions import Revisions
-from tarmac.controllers.workload.stillness import Stillness
 from tarmac.controllers.writing import delete_same, set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap

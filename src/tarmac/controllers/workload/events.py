@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from tarmac.api.compute.names import API_VERSION, LABEL_MOVED_FROM
 from tarmac.api.compute.workload import RevisionRecord, Workload, WorkloadDeployment, WorkloadStatus
-from tarmac.client.events import EventType, Recorder, Reference
+from tarmac.client.events import EventType, InvolvedObject, Recorder
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child
 from tarmac.decide.children.goal import Goal
@@ -31,10 +31,10 @@ def announce(recorder: Recorder, workload: Workload, old: WorkloadStatus | None,
             recorder.event(reference(workload), told.type, told.reason, told.message)
 
 
-def reference(workload: Workload) -> Reference:
+def reference(workload: Workload) -> InvolvedObject:
     """What the events are about."""
     own = workload.metadata
-    return Reference(API_VERSION, "Workload", own.name, own.namespace, own.uid)
+    return InvolvedObject(API_VERSION, "Workload", own.name, own.namespace, own.uid)
 
 
 def tell_of_move(recorder: Recorder, workload: Workload, made: Child) -> None:

@@ -14,7 +14,7 @@ from tarmac.api.compute.names import LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload
 from tarmac.api.status import AlreadyExists, Conflict, Forbidden, NotFound
 from tarmac.client.client import Client
-from tarmac.controllers.targets import CONTROLLER_REVISIONS
+from tarmac.client.targets.untyped import CONTROLLER_REVISIONS
 from tarmac.decide.rollout import Revision, fallback
 from tarmac.decide.rollout.stored import controller_revision, is_packed, template_in, unpacked
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.datapath.hosts.plan import CityHost, Underlay, plan
+from tarmac.datapath.hosts.plan import CityHost, HostUnderlay, plan
 from tarmac.datapath.hosts.underlay import build, free_subnet, remains, remove
 
-__all__ = ["CityHost", "Underlay", "build", "free_subnet", "plan", "remains", "remove"]
+__all__ = ["CityHost", "HostUnderlay", "build", "free_subnet", "plan", "remains", "remove"]

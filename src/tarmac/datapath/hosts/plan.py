@@ -29,7 +29,7 @@ class CityHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Underlay:
+class HostUnderlay:
     """The bridge and everybody on it."""
 
     id: str
@@ -61,7 +61,7 @@ def subnet_choices(data_dir: Path) -> Iterable[IPv4Network]:
     return (every[(first + step) % _SUBNETS] for step in range(_SUBNETS))
 
 
-def plan(data_dir: Path, cities: Sequence[str], subnet: IPv4Network) -> Underlay:
+def plan(data_dir: Path, cities: Sequence[str], subnet: IPv4Network) -> HostUnderlay:
     """The hosts of these cities. A city keeps its address when others come and go, as long as no two want the same."""
     own = identity(data_dir)
     run = Path("/run/tarmac") / own
@@ -81,7 +81,7 @@ def plan(data_dir: Path, cities: Sequence[str], subnet: IPv4Network) -> Underlay
         )
         for number, city in taken.items()
     ]
-    return Underlay(own, run, f"tm{own}", (subnet, six), tuple(sorted(hosts, key=lambda host: host.name)))
+    return HostUnderlay(own, run, f"tm{own}", (subnet, six), tuple(sorted(hosts, key=lambda host: host.name)))
 
 
 def _digest(text: str) -> bytes:

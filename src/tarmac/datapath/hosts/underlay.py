@@ -20,7 +20,7 @@ from ipaddress import IPv4Address, IPv4Network, ip_address
 from pathlib import Path
 from typing import Final
 
-from tarmac.datapath.hosts.plan import MTU, CityHost, Underlay, identity, subnet_choices
+from tarmac.datapath.hosts.plan import MTU, CityHost, HostUnderlay, identity, subnet_choices
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.netlink import CREATE, EXCLUSIVE, EXISTS, Message, Netlink, attributes, nested, number, text
 
@@ -48,7 +48,7 @@ def free_subnet(data_dir: Path) -> IPv4Network:
     raise OSError("every subnet of 198.18.0.0/15 is in use on this machine; free one of them")
 
 
-def build(underlay: Underlay) -> None:
+def build(underlay: HostUnderlay) -> None:
     """Have it all there. Raises OSError."""
     underlay.run.mkdir(parents=True, exist_ok=True)
     netlink = Netlink()
@@ -65,7 +65,7 @@ def build(underlay: Underlay) -> None:
     _let_out(underlay)
 
 
-def remove(underlay: Underlay) -> None:
+def remove(underlay: HostUnderlay) -> None:
     """Leave nothing behind, whatever became of the rest."""
     for namespace in _namespaces(underlay):
         namespaces.remove(namespace)
@@ -82,7 +82,7 @@ def remove(underlay: Underlay) -> None:
     shutil.rmtree(underlay.run, ignore_errors=True)
 
 
-def remains(underlay: Underlay) -> list[str]:
+def remains(underlay: HostUnderlay) -> list[str]:
     """What is still there, in words."""
     netlink = Netlink()
     try:
@@ -94,7 +94,7 @@ def remains(underlay: Underlay) -> list[str]:
     return found + ([f"nftables table {underlay.table}"] if underlay.table in listed else [])
 
 
-def _connect(netlink: Netlink, bridge: int, underlay: Underlay, city: CityHost) -> None:
+def _connect(netlink: Netlink, bridge: int, underlay: HostUnderlay, city: CityHost) -> None:
     namespaces.create(city.namespace)
     inside = os.open(city.namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -120,7 +120,7 @@ def _connect(netlink: Netlink, bridge: int, underlay: Underlay, city: CityHost) 
         there.close()
 
 
-def _let_out(underlay: Underlay) -> None:
+def _let_out(underlay: HostUnderlay) -> None:
     for name, wanted in _FORWARDING.items():
         if namespaces.control(name) == "0":
             _mark(underlay, name).touch()
@@ -167,16 +167,16 @@ def _index(netlink: Netlink, name: str) -> int:
     return found.index
 
 
-def _namespaces(underlay: Underlay) -> list[Path]:
+def _namespaces(underlay: HostUnderlay) -> list[Path]:
     """Also those of cities that the plan does not name any more."""
     return sorted(underlay.run.glob("*/netns"))
 
 
-def _is_ours(link: str, underlay: Underlay) -> bool:
+def _is_ours(link: str, underlay: HostUnderlay) -> bool:
     return link.startswith(f"tm{underlay.id[:6]}")
 
 
-def _mark(underlay: Underlay, control: str) -> Path:
+def _mark(underlay: HostUnderlay, control: str) -> Path:
     return underlay.run / f"was-off-{control.replace('/', '-')}"
 
 

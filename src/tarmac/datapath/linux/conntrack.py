@@ -23,7 +23,7 @@ _PROTOCOLS: Final = {6: "TCP", 17: "UDP", 132: "SCTP"}
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class TrackedConnection:
     """Who began it, to whom they meant to speak, and who answers at which port: the last two differ by translation."""
 
     source: str
@@ -34,7 +34,7 @@ class Connection:
     identity: bytes
 
 
-def forget(netlink: Netlink, unwanted: Callable[[Connection], bool]) -> int:
+def forget(netlink: Netlink, unwanted: Callable[[TrackedConnection], bool]) -> int:
     """Forget connections; how many."""
     found: list[Message] = []
     for _, body in netlink.dump(_GET, bytes((socket.AF_UNSPEC, 0, 0, 0))):
@@ -46,13 +46,13 @@ def forget(netlink: Netlink, unwanted: Callable[[Connection], bool]) -> int:
     return len(found)
 
 
-def _read(family: int, body: bytes) -> Connection | None:
+def _read(family: int, body: bytes) -> TrackedConnection | None:
     parts = attributes(body, _HEADER)
     if _ORIGINAL not in parts or _REPLY not in parts:
         return None
     source, meant, protocol, _ = _tuple(family, parts[_ORIGINAL])
     answerer, _, _, port = _tuple(family, parts[_REPLY])
-    return Connection(source, meant, answerer, protocol, port, _identity(parts[_ORIGINAL]))
+    return TrackedConnection(source, meant, answerer, protocol, port, _identity(parts[_ORIGINAL]))
 
 
 def _tuple(family: int, content: bytes) -> tuple[str, str, str, int | None]:

@@ -24,7 +24,7 @@ from tarmac.datapath.linux import namespaces
 from tarmac.datapath.linux.host import Host, tunnels_of
 from tarmac.datapath.linux.naming import router_name, sandbox_mark
 from tarmac.datapath.linux.pod import configure_pod, prepare_pod
-from tarmac.datapath.linux.router import PodEnd, Router
+from tarmac.datapath.linux.router import Router, RouterLink
 
 T = TypeVar("T")
 
@@ -258,5 +258,5 @@ class LinuxDatapath:
         self._close()
 
 
-def _identity(end: PodEnd) -> str:
+def _identity(end: RouterLink) -> str:
     return end.sandbox_id or end.end.link

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
 from tarmac.datapath.interface import NetworkState, Rules, ServicePort
-from tarmac.datapath.linux.conntrack import Connection
+from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.datapath.permitting import Permission, widens
 
 _UNRESTRICTED: Final = Rules()
@@ -35,7 +35,7 @@ def may_revoke(before: NetworkState | None, after: NetworkState) -> bool:
     return limited or not _udp(before) <= _udp(after)
 
 
-def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Callable[[Connection], bool]:
+def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Callable[[TrackedConnection], bool]:
     """The question whether a connection may no longer be.
 
     To answer for many connections and many rules could take minutes. Past a bound of work every connection with an end
@@ -48,7 +48,7 @@ def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Call
 
     judge = _Judge(rules)
 
-    def revoked(connection: Connection) -> bool:
+    def revoked(connection: TrackedConnection) -> bool:
         return judge.denies(connection) or (
             connection.protocol == "UDP"
             and connection.meant in answerers
@@ -58,7 +58,7 @@ def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Call
     return revoked
 
 
-def concerns(addresses: Set[str]) -> Callable[[Connection], bool]:
+def concerns(addresses: Set[str]) -> Callable[[TrackedConnection], bool]:
     """The question whether a connection has an end at one of these addresses."""
     return lambda connection: connection.source in addresses or connection.answerer in addresses
 
@@ -76,7 +76,7 @@ class _Judge:
         self._ready: dict[int, tuple[Permission, Permission]] = {}  # by the identity of rules
         self._left = _JUDGEMENTS
 
-    def denies(self, connection: Connection) -> bool:
+    def denies(self, connection: TrackedConnection) -> bool:
         source, answerer = connection.source, connection.answerer
         if source == answerer:
             return False
@@ -85,7 +85,7 @@ class _Judge:
             return False
         return self._is_denied(connection, sender or _UNRESTRICTED, receiver or _UNRESTRICTED)
 
-    def _is_denied(self, connection: Connection, sender: Rules, receiver: Rules) -> bool:
+    def _is_denied(self, connection: TrackedConnection, sender: Rules, receiver: Rules) -> bool:
         goes, comes = self._permissions(sender)[1], self._permissions(receiver)[0]
         self._left -= goes.cost + comes.cost
         if self._left < 0:

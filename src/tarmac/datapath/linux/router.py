@@ -45,7 +45,7 @@ _CONTROLS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class PodEnd:
+class RouterLink:
     """The router's end of a pod's link. The sandbox is unknown when its maker was killed right after making it."""
 
     index: int
@@ -112,7 +112,7 @@ class Router:
         addresses = tuple(str(ip_interface(each).ip) for each in interface.addresses)
         end = End(name, mac, addresses)
         # The check of its source comes before the link can carry anything.
-        self.ends = [each for each in self.ends if each.end.link != name] + [PodEnd(link.index, sandbox_id, end)]
+        self.ends = [each for each in self.ends if each.end.link != name] + [RouterLink(link.index, sandbox_id, end)]
         self._nftables.ensure(self._antispoof(), verify=False)
         self._netlink.request(
             [
@@ -132,7 +132,7 @@ class Router:
         mark = sandbox_mark(sandbox_id)
         self.remove_ends([each for each in self.ends if each.end.link.startswith(mark)])
 
-    def remove_ends(self, gone: Sequence[PodEnd]) -> None:
+    def remove_ends(self, gone: Sequence[RouterLink]) -> None:
         """Let nothing through links of pods any more, and forget the connections that went through them.
 
         The links themselves go with their pods' namespaces, many at a time; one by one the kernel would take fifty
@@ -185,13 +185,13 @@ class Router:
         namespaces.remove(self.path)
         self.close()
 
-    def _found_ends(self) -> list[PodEnd]:
+    def _found_ends(self) -> list[RouterLink]:
         known = routing.neighbours(self._netlink)
-        found: list[PodEnd] = []
+        found: list[RouterLink] = []
         for link in self._pod_links():
             addresses = known.get(link.index, {})
             end = End(link.name, next(iter(addresses.values()), ""), tuple(addresses))
-            found.append(PodEnd(link.index, link.alias, end))
+            found.append(RouterLink(link.index, link.alias, end))
         return found
 
     def _pod_links(self) -> list[links.Link]:

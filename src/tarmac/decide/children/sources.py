@@ -9,7 +9,7 @@ from tarmac.api.compute.instance import Container, InstanceSpec
 from tarmac.api.compute.volumes import Volume
 
 
-class Source(NamedTuple):
+class ObjectSource(NamedTuple):
     """An object in the instance's own namespace."""
 
     kind: str
@@ -19,7 +19,7 @@ class Source(NamedTuple):
 CONFIG_MAP, SECRET = "ConfigMap", "Secret"
 
 
-def sources(spec: InstanceSpec) -> Iterator[Source]:
+def sources(spec: InstanceSpec) -> Iterator[ObjectSource]:
     """Every source that is not optional. Secrets for pulling images are not needed for images that are public."""
     for volume in spec.volumes:
         yield from _of_volume(volume)
@@ -27,17 +27,17 @@ def sources(spec: InstanceSpec) -> Iterator[Source]:
     for container in (*sandbox.containers, *sandbox.init_containers) if sandbox else ():
         yield from _of_container(container)
     if machine is not None and machine.cloud_init is not None and machine.cloud_init.secret_ref is not None:
-        yield Source(SECRET, machine.cloud_init.secret_ref.name)
+        yield ObjectSource(SECRET, machine.cloud_init.secret_ref.name)
 
 
-def _of_volume(volume: Volume) -> Iterator[Source]:
+def _of_volume(volume: Volume) -> Iterator[ObjectSource]:
     if volume.config_map is not None and not volume.config_map.optional:
-        yield Source(CONFIG_MAP, volume.config_map.name)
+        yield ObjectSource(CONFIG_MAP, volume.config_map.name)
     if volume.secret is not None and not volume.secret.optional:
-        yield Source(SECRET, volume.secret.secret_name)
+        yield ObjectSource(SECRET, volume.secret.secret_name)
 
 
-def _of_container(container: Container) -> Iterator[Source]:
+def _of_container(container: Container) -> Iterator[ObjectSource]:
     values = [variable.value_from for variable in container.env if variable.value_from is not None]
     for kind, reference in (
         *((CONFIG_MAP, value.config_map_key_ref) for value in values),
@@ -46,4 +46,4 @@ def _of_container(container: Container) -> Iterator[Source]:
         *((SECRET, each.secret_ref) for each in container.env_from),
     ):
         if reference is not None and not reference.optional:
-            yield Source(kind, reference.name)
+            yield ObjectSource(kind, reference.name)

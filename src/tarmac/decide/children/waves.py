@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from tarmac.api.compute.workload import Rollout, Workload, WorkloadDeployment
 from tarmac.decide.children.goal import Goal
 from tarmac.decide.placement import Place
-from tarmac.decide.rollout.city import Seen, city_of
+from tarmac.decide.rollout.city import ObservedSeconds, city_of
 from tarmac.decide.rollout.history import Revision
 from tarmac.decide.rollout.waves import RolloutFacts
 
-Watch = Callable[[WorkloadDeployment], Seen]
+Watch = Callable[[WorkloadDeployment], ObservedSeconds]
 
 
 def rollout_facts(
@@ -21,7 +21,7 @@ def rollout_facts(
     places: Collection[Place],
     existing: Iterable[WorkloadDeployment],
     now: float,
-    watch: Watch = lambda _: Seen(),
+    watch: Watch = lambda _: ObservedSeconds(),
 ) -> RolloutFacts:
     """What the waves follow from; the history ends with the Workload's template.
 
@@ -32,7 +32,14 @@ def rollout_facts(
     return RolloutFacts(
         history=history,
         cities=[
-            city_of(name, child.city, known, now, lost=child.city not in served, seen=watch(known) if known else Seen())
+            city_of(
+                name,
+                child.city,
+                known,
+                now,
+                lost=child.city not in served,
+                seen=watch(known) if known else ObservedSeconds(),
+            )
             for name, child in goal.children.items()
             for known in (present.get(name),)
         ],

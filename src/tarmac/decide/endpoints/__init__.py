@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
+from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 from tarmac.decide.endpoints.groups import Endpoint, Group, Grouping, Port, grouped
 from tarmac.decide.endpoints.mirrors import EndpointsFacts, Mirrors, mirrors
 from tarmac.decide.endpoints.objects import Listing
@@ -10,12 +10,12 @@ from tarmac.decide.endpoints.shares import shared_out
 
 __all__ = [
     "Endpoint",
+    "EndpointPod",
     "EndpointsFacts",
     "Group",
     "Grouping",
     "Listing",
     "Mirrors",
-    "PodFacts",
     "Port",
     "ServiceFacts",
     "grouped",

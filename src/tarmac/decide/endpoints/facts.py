@@ -77,7 +77,7 @@ class _PodStatus(PartialStatus):
     pod_ips: list[_Address] | None = msgspec.field(name="podIPs", default=None)
 
 
-class PodFacts(Partial):
+class EndpointPod(Partial):
     """A Pod."""
 
     metadata: PartialMetadata

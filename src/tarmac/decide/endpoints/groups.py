@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
-from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
+from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 
 _NEAR = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
@@ -52,7 +52,7 @@ class Endpoint(NamedTuple):
 
 
 def grouped(
-    service: ServiceFacts, pods: Iterable[PodFacts], zones: Mapping[str, str] | None = None
+    service: ServiceFacts, pods: Iterable[EndpointPod], zones: Mapping[str, str] | None = None
 ) -> dict[Group, list[Endpoint]]:
     """The endpoints of a Service, given the pods it selects and the zones of nodes."""
     found = Grouping(service, zones or {})
@@ -69,7 +69,7 @@ class Grouping:
         self._zones = zones
         self._found: dict[Group, list[Endpoint]] = {}
 
-    def add(self, pod: PodFacts) -> None:
+    def add(self, pod: EndpointPod) -> None:
         """One more pod that it selects."""
         if pod.status.ended:
             return
@@ -88,7 +88,7 @@ class Grouping:
         return self._found | {Group(family, "", ()): [] for family in families if family not in present}
 
 
-def ports_of(service: ServiceFacts, pod: PodFacts) -> tuple[Port, ...]:
+def ports_of(service: ServiceFacts, pod: EndpointPod) -> tuple[Port, ...]:
     """Where a pod answers the ports of a Service; those that it does not have are left out."""
     resolved = ((wanted, pod.port(wanted)) for wanted in service.spec.ports or ())
     return tuple(
@@ -98,7 +98,7 @@ def ports_of(service: ServiceFacts, pod: PodFacts) -> tuple[Port, ...]:
     )
 
 
-def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str], zone: str) -> Endpoint:
+def _endpoint(service: ServiceFacts, pod: EndpointPod, addresses: list[str], zone: str) -> Endpoint:
     own, spec, terminating = pod.metadata, pod.spec, pod.going
     document: JsonObject = {
         "addresses": addresses[:1],
@@ -120,13 +120,13 @@ def _endpoint(service: ServiceFacts, pod: PodFacts, addresses: list[str], zone: 
     return Endpoint(own.uid, document)
 
 
-def target_of(pod: PodFacts) -> JsonObject:
+def target_of(pod: EndpointPod) -> JsonObject:
     """The reference by which endpoints name a pod."""
     own = pod.metadata
     return {"kind": "Pod", "namespace": own.namespace, "name": own.name, "uid": own.uid}
 
 
-def hostname_in(service: ServiceFacts, pod: PodFacts) -> str:
+def hostname_in(service: ServiceFacts, pod: EndpointPod) -> str:
     """The name of a pod below that of a Service; empty when it has none there."""
     return pod.spec.hostname if pod.spec.subdomain == service.metadata.name else ""
 

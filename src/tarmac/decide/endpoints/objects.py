@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.pieces import Work
-from tarmac.decide.endpoints.facts import PodFacts, ServiceFacts
+from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 from tarmac.decide.endpoints.groups import Port, hostname_in, ports_of, target_of
 from tarmac.decide.endpoints.subsets import CAPACITY, Address, Offer, Subset, repacked, truncated
 
@@ -36,7 +36,7 @@ class Listing:
         self._documents: dict[Address, JsonObject] = {}
         self._times: dict[Address, str] = {}
 
-    def add(self, pod: PodFacts) -> None:
+    def add(self, pod: EndpointPod) -> None:
         """One more pod that it selects."""
         spec = self._service.spec
         if pod.status.ended or (pod.going and not spec.publish_not_ready_addresses):
@@ -118,7 +118,7 @@ def _labels(service: ServiceFacts) -> dict[str, str]:
     return {**own, **({LABEL_HEADLESS: ""} if service.headless else {}), LABEL_MANAGED_BY: MANAGED_BY}
 
 
-def _address_document(service: ServiceFacts, pod: PodFacts, ip: str) -> JsonObject:
+def _address_document(service: ServiceFacts, pod: EndpointPod, ip: str) -> JsonObject:
     said = {"ip": ip, "hostname": hostname_in(service, pod), "nodeName": pod.spec.node_name}
     return {**{name: text for name, text in said.items() if text}, "targetRef": target_of(pod)}
 

@@ -9,15 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tarmac.api.compute.answers import Explanation
+from tarmac.api.compute.whyandplan import Explanation
 from tarmac.decide.explain.deployments import explain_deployment
 from tarmac.decide.explain.instances import explain_instance
 from tarmac.decide.explain.nodes import explain_node
 from tarmac.decide.explain.pods import explain_pod
 from tarmac.decide.explain.workloads import explain_workload
-from tarmac.decide.explain.world import DEPLOYMENTS, EVERYTHING, INSTANCES, NODES, PODS, WORKLOADS, Objects, World
+from tarmac.decide.snapshot.snapshot import (
+    DEPLOYMENTS,
+    EVERYTHING,
+    INSTANCES,
+    NODES,
+    PODS,
+    WORKLOADS,
+    Objects,
+    Snapshot,
+)
 
-EXPLAINERS: Mapping[str, Callable[[World, str], Explanation | None]] = {
+EXPLAINERS: Mapping[str, Callable[[Snapshot, str], Explanation | None]] = {
     WORKLOADS.resource: explain_workload,
     DEPLOYMENTS.resource: explain_deployment,
     INSTANCES.resource: explain_instance,
@@ -26,4 +35,4 @@ EXPLAINERS: Mapping[str, Callable[[World, str], Explanation | None]] = {
 }
 """By resource, for an object's key."""
 
-__all__ = ["EVERYTHING", "EXPLAINERS", "Objects", "World"]
+__all__ = ["EVERYTHING", "EXPLAINERS", "Objects", "Snapshot"]

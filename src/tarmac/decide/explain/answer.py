@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tarmac.api.compute.answers import Answer, Explanation, Line, Subject
+from tarmac.api.compute.whyandplan import Answer, Explanation, Line, Subject
 from tarmac.decide import reasons
-from tarmac.decide.explain.changes import usual_change
 from tarmac.decide.reasons import Actor
+from tarmac.decide.remedies.usualchanges import usual_change
 from tarmac.decide.rollup.conditions import Finding
 from tarmac.decide.verdict import Refusal
 

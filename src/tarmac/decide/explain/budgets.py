@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from tarmac.api.compute.answers import Line
+from tarmac.api.compute.whyandplan import Line
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.eviction import budgets_of, ignores, is_counted, needs_no_budget
 from tarmac.decide.explain.answer import told
-from tarmac.decide.explain.world import BUDGETS, NODES, World
+from tarmac.decide.snapshot.snapshot import BUDGETS, NODES, Snapshot
 from tarmac.decide.verdict import Refusal
 
 _RULE = "disruptionbudget"
 
 
-def drain_lines(world: World, pod: JsonObject, city: str) -> list[Line]:
+def drain_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[Line]:
     """A line when the pod's node is cordoned and a budget keeps the pod from being evicted."""
     node = pod["spec"].get("nodeName", "")
-    known = NODES.get(world, node) if node else None
-    refusal = held_by(world, pod) if known is not None and known["spec"].get("unschedulable") else None
+    known = NODES.get(snapshot, node) if node else None
+    refusal = held_by(snapshot, pod) if known is not None and known["spec"].get("unschedulable") else None
     return [told(refusal, city, node)] if refusal is not None else []
 
 
-def held_by(world: World, pod: JsonObject) -> Refusal | None:
+def held_by(snapshot: Snapshot, pod: JsonObject) -> Refusal | None:
     """Why the pod cannot be evicted now; None when it can."""
     if needs_no_budget(pod):
         return None
-    found = list(budgets_of(pod, BUDGETS.all(world, pod["metadata"]["namespace"])))
+    found = list(budgets_of(pod, BUDGETS.all(snapshot, pod["metadata"]["namespace"])))
     if len(found) > 1:
         names = ", ".join(sorted(budget["metadata"]["name"] for budget in found))
         message = f"It cannot be evicted from its cordoned node: several disruption budgets select it ({names})."

@@ -7,45 +7,45 @@ from dataclasses import replace
 
 import msgspec
 
-from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.names import API_VERSION
+from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.compute.workload import Placement, WorkloadDeployment
 from tarmac.decide import reasons, rollout
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.autoscaling import autoscaling_lines
-from tarmac.decide.explain.fitting import either, room_to_make, size_that_fits
 from tarmac.decide.explain.instances import instance_lines
-from tarmac.decide.explain.networks import unusable_networks
-from tarmac.decide.explain.sight import Sight
-from tarmac.decide.explain.wanting import limits_to_raise
-from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, PODS, WORKLOADS, World
+from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, by_city, location_for
+from tarmac.decide.remedies.rightsizing import either, room_to_make, size_that_fits
 from tarmac.decide.scheduling.amounts import whole
+from tarmac.decide.snapshot.cachedreads import CachedReads
+from tarmac.decide.snapshot.networks import unusable_networks
+from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, PODS, WORKLOADS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
-def explain_deployment(world: World, key: str) -> Explanation | None:
+def explain_deployment(snapshot: Snapshot, key: str) -> Explanation | None:
     """The explanation of a WorkloadDeployment; None when there is none of that name."""
-    deployment = DEPLOYMENTS.get(world, key)
+    deployment = DEPLOYMENTS.get(snapshot, key)
     if deployment is None:
         return None
     own, spec = deployment.metadata, deployment.spec
-    workload = WORKLOADS.get(world, f"{own.namespace}/{spec.workload_ref.name}")
+    workload = WORKLOADS.get(snapshot, f"{own.namespace}/{spec.workload_ref.name}")
     placements = workload.spec.placements if workload else []
     placement = next((each for each in placements if each.name == spec.placement_name), None)
-    sight = Sight(world)
-    ready = sum(view.ready and not view.deleting for view in sight.fleet(own.namespace, own.uid))
+    reads = CachedReads(snapshot)
+    ready = sum(view.ready and not view.deleting for view in reads.fleet(own.namespace, own.uid))
     state = f"has {ready} of {rollout.Goal.of(deployment.spec).desired} instances ready in {spec.city_code}"
-    unusable = unusable_networks(world, own.namespace, spec.template)
+    unusable = unusable_networks(snapshot, own.namespace, spec.template)
     lines = [told(unusable, spec.city_code)] if unusable is not None else []
-    lines += deployment_lines(sight, deployment, placement, limits_to_raise(sight, [deployment]))
+    lines += deployment_lines(reads, deployment, placement, limits_to_raise(reads, [deployment]))
     return explanation(Subject(API_VERSION, "WorkloadDeployment", own.namespace, own.name), state, lines)
 
 
 def deployment_lines(
-    sight: Sight, deployment: WorkloadDeployment, placement: Placement | None, quota_change: str
+    reads: CachedReads, deployment: WorkloadDeployment, placement: Placement | None, quota_change: str
 ) -> list[Line]:
     """Why there are not as many ready instances as wanted, or as metrics ask for; one line when there are.
 
@@ -55,18 +55,20 @@ def deployment_lines(
     if deployment.metadata.deletion_timestamp is not None:
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
     if deployment.status is None or deployment.status.location is None:
-        return _without_location(city, placement, sight.places)
-    return [*_instance_lines(sight, deployment, goal, quota_change), *autoscaling_lines(deployment)]
+        return _without_location(city, placement, reads.places)
+    return [*_instance_lines(reads, deployment, goal, quota_change), *autoscaling_lines(deployment)]
 
 
-def _instance_lines(sight: Sight, deployment: WorkloadDeployment, goal: rollout.Goal, quota_change: str) -> list[Line]:
+def _instance_lines(
+    reads: CachedReads, deployment: WorkloadDeployment, goal: rollout.Goal, quota_change: str
+) -> list[Line]:
     city = deployment.spec.city_code
-    views = sight.fleet(deployment.metadata.namespace, deployment.metadata.uid)
+    views = reads.fleet(deployment.metadata.namespace, deployment.metadata.uid)
     steps = rollout.plan(goal, views)
     ready = sum(view.ready and not view.deleting for view in views)
     if steps.complete:
         return [yes(reasons.COMPLETE, f"{ready} of {goal.desired} instances are ready", "ready", city)]
-    lines = list(_unready(sight, deployment, goal.desired, views, quota_change))
+    lines = list(_unready(reads, deployment, goal.desired, views, quota_change))
     missing = goal.desired - sum(not view.deleting for view in views)
     if steps.waiting is not None and (not lines or missing > 0 or steps.waiting.reason == reasons.PAUSED):
         lines.append(told(_with_those_behind(steps.waiting, missing), city))
@@ -87,7 +89,7 @@ def _without_location(city: str, placement: Placement | None, places: Sequence[P
 
 
 def _unready(
-    sight: Sight, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView], quota_change: str
+    reads: CachedReads, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView], quota_change: str
 ) -> Iterator[Line]:
     """For each reason that instances give, the lines of the first that gives it."""
     namespace, city = deployment.metadata.namespace, deployment.spec.city_code
@@ -96,36 +98,36 @@ def _unready(
         if not view.ready and not view.deleting:
             by_reason.setdefault(view.reason, []).append(view)
     for found in by_reason.values():
-        instance = INSTANCES.get(sight.world, f"{namespace}/{found[0].name}")
+        instance = INSTANCES.get(reads.snapshot, f"{namespace}/{found[0].name}")
         if instance is None:
             continue
-        lines = [line for line in instance_lines(sight, instance) if line.answer != "Yes"]
+        lines = [line for line in instance_lines(reads, instance) if line.answer != "Yes"]
         for index, line in enumerate(lines):
             message = line.message if index else f"{len(found)} of {desired} instances: {line.message}"
-            change = _change(sight, deployment, desired, line, quota_change)
+            change = _change(reads, deployment, desired, line, quota_change)
             yield msgspec.structs.replace(line, message=message, city=city, change=change)
 
 
-def _change(sight: Sight, deployment: WorkloadDeployment, desired: int, line: Line, quota_change: str) -> str:
+def _change(reads: CachedReads, deployment: WorkloadDeployment, desired: int, line: Line, quota_change: str) -> str:
     """A change that is enough for all instances of the deployment, where what one needs is not."""
     if line.reason == reasons.QUOTA_EXHAUSTED:
         return quota_change or line.change
     if (line.rule, line.reason) != ("nodes", reasons.INSUFFICIENT_CAPACITY):
         return line.change
-    return _room_change(sight, deployment, desired) or line.change
+    return _room_change(reads, deployment, desired) or line.change
 
 
-def _room_change(sight: Sight, deployment: WorkloadDeployment, desired: int) -> str:
+def _room_change(reads: CachedReads, deployment: WorkloadDeployment, desired: int) -> str:
     own, runtime = deployment.metadata, deployment.spec.template.spec.runtime
     location = deployment.status.location.name if deployment.status and deployment.status.location else ""
-    amounts = instance_amounts(runtime, lambda name: INSTANCE_TYPES.get(sight.world, name))
-    views = sight.fleet(own.namespace, own.uid)
-    pods = (PODS.get(sight.world, f"{own.namespace}/{view.name}") for view in views if not view.deleting)
+    amounts = instance_amounts(runtime, lambda name: INSTANCE_TYPES.get(reads.snapshot, name))
+    views = reads.fleet(own.namespace, own.uid)
+    pods = (PODS.get(reads.snapshot, f"{own.namespace}/{view.name}") for view in views if not view.deleting)
     placed = sum(pod is not None and bool(pod["spec"].get("nodeName")) for pod in pods)
     size = {name: whole(name, amount) for name, amount in amounts.items()} if amounts else {}
     if not size:
         return ""
-    cluster, waiting = sight.stage(location).cluster, desired - placed
+    cluster, waiting = reads.candidates(location).cluster, desired - placed
     return either(size_that_fits(cluster, location, size, waiting), room_to_make(cluster, location, size, waiting))
 
 
@@ -136,7 +138,7 @@ def _with_those_behind(waiting: Refusal, missing: int) -> Refusal:
     return replace(waiting, rule="rollout")
 
 
-def _next(steps: rollout.Plan) -> str:
+def _next(steps: rollout.RolloutSteps) -> str:
     parts = [
         f"{len(steps.create)} to be made" if steps.create else "",
         f"{len(steps.remove)} to go" if steps.remove else "",

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.names import API_VERSION, GATE_QUOTA, LABEL_CITY_CODE
+from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.conditions import find
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.pods import pod_lines
-from tarmac.decide.explain.sight import Sight
-from tarmac.decide.explain.world import INSTANCES, PODS, World
+from tarmac.decide.snapshot.cachedreads import CachedReads
+from tarmac.decide.snapshot.snapshot import INSTANCES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
-def explain_instance(world: World, key: str) -> Explanation | None:
+def explain_instance(snapshot: Snapshot, key: str) -> Explanation | None:
     """The explanation of an Instance; None when there is none of that name."""
-    instance = INSTANCES.get(world, key)
+    instance = INSTANCES.get(snapshot, key)
     if instance is None:
         return None
     own = instance.metadata
@@ -33,26 +33,26 @@ def explain_instance(world: World, key: str) -> Explanation | None:
     else:
         state = "is not ready"
     subject = Subject(API_VERSION, "Instance", own.namespace, own.name)
-    return explanation(subject, state, instance_lines(Sight(world), instance))
+    return explanation(subject, state, instance_lines(CachedReads(snapshot), instance))
 
 
-def instance_lines(sight: Sight, instance: Instance) -> list[Line]:
+def instance_lines(reads: CachedReads, instance: Instance) -> list[Line]:
     """What stands between an Instance and being ready."""
     own, city = instance.metadata, instance.metadata.labels.get(LABEL_CITY_CODE, "")
     ready = find(instance.status and instance.status.conditions, "Ready")
     if own.deletion_timestamp is not None:
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city)]
-    pod = PODS.get(sight.world, f"{own.namespace}/{own.name}")
+    pod = PODS.get(reads.snapshot, f"{own.namespace}/{own.name}")
     if ready is not None and ready.status == "True":
         node = instance.status.node_name if instance.status else ""
-        drained = drain_lines(sight.world, pod, city) if pod is not None else []
+        drained = drain_lines(reads.snapshot, pod, city) if pod is not None else []
         return [yes(ready.reason, ready.message, "ready", city, node), *drained]
     gates = [gate.name for gate in instance.spec.controller.scheduling_gates] if instance.spec.controller else []
     if gates:
-        return list(_gated(sight, instance, gates, city))
+        return list(_gated(reads, instance, gates, city))
     if pod is None:
         return [_said(ready, city)]
-    lines = pod_lines(sight, pod)
+    lines = pod_lines(reads, pod)
     if ready is not None and ready.reason == reasons.SOURCE_NOT_FOUND and all(line.answer != "No" for line in lines):
         return _without_source(lines, ready, city)
     return lines if any(line.answer != "Yes" for line in lines) else [*lines, _said(ready, city)]
@@ -64,17 +64,17 @@ def _without_source(lines: Iterable[Line], ready: Condition, city: str) -> list[
     return [*well, told(Refusal(ready.reason, ready.message, rule="sources"), city)]
 
 
-def _gated(sight: Sight, instance: Instance, gates: Iterable[str], city: str) -> Iterator[Line]:
+def _gated(reads: CachedReads, instance: Instance, gates: Iterable[str], city: str) -> Iterator[Line]:
     """A line for each gate: why it is closed."""
     ready = find(instance.status and instance.status.conditions, "Ready")
     for gate in gates:
-        refusal = _over_quota(sight, instance) if gate == GATE_QUOTA else _refused(ready)
+        refusal = _over_quota(reads, instance) if gate == GATE_QUOTA else _refused(ready)
         waits = Refusal(reasons.SCHEDULING_GATES_PRESENT, f"The gate {gate} is about to be lifted.")
         yield told(replace(refusal or waits, rule=gate.lower()), city)
 
 
-def _over_quota(sight: Sight, instance: Instance) -> Refusal | None:
-    ledger = sight.ledger(instance.metadata.namespace)
+def _over_quota(reads: CachedReads, instance: Instance) -> Refusal | None:
+    ledger = reads.ledger(instance.metadata.namespace)
     return ledger.admit().refused.get(instance.metadata.name) if ledger else None
 
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import msgspec
 
-from tarmac.api.compute.answers import Explanation, Line, Subject
+from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.declare import Struct
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.budgets import held_by
-from tarmac.decide.explain.places import city_of
-from tarmac.decide.explain.world import NODES, PODS, World
+from tarmac.decide.snapshot.places import city_of
+from tarmac.decide.snapshot.snapshot import NODES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
@@ -30,26 +30,26 @@ class _Whereabouts(Struct):
 _whereabouts = msgspec.json.Decoder(_Whereabouts).decode
 
 
-def explain_node(world: World, name: str) -> Explanation | None:
+def explain_node(snapshot: Snapshot, name: str) -> Explanation | None:
     """The explanation of a node; None when there is none of that name."""
-    node = NODES.get(world, name)
+    node = NODES.get(snapshot, name)
     if node is None:
         return None
-    pods = [PODS.decode(raw) for raw in world.list(PODS.resource) if _whereabouts(raw).spec.node_name == name]
+    pods = [PODS.decode(raw) for raw in snapshot.list(PODS.resource) if _whereabouts(raw).spec.node_name == name]
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
     cordoned = bool(node["spec"].get("unschedulable"))
     words = f"is {'ready' if ready else 'not ready'}{' and cordoned' if cordoned else ''}"
-    city = city_of(world, (node["metadata"].get("labels") or {}).get(LABEL_LOCATION, ""))
-    lines = list(_lines(world, pods, city, name)) if cordoned else []
+    city = city_of(snapshot, (node["metadata"].get("labels") or {}).get(LABEL_LOCATION, ""))
+    lines = list(_lines(snapshot, pods, city, name)) if cordoned else []
     return explanation(Subject("v1", "Node", "", name), f"{words}, with {len(pods)} pods on it", lines)
 
 
-def _lines(world: World, pods: list[JsonObject], city: str, node: str) -> Iterator[Line]:
+def _lines(snapshot: Snapshot, pods: list[JsonObject], city: str, node: str) -> Iterator[Line]:
     """Who is on his way out, and whom a budget keeps."""
     for pod in pods:
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         if "deletionTimestamp" in pod["metadata"]:
             yield told(Refusal(reasons.TERMINATING, f"{key} is being deleted.", rule="deletion"), city, node)
-        refusal = held_by(world, pod)
+        refusal = held_by(snapshot, pod)
         if refusal is not None:
             yield told(replace(refusal, message=f"{key}: {refusal.message}"), city, node)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.names import LABEL_CITY_CODE
+from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.conditions import is_true
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
@@ -13,74 +13,74 @@ from tarmac.base.duration import format_duration
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, found, told, yes
 from tarmac.decide.explain.budgets import drain_lines
-from tarmac.decide.explain.leaving import outlook
-from tarmac.decide.explain.places import city_of
-from tarmac.decide.explain.sight import Sight
-from tarmac.decide.explain.stage import Stage
-from tarmac.decide.explain.world import NODES, PODS, World
-from tarmac.decide.rollup.pods import PodFacts, PodView
+from tarmac.decide.explain.evictiontime import outlook
+from tarmac.decide.rollup.pods import InstancePod, PodView
 from tarmac.decide.scheduling import Pod, named
+from tarmac.decide.snapshot.cachedreads import CachedReads
+from tarmac.decide.snapshot.candidates import CandidateNodes
+from tarmac.decide.snapshot.places import city_of
+from tarmac.decide.snapshot.snapshot import NODES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
-def explain_pod(world: World, key: str) -> Explanation | None:
+def explain_pod(snapshot: Snapshot, key: str) -> Explanation | None:
     """The explanation of a pod; None when there is none of that name."""
-    pod = PODS.get(world, key)
+    pod = PODS.get(snapshot, key)
     if pod is None:
         return None
     subject = Subject("v1", "Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
-    return explanation(subject, _state(pod), pod_lines(Sight(world), pod))
+    return explanation(subject, _state(pod), pod_lines(CachedReads(snapshot), pod))
 
 
-def pod_lines(sight: Sight, pod: JsonObject) -> list[Line]:
+def pod_lines(reads: CachedReads, pod: JsonObject) -> list[Line]:
     """What rules and nodes say about a pod."""
     location = (pod["spec"].get("nodeSelector") or {}).get(LABEL_LOCATION, "")
-    city = (pod["metadata"].get("labels") or {}).get(LABEL_CITY_CODE) or city_of(sight.world, location)
+    city = (pod["metadata"].get("labels") or {}).get(LABEL_CITY_CODE) or city_of(reads.snapshot, location)
     node = pod["spec"].get("nodeName", "")
     if node:
-        return _on_node(sight, pod, city, node)
+        return _on_node(reads, pod, city, node)
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
         message = f"Scheduling gates present: {', '.join(gates)}"
         return [told(Refusal(reasons.SCHEDULING_GATES_PRESENT, message, rule="gates"), city)]
-    return _without_node(pod, city, sight.stage(location))
+    return _without_node(pod, city, reads.candidates(location))
 
 
-def _on_node(sight: Sight, pod: JsonObject, city: str, node: str) -> list[Line]:
-    view = PodView.of(msgspec.convert(pod, PodFacts))
+def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[Line]:
+    view = PodView.of(msgspec.convert(pod, InstancePod))
     if pod["metadata"].get("deletionTimestamp"):
         return [told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"), city, node)]
     steps = (view.programmed, view.running, view.ready)
     reached = next((count for count, step in enumerate(steps, 1) if not step.holds), len(steps))
     lines = [found(step, city, node) for step in steps[:reached]]
     if lines[-1].reason == reasons.NODE_LOST:
-        message = outlook(node, NODES.get(sight.world, node), pod, sight.world.now)
+        message = outlook(node, NODES.get(reads.snapshot, node), pod, reads.snapshot.now)
         lines[-1] = msgspec.structs.replace(lines[-1], message=message)
-    return [*lines, *drain_lines(sight.world, pod, city)]
+    return [*lines, *drain_lines(reads.snapshot, pod, city)]
 
 
-def _without_node(pod: JsonObject, city: str, stage: Stage) -> list[Line]:
-    read = stage.read(pod)
+def _without_node(pod: JsonObject, city: str, candidates: CandidateNodes) -> list[Line]:
+    read = candidates.read(pod)
     if read.value is None:
         return [told(refusal, city) for refusal in read.refusals]
-    refusals = stage.refusals(read.value)
+    refusals = candidates.refusals(read.value)
     if not refusals:
-        choice = stage.scheduler.choose(read.value)
+        choice = candidates.scheduler.choose(read.value)
         return [yes(reasons.SCHEDULED, f"{choice.value} takes it; the scheduler is about to say so", "nodes", city)]
     first, *others = refusals
     lines = [told(first, city), *(told(other, city, other.where) for other in others)]
-    return [*lines, *_preempting(pod, read.value, city, stage)]
+    return [*lines, *_preempting(pod, read.value, city, candidates)]
 
 
-def _preempting(obj: JsonObject, pod: Pod, city: str, stage: Stage) -> list[Line]:
+def _preempting(obj: JsonObject, pod: Pod, city: str, candidates: CandidateNodes) -> list[Line]:
     """Who ends for the pod, or would."""
     if obj["spec"].get("preemptionPolicy") == "Never":
         return []
     nominated = (obj.get("status") or {}).get("nominatedNodeName")
     if nominated:
-        message = _waiting(pod, nominated, stage)
+        message = _waiting(pod, nominated, candidates)
         return [told(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, nominated)]
-    found = stage.preempted_for(pod)
+    found = candidates.preempted_for(pod)
     if found is None or not found.victims:
         return []
     broken = f", and break {found.violations} times what disruption budgets allow" if found.violations else ""
@@ -89,12 +89,12 @@ def _preempting(obj: JsonObject, pod: Pod, city: str, stage: Stage) -> list[Line
     return [told(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, found.node)]
 
 
-def _waiting(pod: Pod, node: str, stage: Stage) -> str:
+def _waiting(pod: Pod, node: str, candidates: CandidateNodes) -> str:
     """For whom the pod waits that has a place in view."""
-    going = stage.going(pod, node)
+    going = candidates.going(pod, node)
     if not going.pods:
         return f"It is to have the place of a less important pod on {node}."
-    left = format_duration(max(0, round(going.until - stage.now)))
+    left = format_duration(max(0, round(going.until - candidates.now)))
     names = named(going.pods, pod.namespace)
     return f"Less important pods end on {node} and it gets their room: {names}; their time is over in {left}."
 

@@ -4,65 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tarmac.api.compute.answers import Explanation, Line, Subject
 from tarmac.api.compute.instancetype import object_name
 from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_UID
+from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide import reasons
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.children.waves import rollout_facts
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
-from tarmac.decide.explain.networks import unusable_networks
-from tarmac.decide.explain.sight import Sight
-from tarmac.decide.explain.wanting import limits_to_raise
-from tarmac.decide.explain.world import DEPLOYMENTS, INSTANCE_TYPES, WORKLOADS, World
+from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instancetypes import retirement
+from tarmac.decide.rollout.messages import rollout_failure, wave_progress
 from tarmac.decide.rollout.stored import history_now
-from tarmac.decide.rollout.telling import rollout_failure, wave_progress
 from tarmac.decide.rollout.waves import Waves, waves
+from tarmac.decide.snapshot.cachedreads import CachedReads
+from tarmac.decide.snapshot.networks import unusable_networks
+from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCE_TYPES, WORKLOADS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
-def explain_workload(world: World, key: str) -> Explanation | None:
+def explain_workload(snapshot: Snapshot, key: str) -> Explanation | None:
     """The explanation of a Workload; None when there is none of that name."""
-    workload = WORKLOADS.get(world, key)
+    workload = WORKLOADS.get(snapshot, key)
     if workload is None:
         return None
     own = workload.metadata
-    lines = list(dict.fromkeys(_lines(world, workload)))
+    lines = list(dict.fromkeys(_lines(snapshot, workload)))
     return explanation(Subject(API_VERSION, "Workload", own.namespace, own.name), _state(workload), lines)
 
 
-def deployments_of(world: World, workload: Workload) -> list[WorkloadDeployment]:
+def deployments_of(snapshot: Snapshot, workload: Workload) -> list[WorkloadDeployment]:
     """The WorkloadDeployments of a Workload."""
     own = workload.metadata
-    found = DEPLOYMENTS.all(world, own.namespace)
+    found = DEPLOYMENTS.all(snapshot, own.namespace)
     return [each for each in found if own.uid and each.metadata.labels.get(LABEL_WORKLOAD_UID) == own.uid]
 
 
-def _retired_type(world: World, workload: Workload) -> Refusal | None:
-    used = INSTANCE_TYPES.get(world, object_name(workload.spec.template.spec.runtime.resources.instance_type))
+def _retired_type(snapshot: Snapshot, workload: Workload) -> Refusal | None:
+    used = INSTANCE_TYPES.get(snapshot, object_name(workload.spec.template.spec.runtime.resources.instance_type))
     return retirement(used) if used is not None else None
 
 
-def _lines(world: World, workload: Workload) -> Iterator[Line]:
+def _lines(snapshot: Snapshot, workload: Workload) -> Iterator[Line]:
     if workload.metadata.deletion_timestamp is not None:
         yield told(Refusal(reasons.TERMINATING, "It is being deleted.", rule="deletion"))
-    unusable = unusable_networks(world, workload.metadata.namespace, workload.spec.template)
+    unusable = unusable_networks(snapshot, workload.metadata.namespace, workload.spec.template)
     if unusable is not None:
         yield told(unusable)
-    retired = _retired_type(world, workload)
+    retired = _retired_type(snapshot, workload)
     if retired is not None:
         yield told(retired)
-    sight, deployments = Sight(world), deployments_of(world, workload)
-    goal, change = goal_of(workload, sight.places, deployments, world.now), limits_to_raise(sight, deployments)
-    history = history_now(workload, world.now)
-    facts = rollout_facts(workload, history, goal, sight.places, deployments, world.now)
-    yield from _rollout_lines(waves(facts, world.now))
+    reads, deployments = CachedReads(snapshot), deployments_of(snapshot, workload)
+    goal, change = goal_of(workload, reads.places, deployments, snapshot.now), limits_to_raise(reads, deployments)
+    history = history_now(workload, snapshot.now)
+    facts = rollout_facts(workload, history, goal, reads.places, deployments, snapshot.now)
+    yield from _rollout_lines(waves(facts, snapshot.now))
     for placement in workload.spec.placements:
         own = [each for each in deployments if each.spec.placement_name == placement.name]
-        yield from _placement_lines(sight, placement, goal, own, change)
+        yield from _placement_lines(reads, placement, goal, own, change)
 
 
 def _rollout_lines(waves: Waves) -> Iterator[Line]:
@@ -74,13 +74,13 @@ def _rollout_lines(waves: Waves) -> Iterator[Line]:
 
 
 def _placement_lines(
-    sight: Sight, placement: Placement, goal: Goal, deployments: Sequence[WorkloadDeployment], quota_change: str
+    reads: CachedReads, placement: Placement, goal: Goal, deployments: Sequence[WorkloadDeployment], quota_change: str
 ) -> Iterator[Line]:
     cities = goal.cities[placement.name]
     for refusal in goal.blocks[placement.name]:
         yield told(refusal, refusal.where if refusal.where in cities else "")
     for deployment in sorted(deployments, key=lambda each: each.spec.city_code):
-        yield from deployment_lines(sight, deployment, placement, quota_change)
+        yield from deployment_lines(reads, deployment, placement, quota_change)
     for city in cities:
         if all(each.spec.city_code != city for each in deployments):
             yield told(Refusal(reasons.PENDING, "Its deployment is about to be made.", rule="placement"), city)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tarmac.api.compute.answers import CityPlan, Ending, Refused
+from tarmac.api.compute.whyandplan import CityPlan, Ending, Refused
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollout import Goal

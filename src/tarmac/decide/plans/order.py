@@ -8,19 +8,19 @@ that room waits for ever.
 from __future__ import annotations
 
 from tarmac.api.shared import ResourceList
-from tarmac.decide.explain.stage import Stage
-from tarmac.decide.explain.world import World
 from tarmac.decide.plans.difference import Difference
 from tarmac.decide.plans.room import remove, take_room
+from tarmac.decide.snapshot.candidates import CandidateNodes
+from tarmac.decide.snapshot.snapshot import Snapshot
 
 
-def begin(world: World, stage: Stage, found: Difference, amounts: ResourceList) -> None:
+def begin(snapshot: Snapshot, candidates: CandidateNodes, found: Difference, amounts: ResourceList) -> None:
     """Take away what a rollout takes away at once, and refuse what it then has to make and has no room for."""
-    remove(world, stage, found, [view for view in found.going if not view.ready or view in found.delete])
+    remove(snapshot, candidates, found, [view for view in found.going if not view.ready or view in found.delete])
     first = _first(found)
     if first and any(view.ready for view in found.replace):
-        for pod, _ in take_room(world, stage, found, amounts, first):
-            stage.cluster.remove_pod(pod.uid)
+        for pod, _ in take_room(snapshot, candidates, found, amounts, first):
+            candidates.cluster.remove_pod(pod.uid)
 
 
 def _first(found: Difference) -> list[int]:

@@ -17,7 +17,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.decide.explain.world import (
+from tarmac.decide.snapshot.snapshot import (
     BUDGETS,
     CLAIMS,
     INSTANCE_TYPES,
@@ -40,21 +40,21 @@ SEEN: Final = frozenset(
 _encode = msgspec.json.encode
 
 
-def laid_over(world: Objects, others: Iterable[JsonObject], catalog: Catalog, namespace: str) -> Objects:
+def laid_over(snapshot: Objects, others: Iterable[JsonObject], catalog: Catalog, namespace: str) -> Objects:
     """The world with the others in it, as they would be stored. Raises BadRequest, Invalid."""
-    changed: dict[str, Mapping[str, Encoded]] = dict(world.objects)
+    changed: dict[str, Mapping[str, Encoded]] = dict(snapshot.objects)
     copied: dict[str, dict[str, Encoded]] = {}
     for each in others:
         resource = resource_of(catalog, each)
         if resource is None or resource.bucket not in SEEN:
             continue
         if resource.bucket not in copied:
-            changed[resource.bucket] = copied[resource.bucket] = dict(world.objects.get(resource.bucket, {}))
+            changed[resource.bucket] = copied[resource.bucket] = dict(snapshot.objects.get(resource.bucket, {}))
         obj = _checked(resource, each)
         metadata = obj["metadata"]
         own = f"{metadata.get('namespace') or namespace}/" if resource.namespaced else ""
         copied[resource.bucket][f"{own}{metadata['name']}"] = _encode(obj)
-    return Objects(world.now, changed)
+    return Objects(snapshot.now, changed)
 
 
 def resource_of(catalog: Catalog, obj: JsonObject) -> Resource | None:

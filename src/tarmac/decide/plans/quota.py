@@ -7,24 +7,26 @@ from dataclasses import replace
 
 from tarmac.api.compute.names import instance_name
 from tarmac.api.shared import ResourceList
-from tarmac.decide.explain.quotas import ledger_of
-from tarmac.decide.explain.world import World
 from tarmac.decide.plans.difference import Difference
 from tarmac.decide.quota import Admission, Claim
+from tarmac.decide.snapshot.quotas import ledger_of
+from tarmac.decide.snapshot.snapshot import Snapshot
 
 Wish = tuple[Difference, ResourceList]
 """A deployment, and what each of its Instances has."""
 
 
-def grant(world: World, namespace: str, wishes: Sequence[Wish]) -> list[tuple[Difference, ResourceList, list[int]]]:
+def grant(
+    snapshot: Snapshot, namespace: str, wishes: Sequence[Wish]
+) -> list[tuple[Difference, ResourceList, list[int]]]:
     """The ordinals of each deployment that quotas leave room for; the others are refused."""
     going = {view.name for found, _ in wishes for view in found.going}
     wanted = {_name(found, ordinal) for found, _ in wishes for ordinal in found.wanted}
-    ledger = ledger_of(world, namespace, going | wanted)
+    ledger = ledger_of(snapshot, namespace, going | wanted)
     if ledger is None:
         return [(found, amounts, found.wanted) for found, amounts in wishes]
     claims = [
-        Claim(_name(found, ordinal), amounts, world.now, ordinal, found.city)
+        Claim(_name(found, ordinal), amounts, snapshot.now, ordinal, found.city)
         for found, amounts in wishes
         for ordinal in found.wanted
     ]

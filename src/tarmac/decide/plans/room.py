@@ -12,25 +12,25 @@ from tarmac.decide import reasons
 from tarmac.decide.children.instances import instance_document
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
-from tarmac.decide.explain.changes import usual_change
-from tarmac.decide.explain.fitting import either, room_to_make, size_that_fits
 from tarmac.decide.explain.priorities import Rank, rank_of
-from tarmac.decide.explain.stage import Stage
-from tarmac.decide.explain.world import CLAIMS, INSTANCE_TYPES, PODS, World
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.plans.difference import Difference
+from tarmac.decide.remedies.rightsizing import either, room_to_make, size_that_fits
+from tarmac.decide.remedies.usualchanges import usual_change
 from tarmac.decide.scheduling import Pod
 from tarmac.decide.scheduling.amounts import whole
+from tarmac.decide.snapshot.candidates import CandidateNodes
+from tarmac.decide.snapshot.snapshot import CLAIMS, INSTANCE_TYPES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal, Verdict
 
 Placed = tuple[Pod, str]
 """A Pod, and its node."""
 
 
-def amounts_of(world: World, found: Difference) -> ResourceList | None:
+def amounts_of(snapshot: Snapshot, found: Difference) -> ResourceList | None:
     """What one Instance has; None when its type does not exist, which is then refused."""
     runtime = found.deployment.spec.template.spec.runtime
-    amounts = instance_amounts(runtime, lambda name: INSTANCE_TYPES.get(world, name))
+    amounts = instance_amounts(runtime, lambda name: INSTANCE_TYPES.get(snapshot, name))
     if amounts is None:
         written = runtime.resources.instance_type
         message = f"Instance type {written} does not exist."
@@ -39,60 +39,64 @@ def amounts_of(world: World, found: Difference) -> ResourceList | None:
     return amounts
 
 
-def unplaced(world: World, found: Difference) -> list[int]:
+def unplaced(snapshot: Snapshot, found: Difference) -> list[int]:
     """Ordinals of Instances that would stay as they are and wait for a node."""
     namespace = found.deployment.metadata.namespace
-    pods = ((view.ordinal, PODS.get(world, f"{namespace}/{view.name}")) for view in found.keep if not view.ready)
+    pods = ((view.ordinal, PODS.get(snapshot, f"{namespace}/{view.name}")) for view in found.keep if not view.ready)
     return [ordinal for ordinal, pod in pods if pod is None or not pod["spec"].get("nodeName")]
 
 
-def remove(world: World, stage: Stage, found: Difference, views: Iterable[InstanceView]) -> None:
+def remove(snapshot: Snapshot, candidates: CandidateNodes, found: Difference, views: Iterable[InstanceView]) -> None:
     """Take Instances away from their nodes."""
     namespace = found.deployment.metadata.namespace
     for view in views:
-        pod = PODS.get(world, f"{namespace}/{view.name}")
+        pod = PODS.get(snapshot, f"{namespace}/{view.name}")
         if pod is not None:
-            stage.cluster.remove_pod(pod["metadata"]["uid"])
+            candidates.cluster.remove_pod(pod["metadata"]["uid"])
 
 
 def take_room(
-    world: World, stage: Stage, found: Difference, amounts: ResourceList, ordinals: Iterable[int]
+    snapshot: Snapshot, candidates: CandidateNodes, found: Difference, amounts: ResourceList, ordinals: Iterable[int]
 ) -> list[Placed]:
     """Put what would be made onto nodes, and say where; what fits nowhere, whoever ends for it, is refused."""
     refusals: list[Refusal] = []
     placed: list[Placed] = []
-    rank = rank_of(world, found.deployment.spec.template.spec.priority_class_name)
-    for turn, read in enumerate(_pods(world, stage, found, amounts, rank, ordinals)):
-        choice = _node_for(stage, found, read.value, turn, rank) if read.value is not None else None
+    rank = rank_of(snapshot, found.deployment.spec.template.spec.priority_class_name)
+    for turn, read in enumerate(_pods(snapshot, candidates, found, amounts, rank, ordinals)):
+        choice = _node_for(candidates, found, read.value, turn, rank) if read.value is not None else None
         if read.value is not None and choice is not None and choice.value is not None:
-            stage.cluster.add_pod(read.value, choice.value)
+            candidates.cluster.add_pod(read.value, choice.value)
             placed.append((read.value, choice.value))
         else:
             refusals.append((choice or read).refusals[0])
     if refusals:
-        change = _change(stage, found, amounts, placed, refusals)
+        change = _change(candidates, found, amounts, placed, refusals)
         found.refuse(replace(refusals[0], change=change), len(refusals))
     return placed
 
 
-def _node_for(stage: Stage, found: Difference, pod: Pod, turn: int, rank: Rank) -> Verdict[str]:
+def _node_for(candidates: CandidateNodes, found: Difference, pod: Pod, turn: int, rank: Rank) -> Verdict[str]:
     """A node that takes the pod, if need be after others have ended there."""
-    choice = stage.scheduler.choose(pod, turn)
-    candidate = stage.preempted_for(pod) if choice.value is None and rank.preempts else None
+    choice = candidates.scheduler.choose(pod, turn)
+    candidate = candidates.preempted_for(pod) if choice.value is None and rank.preempts else None
     if candidate is None:
         return choice
     found.end(candidate)
-    stage.end(candidate)
+    candidates.end(candidate)
     return Verdict(candidate.node)
 
 
 def _change(
-    stage: Stage, found: Difference, amounts: ResourceList, placed: Sequence[Placed], refusals: Sequence[Refusal]
+    candidates: CandidateNodes,
+    found: Difference,
+    amounts: ResourceList,
+    placed: Sequence[Placed],
+    refusals: Sequence[Refusal],
 ) -> str:
     """A change that gives all of them room, where it is room that they lack."""
     if refusals[0].reason != reasons.INSUFFICIENT_CAPACITY:
         return refusals[0].change
-    cluster, location = stage.cluster, found.location
+    cluster, location = candidates.cluster, found.location
     size = {name: whole(name, amount) for name, amount in amounts.items()}
     room = room_to_make(cluster, location, size, len(refusals))
     for pod, _ in placed:  # they are not there yet, and would be as small
@@ -104,7 +108,12 @@ def _change(
 
 
 def _pods(
-    world: World, stage: Stage, found: Difference, amounts: ResourceList, rank: Rank, ordinals: Iterable[int]
+    snapshot: Snapshot,
+    candidates: CandidateNodes,
+    found: Difference,
+    amounts: ResourceList,
+    rank: Rank,
+    ordinals: Iterable[int],
 ) -> Iterator[Verdict[Pod]]:
     """The Pods at these ordinals. Without disks they differ in nothing that matters, and one is read for all."""
     alike = all(volume.disk is None for volume in found.deployment.spec.template.spec.volumes)
@@ -113,22 +122,22 @@ def _pods(
     for ordinal in ordinals:
         if read.value is None or not alike:
             instance = instance_document(found.deployment, location, ordinal, found.goal.template_hash, (), {})
-            read = stage.read(_pod(world, instance, amounts, rank))
+            read = candidates.read(_pod(snapshot, instance, amounts, rank))
         uid = f"{found.deployment.metadata.namespace}/{found.deployment.metadata.name}/{ordinal}"
         yield Verdict(replace(read.value, uid=uid)) if read.value is not None else read
 
 
-def _pod(world: World, instance: Instance, amounts: ResourceList, rank: Rank) -> JsonObject:
+def _pod(snapshot: Snapshot, instance: Instance, amounts: ResourceList, rank: Rank) -> JsonObject:
     """The Instance's Pod, without the disks that are yet to be made wherever it goes."""
     pod = pod_of(instance, amounts)
     pod["metadata"]["uid"] = ""
     pod["spec"]["priority"] = rank.value
-    pod["spec"]["volumes"] = [volume for volume in pod["spec"]["volumes"] if not _is_new(world, instance, volume)]
+    pod["spec"]["volumes"] = [volume for volume in pod["spec"]["volumes"] if not _is_new(snapshot, instance, volume)]
     return pod
 
 
-def _is_new(world: World, instance: Instance, volume: JsonObject) -> bool:
+def _is_new(snapshot: Snapshot, instance: Instance, volume: JsonObject) -> bool:
     claim = volume.get("persistentVolumeClaim")
     if claim is None:
         return False
-    return world.get(CLAIMS.resource, f"{instance.metadata.namespace}/{claim['claimName']}") is None
+    return snapshot.get(CLAIMS.resource, f"{instance.metadata.namespace}/{claim['claimName']}") is None

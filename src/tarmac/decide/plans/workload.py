@@ -7,19 +7,14 @@ from dataclasses import replace
 
 import msgspec
 
-from tarmac.api.compute.answers import CityPlan, Refused
+from tarmac.api.compute.whyandplan import CityPlan, Refused
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.api.status import BadRequest
 from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, document
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.children.waves import rollout_facts
-from tarmac.decide.explain.networks import unusable_networks
-from tarmac.decide.explain.places import in_cities, places_of
-from tarmac.decide.explain.sight import Sight
-from tarmac.decide.explain.stage import Stage
 from tarmac.decide.explain.workloads import deployments_of
-from tarmac.decide.explain.world import World
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, by_city, location_for
 from tarmac.decide.plans.difference import Difference, difference
@@ -28,31 +23,38 @@ from tarmac.decide.plans.quota import grant
 from tarmac.decide.plans.room import amounts_of, remove, take_room, unplaced
 from tarmac.decide.rollout.stored import history_now
 from tarmac.decide.rollout.waves import waves_to_come
+from tarmac.decide.snapshot.cachedreads import CachedReads
+from tarmac.decide.snapshot.candidates import CandidateNodes
+from tarmac.decide.snapshot.networks import unusable_networks
+from tarmac.decide.snapshot.places import in_cities, places_of
+from tarmac.decide.snapshot.snapshot import Snapshot
 from tarmac.decide.verdict import Refusal
 
 _LONG_AGO = 1e9  # a city that is taken away in a plan was lost so long ago that everything has moved
 
 
-def plan_workload(world: World, workload: Workload, without: Collection[str] = ()) -> list[CityPlan]:
+def plan_workload(snapshot: Snapshot, workload: Workload, without: Collection[str] = ()) -> list[CityPlan]:
     """What would happen in each city if the Workload were stored as given, and these cities were lost.
 
     A Workload that exists must carry its uid, by which its deployments are found. Raises BadRequest for a city that
     cannot be lost, since nothing is there.
     """
-    _check_cities(world, without)
-    sight, existing = Sight(world), deployments_of(world, workload)
-    goal = goal_of(workload, _places(world, without), existing, world.now)
-    stage = Stage(world, in_cities(world, {child.city for child in goal.children.values()} - {*without}))
-    found = list(_differences(sight, workload, goal, existing))
-    _order(workload, goal, _places(world, without), existing, found, world.now)
-    _locate(workload, goal, _places(world, without, stage), found)
-    _refuse_what_is_blocked(world, workload, found)
-    _make(world, stage, workload.metadata.namespace, [each for each in found if not each.refused])
-    return [*_merged([*found, *_leaving(sight, goal, existing)]), *_nowhere(goal)]
+    _check_cities(snapshot, without)
+    reads, existing = CachedReads(snapshot), deployments_of(snapshot, workload)
+    goal = goal_of(workload, _places(snapshot, without), existing, snapshot.now)
+    candidates = CandidateNodes(
+        snapshot, in_cities(snapshot, {child.city for child in goal.children.values()} - {*without})
+    )
+    found = list(_differences(reads, workload, goal, existing))
+    _order(workload, goal, _places(snapshot, without), existing, found, snapshot.now)
+    _locate(workload, goal, _places(snapshot, without, candidates), found)
+    _refuse_what_is_blocked(snapshot, workload, found)
+    _make(snapshot, candidates, workload.metadata.namespace, [each for each in found if not each.refused])
+    return [*_merged([*found, *_leaving(reads, goal, existing)]), *_nowhere(goal)]
 
 
-def _check_cities(world: World, without: Collection[str]) -> None:
-    known = {place.city for place in places_of(world)}
+def _check_cities(snapshot: Snapshot, without: Collection[str]) -> None:
+    known = {place.city for place in places_of(snapshot)}
     unknown = sorted({*without} - known)
     if unknown:
         raise BadRequest(
@@ -60,28 +62,28 @@ def _check_cities(world: World, without: Collection[str]) -> None:
         )
 
 
-def _places(world: World, without: Collection[str], stage: Stage | None = None) -> list[Place]:
-    places = places_of(world, stage)
-    lost = world.now - _LONG_AGO
+def _places(snapshot: Snapshot, without: Collection[str], candidates: CandidateNodes | None = None) -> list[Place]:
+    places = places_of(snapshot, candidates)
+    lost = snapshot.now - _LONG_AGO
     return [replace(each, ready=False, since=lost) if each.city in without else each for each in places]
 
 
 def _differences(
-    sight: Sight, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]
+    reads: CachedReads, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]
 ) -> Iterator[Difference]:
     """One for each deployment that there would be."""
     present = {each.metadata.name: each for each in existing if each.metadata.deletion_timestamp is None}
     for name, child in goal.children.items():
         known = present.get(name)
         deployment = _as_it_would_be(workload, child, known)
-        found = difference(deployment, _fleet(sight, known) if known else ())
+        found = difference(deployment, _fleet(reads, known) if known else ())
         found.moved = bool(child.moved_from)
-        found.unplaced = unplaced(sight.world, found)
+        found.unplaced = unplaced(reads.snapshot, found)
         yield found
 
 
-def _fleet(sight: Sight, deployment: WorkloadDeployment) -> list[InstanceView]:
-    return sight.fleet(deployment.metadata.namespace, deployment.metadata.uid)
+def _fleet(reads: CachedReads, deployment: WorkloadDeployment) -> list[InstanceView]:
+    return reads.fleet(deployment.metadata.namespace, deployment.metadata.uid)
 
 
 def _as_it_would_be(workload: Workload, child: Child, known: WorkloadDeployment | None) -> WorkloadDeployment:
@@ -139,9 +141,9 @@ def _lose(found: Difference, goal: Goal, placement: Placement) -> None:
     found.create, found.replace, found.keep = [], [], []
 
 
-def _refuse_what_is_blocked(world: World, workload: Workload, found: Sequence[Difference]) -> None:
+def _refuse_what_is_blocked(snapshot: Snapshot, workload: Workload, found: Sequence[Difference]) -> None:
     """A network that cannot be used, or a pause, stops every change."""
-    block = unusable_networks(world, workload.metadata.namespace, workload.spec.template)
+    block = unusable_networks(snapshot, workload.metadata.namespace, workload.spec.template)
     if block is None and workload.spec.paused:
         block = Refusal(reasons.PAUSED, "Rollout and scaling are paused.", change="Set spec.paused to false.")
     if block is not None:
@@ -150,24 +152,24 @@ def _refuse_what_is_blocked(world: World, workload: Workload, found: Sequence[Di
                 each.refuse(block)
 
 
-def _make(world: World, stage: Stage, namespace: str, found: Sequence[Difference]) -> None:
+def _make(snapshot: Snapshot, candidates: CandidateNodes, namespace: str, found: Sequence[Difference]) -> None:
     """Check that what would be made has room, in quotas and on nodes."""
-    wishes = [(each, amounts) for each in found if (amounts := amounts_of(world, each)) is not None]
+    wishes = [(each, amounts) for each in found if (amounts := amounts_of(snapshot, each)) is not None]
     for each, amounts in wishes:
-        begin(world, stage, each, amounts)
+        begin(snapshot, candidates, each, amounts)
     wishes = [(each, amounts) for each, amounts in wishes if not each.refused]
     for each, _ in wishes:
-        remove(world, stage, each, each.going)
-    for each, amounts, ordinals in grant(world, namespace, wishes):
-        take_room(world, stage, each, amounts, ordinals)
+        remove(snapshot, candidates, each, each.going)
+    for each, amounts, ordinals in grant(snapshot, namespace, wishes):
+        take_room(snapshot, candidates, each, amounts, ordinals)
 
 
-def _leaving(sight: Sight, goal: Goal, existing: Sequence[WorkloadDeployment]) -> Iterator[Difference]:
+def _leaving(reads: CachedReads, goal: Goal, existing: Sequence[WorkloadDeployment]) -> Iterator[Difference]:
     """Deployments that would go altogether."""
     for deployment in existing:
         if deployment.metadata.name not in goal.children:
             found = difference(deployment, ())
-            found.create, found.delete = [], _fleet(sight, deployment)
+            found.create, found.delete = [], _fleet(reads, deployment)
             yield found
 
 

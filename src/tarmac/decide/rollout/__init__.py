@@ -13,20 +13,20 @@ Invariants, whatever the world looks like:
 
 from __future__ import annotations
 
-from tarmac.decide.rollout.bounds import Limits, desired_replicas, limits
+from tarmac.decide.rollout.bounds import RolloutLimits, desired_replicas, limits
 from tarmac.decide.rollout.fleet import Goal
 from tarmac.decide.rollout.history import KEPT_REVISIONS, Revision, complete, fallback, record, undo
-from tarmac.decide.rollout.steps import Cause, Plan, Removal, plan
+from tarmac.decide.rollout.steps import Removal, RemovalCause, RolloutSteps, plan
 from tarmac.decide.rollout.template import template_hash
 
 __all__ = [
     "KEPT_REVISIONS",
-    "Cause",
     "Goal",
-    "Limits",
-    "Plan",
     "Removal",
+    "RemovalCause",
     "Revision",
+    "RolloutLimits",
+    "RolloutSteps",
     "complete",
     "desired_replicas",
     "fallback",

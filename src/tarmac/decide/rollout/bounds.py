@@ -18,22 +18,22 @@ def desired_replicas(settings: ScaleSettings, replicas: int | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RolloutLimits:
     """Instances that may be missing, and extra ones, while a rollout goes on. Never both zero."""
 
     max_unavailable: int = 1
     max_surge: int = 0
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = RolloutLimits()
 
 
-def limits(rollout: Rollout | None, desired: int) -> Limits:
+def limits(rollout: Rollout | None, desired: int) -> RolloutLimits:
     """The limits in instances. Percentages of the missing round down and of the extra round up, as in Kubernetes."""
     rollout = rollout or Rollout()
     surge = _resolve(rollout.max_surge, desired, up=True)
     unavailable = min(_resolve(rollout.max_unavailable, desired, up=False), desired)
-    return Limits(unavailable if unavailable or surge else 1, surge)
+    return RolloutLimits(unavailable if unavailable or surge else 1, surge)
 
 
 def _resolve(amount: IntOrString, total: int, *, up: bool) -> int:

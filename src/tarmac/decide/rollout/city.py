@@ -12,18 +12,18 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.rollout.template import template_hash
 
 
-class Seen(NamedTuple):
+class ObservedSeconds(NamedTuple):
     """For how many seconds somebody who looks on has seen the same, by a clock that does not jump."""
 
     still: float = inf
     failing: float = inf
 
 
-_UNWATCHED = Seen()
+_UNWATCHED = ObservedSeconds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class City:
+class WaveCity:
     """A deployment as the waves see it. `revision` is the hash of its template, empty when it is yet to be made.
 
     `complete_since` and what follows it are about that revision; a deployment that has not looked at its newest
@@ -44,21 +44,27 @@ class City:
 
 
 def city_of(
-    name: str, city: str, deployment: WorkloadDeployment | None, now: float, *, lost: bool, seen: Seen = _UNWATCHED
-) -> City:
+    name: str,
+    city: str,
+    deployment: WorkloadDeployment | None,
+    now: float,
+    *,
+    lost: bool,
+    seen: ObservedSeconds = _UNWATCHED,
+) -> WaveCity:
     """The view of a deployment, or of one that does not exist yet.
 
     Times in status are of clocks that may be wrong or may have been set since; what was not also seen does not count.
     """
     if deployment is None:
-        return City(name=name, city=city, lost=lost)
+        return WaveCity(name=name, city=city, lost=lost)
     status, revision = deployment.status, revision_of(deployment)
     going = deployment.metadata.deletion_timestamp is not None  # by hand: it comes back, and is away until then
     if status is None or going or not has_observed(deployment, status):
-        return City(name=name, city=city, revision=revision, lost=lost)
+        return WaveCity(name=name, city=city, revision=revision, lost=lost)
     ready, progress = find(status.conditions, "Ready"), find(status.conditions, "Progressing")
     complete = ready is not None and ready.status == "True"
-    return City(
+    return WaveCity(
         name=name,
         city=city,
         revision=revision,

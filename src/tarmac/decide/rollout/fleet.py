@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tarmac.api.compute.workload import WorkloadDeploymentSpec
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollout.bounds import DEFAULT_LIMITS, Limits, desired_replicas, limits
+from tarmac.decide.rollout.bounds import DEFAULT_LIMITS, RolloutLimits, desired_replicas, limits
 from tarmac.decide.rollout.template import template_hash
 
 
@@ -21,7 +21,7 @@ class Goal:
 
     desired: int
     template_hash: str
-    limits: Limits = DEFAULT_LIMITS
+    limits: RolloutLimits = DEFAULT_LIMITS
     ordered: bool = True
     paused: bool = False
 

@@ -12,7 +12,7 @@ from tarmac.decide.rollout.fleet import Fleet, Goal
 from tarmac.decide.verdict import Refusal
 
 
-class Cause(Enum):
+class RemovalCause(Enum):
     """Why an instance is removed."""
 
     STRAY = "Stray"  # it has no ordinal, or another has the same
@@ -25,11 +25,11 @@ class Removal:
     """An instance to delete."""
 
     instance: InstanceView
-    cause: Cause
+    cause: RemovalCause
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RolloutSteps:
     """What to do now. `create` holds ordinals to make from the newest template, lowest first.
 
     `waiting` says what the next step waits for, if anything. `complete` means that nothing is left to do.
@@ -41,21 +41,23 @@ class Plan:
     complete: bool = False
 
 
-def plan(goal: Goal, instances: Iterable[InstanceView]) -> Plan:
+def plan(goal: Goal, instances: Iterable[InstanceView]) -> RolloutSteps:
     """The next steps from what exists toward the goal. Asking again without a change in between gives the same."""
     if goal.paused:
-        return Plan(waiting=Refusal(reasons.PAUSED, "Rollout and scaling are paused.", change="Set paused to false."))
+        return RolloutSteps(
+            waiting=Refusal(reasons.PAUSED, "Rollout and scaling are paused.", change="Set paused to false.")
+        )
     fleet = Fleet(goal, instances)
     if fleet.is_settled():
-        return Plan(complete=True)
+        return RolloutSteps(complete=True)
     steps = _ordered(goal, fleet) if goal.ordered else _parallel(goal, fleet)
-    removals = (*(Removal(stray, Cause.STRAY) for stray in fleet.strays if not stray.deleting), *steps.remove)
-    if not removals and fleet.strays and steps == Plan():
-        return Plan(waiting=_gone_first(fleet.strays[0]))
-    return Plan(steps.create, removals, steps.waiting)
+    removals = (*(Removal(stray, RemovalCause.STRAY) for stray in fleet.strays if not stray.deleting), *steps.remove)
+    if not removals and fleet.strays and steps == RolloutSteps():
+        return RolloutSteps(waiting=_gone_first(fleet.strays[0]))
+    return RolloutSteps(steps.create, removals, steps.waiting)
 
 
-def _parallel(goal: Goal, fleet: Fleet) -> Plan:
+def _parallel(goal: Goal, fleet: Fleet) -> RolloutSteps:
     """Everything that the limits allow, at once."""
     removals: list[Removal] = []
     for instance in fleet.removable():
@@ -64,30 +66,30 @@ def _parallel(goal: Goal, fleet: Fleet) -> Plan:
             removals.append(_removal(goal, instance))
     missing = [ordinal for ordinal in fleet.wanted() if ordinal not in fleet.at]
     creations = tuple(missing[: max(fleet.room, 0)])
-    return Plan(creations, tuple(removals), None if removals or creations else _first_unready(fleet))
+    return RolloutSteps(creations, tuple(removals), None if removals or creations else _first_unready(fleet))
 
 
-def _ordered(goal: Goal, fleet: Fleet) -> Plan:
+def _ordered(goal: Goal, fleet: Fleet) -> RolloutSteps:
     """One instance at a time; none is made before those below it are ready."""
     if fleet.deleting:
-        return Plan(waiting=_gone_first(fleet.deleting[0]))
+        return RolloutSteps(waiting=_gone_first(fleet.deleting[0]))
     removable = [instance for instance in fleet.removable() if fleet.may_go(instance)]
     urgent = [instance for instance in removable if instance.ordinal >= goal.desired or not instance.ready]
     if urgent:
-        return Plan(remove=(_removal(goal, urgent[0]),))
+        return RolloutSteps(remove=(_removal(goal, urgent[0]),))
     for ordinal in fleet.wanted():
         instance = fleet.at.get(ordinal)
         if instance is None and fleet.room > 0:
-            return Plan(create=(ordinal,))
+            return RolloutSteps(create=(ordinal,))
         if instance is None:
-            return Plan(waiting=_first_unready(fleet))
+            return RolloutSteps(waiting=_first_unready(fleet))
         if not instance.ready:
-            return Plan(waiting=_ready_first(instance))
-    return Plan(remove=tuple(_removal(goal, instance) for instance in removable[:1]))
+            return RolloutSteps(waiting=_ready_first(instance))
+    return RolloutSteps(remove=tuple(_removal(goal, instance) for instance in removable[:1]))
 
 
 def _removal(goal: Goal, instance: InstanceView) -> Removal:
-    return Removal(instance, Cause.SCALE_DOWN if instance.ordinal >= goal.desired else Cause.OUTDATED)
+    return Removal(instance, RemovalCause.SCALE_DOWN if instance.ordinal >= goal.desired else RemovalCause.OUTDATED)
 
 
 def _first_unready(fleet: Fleet) -> Refusal | None:

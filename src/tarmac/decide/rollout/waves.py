@@ -29,7 +29,7 @@ from tarmac.api.declare import Time
 from tarmac.base.clock import rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.decide import reasons
-from tarmac.decide.rollout.city import City
+from tarmac.decide.rollout.city import WaveCity
 from tarmac.decide.rollout.history import Revision, fallback
 
 START_PATIENCE: Final = 30.0
@@ -60,7 +60,7 @@ class RolloutFacts:
     """
 
     history: Sequence[Revision]
-    cities: Sequence[City]
+    cities: Sequence[WaveCity]
     settings: Rollout = field(default_factory=Rollout)
     known: RolloutStatus | None = None
     paused: bool = False
@@ -76,7 +76,7 @@ class RolloutFacts:
         return fallback(self.history)
 
     @property
-    def begun(self) -> list[City]:
+    def begun(self) -> list[WaveCity]:
         """Cities that have the newest revision."""
         return [city for city in self.cities if city.revision == self.newest.template_hash]
 
@@ -114,7 +114,7 @@ def waves_to_come(given: RolloutFacts) -> dict[str, int]:
     return {city.name: wave_of(begun + place, given.settings) for place, city in enumerate(turns(given))}
 
 
-def turns(given: RolloutFacts) -> list[City]:
+def turns(given: RolloutFacts) -> list[WaveCity]:
     """Cities that exist without the newest revision, in the order in which they have their turn.
 
     First those that hang in a revision that was never complete: they are away already, so taking one of them takes no
@@ -176,14 +176,14 @@ def _advance(result: Waves, given: RolloutFacts, now: float) -> None:
     result.again = min((moment for moment in moments if 0 < moment < inf), default=None)
 
 
-def _settles_in(city: City, settings: Rollout, now: float) -> float:
+def _settles_in(city: WaveCity, settings: Rollout, now: float) -> float:
     """Seconds until the city has been complete for long enough; for ever when it is not complete."""
     if city.complete_since is None:
         return inf
     return city.complete_since + settings.min_ready_seconds - now
 
 
-def _fails_in(city: City, settings: Rollout) -> float:
+def _fails_in(city: WaveCity, settings: Rollout) -> float:
     """Seconds until a city that is not complete has failed, unless something happens."""
     patience = START_PATIENCE - city.failing if city.start_failure is not None else inf
     return min(settings.progress_deadline_seconds - city.still, patience)
@@ -205,7 +205,7 @@ def _failure(given: RolloutFacts, now: float) -> RolloutFailure | None:
     return None
 
 
-def _failed(city: City, now: float, reason: str, message: str, instance: str = "") -> RolloutFailure:
+def _failed(city: WaveCity, now: float, reason: str, message: str, instance: str = "") -> RolloutFailure:
     return RolloutFailure(
         city=city.city, deployment=city.name, instance=instance, reason=reason, message=message, time=Time(rfc3339(now))
     )
@@ -228,5 +228,5 @@ def _take_back(result: Waves, given: RolloutFacts) -> None:
         result.templates[city.name] = given.fallback
 
 
-def _names(cities: Iterable[City]) -> tuple[str, ...]:
+def _names(cities: Iterable[WaveCity]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(city.city for city in cities))

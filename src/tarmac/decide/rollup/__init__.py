@@ -13,7 +13,7 @@ from __future__ import annotations
 from tarmac.decide.rollup.conditions import Finding, merge
 from tarmac.decide.rollup.deployment import DeploymentFacts, deployment_status
 from tarmac.decide.rollup.instance import InstanceInput, instance_status
-from tarmac.decide.rollup.pods import PodFacts, PodView, read_pod
+from tarmac.decide.rollup.pods import InstancePod, PodView, read_pod
 from tarmac.decide.rollup.workload import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "DeploymentView",
     "Finding",
     "InstanceInput",
+    "InstancePod",
     "PlacementFacts",
-    "PodFacts",
     "PodView",
     "WorkloadFacts",
     "deployment_status",

@@ -14,7 +14,7 @@ from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
 from tarmac.decide.rollup.progress import progressing, readiness, summary, worst
-from tarmac.decide.rollup.starting import start_failure
+from tarmac.decide.rollup.startfailures import start_failure
 from tarmac.decide.verdict import Refusal
 
 

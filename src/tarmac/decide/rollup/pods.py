@@ -15,7 +15,7 @@ from tarmac.api.declare import Struct
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import Finding, most_actionable
-from tarmac.decide.rollup.endings import NOT_STARTED, Terminated, ending, how
+from tarmac.decide.rollup.termination import NOT_STARTED, Terminated, ending, how
 from tarmac.decide.verdict import Refusal
 
 _NODE_NOT_READY: Final = "NodeNotReady"  # said of a pod by whoever watches nodes, when its node is silent or broken
@@ -99,7 +99,7 @@ class PodStatus(Struct, kw_only=True):
     container_statuses: list[ContainerStatus] = msgspec.field(default_factory=list[ContainerStatus])
 
 
-class PodFacts(Struct):
+class InstancePod(Struct):
     """The part of a Pod that its Instance's status needs."""
 
     metadata: _Metadata
@@ -120,7 +120,7 @@ class PodView:
     addresses: tuple[str, ...] = ()  # as the node says
 
     @staticmethod
-    def of(pod: PodFacts) -> PodView:
+    def of(pod: InstancePod) -> PodView:
         """The view of a decoded Pod."""
         status = pod.status
         conditions = {condition.type: condition for condition in status.conditions}
@@ -135,7 +135,7 @@ class PodView:
         )
 
 
-_decode = msgspec.json.Decoder(PodFacts).decode
+_decode = msgspec.json.Decoder(InstancePod).decode
 
 
 def read_pod(raw: bytes | msgspec.Raw) -> PodView:
@@ -143,7 +143,7 @@ def read_pod(raw: bytes | msgspec.Raw) -> PodView:
     return PodView.of(_decode(raw))
 
 
-def _programmed(pod: PodFacts, conditions: dict[str, Condition]) -> Finding:
+def _programmed(pod: InstancePod, conditions: dict[str, Condition]) -> Finding:
     if not pod.spec.node_name:
         scheduled = conditions.get("PodScheduled")
         if scheduled is None or scheduled.status != "False":
@@ -158,7 +158,7 @@ def _programmed(pod: PodFacts, conditions: dict[str, Condition]) -> Finding:
     return _not_yet("Programmed", reasons.PROGRAMMING_IN_PROGRESS, f"{pod.spec.node_name} is making it.")
 
 
-def _unschedulable(pod: PodFacts, scheduled: Condition) -> str:
+def _unschedulable(pod: InstancePod, scheduled: Condition) -> str:
     """Why no node takes it, as `why` says it too.
 
     A Pod's condition says Unschedulable for all of it, as Kubernetes does; our scheduler notes the code beside it, and
@@ -169,7 +169,7 @@ def _unschedulable(pod: PodFacts, scheduled: Condition) -> str:
     return next(precise, reasons.INSUFFICIENT_CAPACITY)
 
 
-def _running(pod: PodFacts) -> Finding:
+def _running(pod: InstancePod) -> Finding:
     trouble = _trouble(pod)
     if trouble is not None:
         return _not_yet("Running", trouble.reason, trouble.message)
@@ -191,7 +191,7 @@ def _ready(condition: Condition | None) -> Finding:
     return _not_yet("Ready", reasons.NOT_READY, message)
 
 
-def _trouble(pod: PodFacts) -> Refusal | None:
+def _trouble(pod: InstancePod) -> Refusal | None:
     """The worst that a container or the node reports."""
     status = pod.status
     containers = (*status.init_container_statuses, *status.container_statuses)

@@ -12,7 +12,7 @@ from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.rollout.city import revision_of
-from tarmac.decide.rollout.telling import rollout_failure
+from tarmac.decide.rollout.messages import rollout_failure
 from tarmac.decide.rollout.waves import Waves
 from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
 from tarmac.decide.rollup.progress import progressing, readiness, summary, worst

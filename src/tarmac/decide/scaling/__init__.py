@@ -12,7 +12,7 @@ the number and one below never raises it, even while instances that are wanted d
 
 from __future__ import annotations
 
-from tarmac.decide.scaling.behavior import History, Outcome, scale, stabilise
+from tarmac.decide.scaling.behavior import History, ScaleDecision, scale, stabilise
 from tarmac.decide.scaling.metrics import ExternalReading, InstanceUse, Reading, ResourceReading, Unreadable, Use
 from tarmac.decide.scaling.recommendation import Recommendation, recommend
 
@@ -20,10 +20,10 @@ __all__ = [
     "ExternalReading",
     "History",
     "InstanceUse",
-    "Outcome",
     "Reading",
     "Recommendation",
     "ResourceReading",
+    "ScaleDecision",
     "Unreadable",
     "Use",
     "recommend",

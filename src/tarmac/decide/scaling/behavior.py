@@ -60,7 +60,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScaleDecision:
     """How many instances there should be now. `refusals` say what held the number, or why metrics say nothing."""
 
     replicas: int
@@ -69,14 +69,16 @@ class Outcome:
     refusals: tuple[Refusal, ...] = ()
 
 
-def scale(settings: ScaleSettings, readings: Sequence[Reading], current: int, history: History, now: float) -> Outcome:
+def scale(
+    settings: ScaleSettings, readings: Sequence[Reading], current: int, history: History, now: float
+) -> ScaleDecision:
     """The whole decision: from readings to a number within the bounds. Record the write with `with_change`."""
     low, high = _bounds(settings)
     if not low <= current <= high:
-        return Outcome(max(low, min(current, high)), history)
+        return ScaleDecision(max(low, min(current, high)), history)
     verdict = recommend(settings, readings, current)
     if verdict.value is None:
-        return Outcome(current, history, refusals=verdict.refusals)
+        return ScaleDecision(current, history, refusals=verdict.refusals)
     outcome = stabilise(settings, verdict.value.replicas, current, history, now)
     held = tuple(_measured(refusal, verdict.value.measured) for refusal in outcome.refusals)
     return replace(outcome, metric=verdict.value.metric, refusals=verdict.refusals + held)
@@ -86,7 +88,7 @@ def _measured(refusal: Refusal, measured: str) -> Refusal:
     return replace(refusal, message=f"{refusal.message[:-1]} ({measured})." if measured else refusal.message)
 
 
-def stabilise(settings: ScaleSettings, recommended: int, current: int, history: History, now: float) -> Outcome:
+def stabilise(settings: ScaleSettings, recommended: int, current: int, history: History, now: float) -> ScaleDecision:
     """The part of a recommendation that may be followed now."""
     up, down = _rules(settings)
     steady = _steady(recommended, current, history, now, up, down)
@@ -97,7 +99,7 @@ def stabilise(settings: ScaleSettings, recommended: int, current: int, history: 
     low, high = _bounds(settings)
     replicas = min(steady, limit, high) if steady > current else max(steady, limit, low)
     held = _held(recommended, steady, replicas, current, low, high)
-    return Outcome(replicas, history.with_recommendation(recommended, now), refusals=held)
+    return ScaleDecision(replicas, history.with_recommendation(recommended, now), refusals=held)
 
 
 def _bounds(settings: ScaleSettings) -> tuple[int, int]:

@@ -29,7 +29,7 @@ WIDE_SAMPLE: Final = 64  # when some nodes are preferred for more than being emp
 _PLANS: Final = 4096
 
 
-class Plan:
+class TemplateFeasibility:
     """What is known about a template: where its pods can go, and how to tell."""
 
     __slots__ = ("checks", "memory", "named", "pools", "refused", "refused_at", "sample", "scores", "shape", "smallest")
@@ -54,7 +54,7 @@ class Scheduler:
         self.cluster = cluster
         self._node_filters = (*NODE_FILTERS, *filters)
         self._scorers = (*DEMAND_SCORERS, *scorers)
-        self._plans: dict[Demand, Plan] = {}
+        self._plans: dict[Demand, TemplateFeasibility] = {}
 
     def choose(self, pod: Pod, turn: int = 0) -> Verdict[str]:
         """The node for a pod, or why there is none. `turn` is a number that the caller counts up."""
@@ -93,7 +93,7 @@ class Scheduler:
         filters = (*POOL_FILTERS, LABELS, *self._node_filters)
         return best(candidates(pod, self.cluster, filters, guards, started, turn))
 
-    def _best(self, plan: Plan, pod: Pod, found: list[NodeInfo]) -> NodeInfo:
+    def _best(self, plan: TemplateFeasibility, pod: Pod, found: list[NodeInfo]) -> NodeInfo:
         """The node with the highest sum of scores; the first of equals."""
         scores = plan.scores
         for scorer in POD_SCORERS:
@@ -109,7 +109,7 @@ class Scheduler:
                 best, most = info, total
         return best
 
-    def _plan(self, pod: Pod) -> Plan:
+    def _plan(self, pod: Pod) -> TemplateFeasibility:
         plan = self._plans.get(pod.demand)
         if plan is None or plan.shape != self.cluster.shape:
             if len(self._plans) >= _PLANS:
@@ -117,11 +117,11 @@ class Scheduler:
             plan = self._plans[pod.demand] = self._planned(pod)
         return plan
 
-    def _planned(self, pod: Pod) -> Plan:
+    def _planned(self, pod: Pod) -> TemplateFeasibility:
         cluster, demand = self.cluster, pod.demand
         chosen = demand.nodes
         by_pool = chosen is None or cluster.tells_apart(chosen.keys)
-        plan = Plan(demand, cluster.shape)
+        plan = TemplateFeasibility(demand, cluster.shape)
         common = _prepared((*POOL_FILTERS, LABELS) if by_pool else POOL_FILTERS, pod, cluster)
         plan.checks = _prepared(self._node_filters if by_pool else (LABELS, *self._node_filters), pod, cluster)
         plan.pools = [pool for pool in cluster.pools.values() if not _refuses(common, pool.example)]
@@ -156,7 +156,7 @@ def _named(demand: Demand, cluster: Cluster) -> list[NodeInfo] | None:
     return [info for name in sorted(min(pins, key=len)) for info in cluster.named(name)]
 
 
-def _offered(plan: Plan, checks: Sequence[Check], turn: int) -> list[NodeInfo]:
+def _offered(plan: TemplateFeasibility, checks: Sequence[Check], turn: int) -> list[NodeInfo]:
     """The first few nodes that pass."""
     if plan.named is not None:
         return [info for info in plan.named if not _refuses(checks, info)]
@@ -171,7 +171,9 @@ def _offered(plan: Plan, checks: Sequence[Check], turn: int) -> list[NodeInfo]:
     return found
 
 
-def _offered_by(pool: Pool, plan: Plan, checks: Sequence[Check], turn: int, wanted: int, found: list[NodeInfo]) -> None:
+def _offered_by(
+    pool: Pool, plan: TemplateFeasibility, checks: Sequence[Check], turn: int, wanted: int, found: list[NodeInfo]
+) -> None:
     """Add nodes of one pool to those found until there are as many as wanted."""
     for level in pool.order:
         if level < plan.smallest:

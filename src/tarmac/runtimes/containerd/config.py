@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.runtimes.parts import Parts
+from tarmac.runtimes.parts import NodeParts
 
 PAUSE_IMAGE = "registry.local/tarmac/pause:1"
 _UNUSED_SNAPSHOTTERS = ("aufs", "btrfs", "zfs", "devmapper", "native", "blockfile")
@@ -32,7 +32,7 @@ class ContainerdSettings:
     cni_bin: Path
     cni_conf: Path
     certs: Path  # a folder per registry, each with a hosts.toml; read at every pull
-    parts: Parts
+    parts: NodeParts
     network_namespace: Path | None = None
     blockio_config: Path | None = None
     wrapper: tuple[str, ...] = ()

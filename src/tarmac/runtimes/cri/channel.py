@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Protocol, TypeVar
 
 from tarmac.http.grpc import Code, GrpcConnection, GrpcError, Metadata
-from tarmac.runtimes.interface import NotFound, Refused, RuntimeFault, Unreachable
+from tarmac.runtimes.interface import NotFound, RuntimeFault, RuntimeRefused, Unreachable
 
 _Reply = TypeVar("_Reply")
 
@@ -92,4 +92,4 @@ def fault(error: GrpcError) -> RuntimeFault:
         return Unsupported(text)
     if error.code in _NO_ANSWER or _STARTING in text:
         return Unreachable(text)
-    return Refused(text)
+    return RuntimeRefused(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
-from tarmac.runtimes.interface import Container, ContainerState, Image, PodIdentity, Sandbox, Usage
+from tarmac.runtimes.interface import Container, ContainerState, Image, PodIdentity, RuntimeUsage, Sandbox
 from tarmac.runtimes.labels import SANDBOX_ID
 
 _NANOSECONDS = 1e9
@@ -83,9 +83,9 @@ def container(status: pb.ContainerStatus) -> Container:
     )
 
 
-def container_usage(stats: pb.ContainerStats) -> Usage:
+def container_usage(stats: pb.ContainerStats) -> RuntimeUsage:
     """What a container uses."""
-    return Usage(
+    return RuntimeUsage(
         id=stats.attributes.id,
         at=stats.cpu.timestamp / _NANOSECONDS,
         cpu=stats.cpu.usage_core_nano_seconds.value / _NANOSECONDS,
@@ -97,12 +97,12 @@ def container_usage(stats: pb.ContainerStats) -> Usage:
     )
 
 
-def sandbox_usage(stats: pb.PodSandboxStats) -> Usage:
+def sandbox_usage(stats: pb.PodSandboxStats) -> RuntimeUsage:
     """What a sandbox with its containers uses."""
     linux = stats.linux
     default = linux.network.default_interface
     interfaces = [default, *(each for each in linux.network.interfaces if each.name != default.name)]
-    return Usage(
+    return RuntimeUsage(
         id=stats.attributes.id,
         at=linux.cpu.timestamp / _NANOSECONDS,
         cpu=linux.cpu.usage_core_nano_seconds.value / _NANOSECONDS,

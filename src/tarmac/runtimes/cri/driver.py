@@ -21,20 +21,20 @@ from tarmac.runtimes.interface import (
     Container,
     ContainerConfig,
     Credentials,
-    Event,
     ExecResult,
     Image,
     ImageRefused,
     NotFound,
     Progress,
-    Refused,
     Resources,
+    RuntimeEvent,
+    RuntimeRefused,
     RuntimeStatus,
+    RuntimeUsage,
     Sandbox,
     SandboxConfig,
     StreamOptions,
     Unreachable,
-    Usage,
 )
 from tarmac.runtimes.labels import POD_UID
 
@@ -168,7 +168,7 @@ class CriRuntime:
         try:
             answer = pb.ExecSyncResponse.FromString
             reply = await self._runtime("ExecSync", request, answer, deadline, longest=LARGEST_OUTPUT)
-        except (Refused, Unreachable) as fault:
+        except (RuntimeRefused, Unreachable) as fault:
             if "deadline exceeded" in str(fault).lower():
                 raise TimeoutError(str(fault)) from fault
             raise
@@ -195,12 +195,12 @@ class CriRuntime:
 
     # ---- usage
 
-    async def container_usage(self) -> Sequence[Usage]:
+    async def container_usage(self) -> Sequence[RuntimeUsage]:
         """What each container uses."""
         reply = await self._runtime("ListContainerStats", pb.Nothing(), pb.ListContainerStatsResponse.FromString)
         return [decode.container_usage(stats) for stats in reply.stats]
 
-    async def sandbox_usage(self) -> Sequence[Usage]:
+    async def sandbox_usage(self) -> Sequence[RuntimeUsage]:
         """What each sandbox uses, its containers included."""
         reply = await self._runtime("ListPodSandboxStats", pb.Nothing(), pb.ListPodSandboxStatsResponse.FromString)
         return [decode.sandbox_usage(stats) for stats in reply.stats]
@@ -224,7 +224,7 @@ class CriRuntime:
         async with self._downloads.told_to(progress):
             try:
                 reply = await self._image("PullImage", request, pb.PullImageResponse.FromString, None)
-            except (NotFound, Refused) as refusal:
+            except (NotFound, RuntimeRefused) as refusal:
                 raise ImageRefused(str(refusal)) from refusal
         return reply.image_ref
 
@@ -254,7 +254,7 @@ class CriRuntime:
 
     # ---- changes
 
-    def events(self) -> AsyncGenerator[Event | None]:
+    def events(self) -> AsyncGenerator[RuntimeEvent | None]:
         """Changes as they come, for ever; None: look at everything. One listener at a time (containerd 1.7)."""
         return ChangeFeed(self._channel, self._states, self._clock).changes()
 

@@ -17,7 +17,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.channel import CriChannel, Unsupported
-from tarmac.runtimes.interface import Event, RuntimeFault
+from tarmac.runtimes.interface import RuntimeEvent, RuntimeFault
 
 _LOOK_SECONDS = 10.0
 _LOOK_SECONDS_WITHOUT_EVENTS = 1.0
@@ -41,10 +41,10 @@ class ChangeFeed:
         self._look = look
         self._clock = clock
         self._interval = _LOOK_SECONDS
-        self._pending: dict[Event | None, None] = {None: None}  # at first: look at everything
+        self._pending: dict[RuntimeEvent | None, None] = {None: None}  # at first: look at everything
         self._wake = asyncio.Event()
 
-    async def changes(self) -> AsyncGenerator[Event | None]:
+    async def changes(self) -> AsyncGenerator[RuntimeEvent | None]:
         """For ever."""
         owned = Tasks()
         tasks = (
@@ -67,7 +67,7 @@ class ChangeFeed:
         finally:
             await owned.close()
 
-    def _tell(self, event: Event | None) -> None:
+    def _tell(self, event: RuntimeEvent | None) -> None:
         self._pending[event] = None
         self._wake.set()
 
@@ -78,7 +78,9 @@ class ChangeFeed:
                     "runtime.v1.RuntimeService/GetContainerEvents", pb.Nothing(), pb.ContainerEventResponse.FromString
                 ):
                     uid = event.pod_sandbox_status.metadata.uid
-                    self._tell(Event(uid, event.container_id, _WHAT[event.container_event_type]) if uid else None)
+                    self._tell(
+                        RuntimeEvent(uid, event.container_id, _WHAT[event.container_event_type]) if uid else None
+                    )
             except Unsupported:
                 self._interval = _LOOK_SECONDS_WITHOUT_EVENTS
                 await asyncio.Event().wait()
@@ -99,7 +101,7 @@ class ChangeFeed:
             with contextlib.suppress(RuntimeFault):  # the listener notices as well, and tells when it is back
                 seen = await self._look()
                 for uid in changed(known, seen):
-                    self._tell(Event(uid))
+                    self._tell(RuntimeEvent(uid))
                 known = seen
             await self._clock.sleep(self._interval)
 

@@ -27,22 +27,22 @@ from tarmac.runtimes.interface import (
     Container,
     ContainerConfig,
     Credentials,
-    Event,
     ExecResult,
     Handler,
     Image,
     ImageRefused,
     NotFound,
     Progress,
-    Refused,
     Resources,
+    RuntimeEvent,
     RuntimeFault,
+    RuntimeRefused,
     RuntimeStatus,
+    RuntimeUsage,
     Sandbox,
     SandboxConfig,
     StreamOptions,
     Unreachable,
-    Usage,
 )
 from tarmac.runtimes.labels import container_labels, sandbox_labels
 
@@ -68,7 +68,7 @@ class FakeRuntime:
         self._lives = Tasks()
         self._images: dict[str, Image] = {}
         self._ids = (f"{id_prefix}{number:064x}" for number in itertools.count(1))
-        self._listeners: list[asyncio.Queue[Event | None]] = []
+        self._listeners: list[asyncio.Queue[RuntimeEvent | None]] = []
 
     # ---- for tests
 
@@ -128,9 +128,9 @@ class FakeRuntime:
         """Make one."""
         await self._arrive("run_sandbox", config.pod.name)
         if handler and handler not in {each.name for each in self.handlers}:
-            raise Refused(f'no runtime for "{handler}" is configured')
+            raise RuntimeRefused(f'no runtime for "{handler}" is configured')
         if any(each.config.pod == config.pod for each in self._sandboxes.values()):
-            raise Refused(f'failed to reserve sandbox name "{config.pod.name}": it is reserved')
+            raise RuntimeRefused(f'failed to reserve sandbox name "{config.pod.name}": it is reserved')
         sandbox_id = next(self._ids)
         labels = sandbox_labels(config.pod, config.labels)
         number = len(self._sandboxes) + 1
@@ -178,7 +178,7 @@ class FakeRuntime:
             raise NotFound(f'failed to resolve image "{config.image}": not found')
         for other in self._inside(sandbox_id):
             if (other.config.name, other.config.attempt) == (config.name, config.attempt):
-                raise Refused(f'failed to reserve container name "{config.name}": it is reserved')
+                raise RuntimeRefused(f'failed to reserve container name "{config.name}": it is reserved')
         container_id = next(self._ids)
         labels = container_labels(sandbox.pod, sandbox_id, config.name, config.labels)
         log_path = f"{sandbox.log_directory}/{config.log_path}" if config.log_path else ""
@@ -196,14 +196,14 @@ class FakeRuntime:
         await self._arrive("start_container", id)
         container = self._known(id)
         if container.shown.state != "created":
-            raise Refused(f"container is in {container.shown.state.upper()} state")
+            raise RuntimeRefused(f"container is in {container.shown.state.upper()} state")
         await self._clock.sleep(container.program.starts_after)
         uid = container.sandbox.pod.uid
         if container.program.refusal:
             container.end(128, self._clock.now(), "StartError")
             container.shown = replace(container.shown, message=container.program.refusal)
             self._tell(uid, id, "stopped")
-            raise Refused(container.program.refusal)
+            raise RuntimeRefused(container.program.refusal)
         container.start(self._clock.now())
         if container.too_greedy():
             container.end(KILLED, self._clock.now(), "OOMKilled")
@@ -279,13 +279,13 @@ class FakeRuntime:
 
     # ---- usage
 
-    async def container_usage(self) -> Sequence[Usage]:
+    async def container_usage(self) -> Sequence[RuntimeUsage]:
         """A running container uses the memory its program takes."""
         await self._arrive("container_usage", "")
         running = [each for each in self._containers.values() if each.shown.state == "running"]
         return [self._usage(each.shown.id, each.program.memory) for each in running]
 
-    async def sandbox_usage(self) -> Sequence[Usage]:
+    async def sandbox_usage(self) -> Sequence[RuntimeUsage]:
         """The sum over its containers."""
         await self._arrive("sandbox_usage", "")
         ready = [each for each in self._sandboxes.values() if each.shown.ready]
@@ -342,9 +342,9 @@ class FakeRuntime:
 
     # ---- changes
 
-    async def events(self) -> AsyncGenerator[Event | None]:
+    async def events(self) -> AsyncGenerator[RuntimeEvent | None]:
         """Changes as they come."""
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        queue: asyncio.Queue[RuntimeEvent | None] = asyncio.Queue()
         queue.put_nowait(None)
         self._listeners.append(queue)
         try:
@@ -376,7 +376,7 @@ class FakeRuntime:
     def _tell(self, uid: str, id: str, what: Literal["created", "started", "stopped", "deleted"]) -> None:
         if self._plugged:
             for queue in self._listeners:
-                queue.put_nowait(Event(uid, id, what))
+                queue.put_nowait(RuntimeEvent(uid, id, what))
 
     def _known_sandbox(self, id: str) -> FakeSandbox:
         if id not in self._sandboxes:
@@ -391,7 +391,7 @@ class FakeRuntime:
     def _running(self, id: str) -> FakeContainer:
         container = self._known(id)
         if container.shown.state != "running":
-            raise Refused(f"container is in CONTAINER_{container.shown.state.upper()} state")
+            raise RuntimeRefused(f"container is in CONTAINER_{container.shown.state.upper()} state")
         return container
 
     def _inside(self, sandbox_id: str) -> list[FakeContainer]:
@@ -406,5 +406,5 @@ class FakeRuntime:
     def _image(self, name: str) -> Image | None:
         return self._images.get(name) or next((each for each in self._images.values() if each.id == name), None)
 
-    def _usage(self, id: str, memory: int) -> Usage:
-        return Usage(id, at=self._clock.now(), cpu=0.0, memory_working_set=memory, memory_usage=memory)
+    def _usage(self, id: str, memory: int) -> RuntimeUsage:
+        return RuntimeUsage(id, at=self._clock.now(), cpu=0.0, memory_working_set=memory, memory_usage=memory)

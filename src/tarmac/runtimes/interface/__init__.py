@@ -23,8 +23,8 @@ from tarmac.runtimes.interface.containers import (
     Mount,
     Resources,
 )
-from tarmac.runtimes.interface.errors import ImageRefused, NotFound, Refused, RuntimeFault, Unreachable
-from tarmac.runtimes.interface.events import Event, EventSource
+from tarmac.runtimes.interface.errors import ImageRefused, NotFound, RuntimeFault, RuntimeRefused, Unreachable
+from tarmac.runtimes.interface.events import EventSource, RuntimeEvent
 from tarmac.runtimes.interface.images import Credentials, Image, Images, Progress
 from tarmac.runtimes.interface.networks import Interfaces, NotConnected, WhyNotConnected
 from tarmac.runtimes.interface.sandboxes import PodIdentity, PortMapping, Sandbox, SandboxConfig, Sandboxes
@@ -38,7 +38,7 @@ from tarmac.runtimes.interface.streams import (
     Streams,
     TerminalSize,
 )
-from tarmac.runtimes.interface.usage import Usage, UsageReports
+from tarmac.runtimes.interface.usage import RuntimeUsage, UsageReports
 
 __all__ = [
     "CommandStream",
@@ -48,7 +48,6 @@ __all__ = [
     "Containers",
     "Credentials",
     "Device",
-    "Event",
     "EventSource",
     "ExecResult",
     "Handler",
@@ -63,11 +62,13 @@ __all__ = [
     "PodIdentity",
     "PortMapping",
     "Progress",
-    "Refused",
     "Resources",
     "Runtime",
+    "RuntimeEvent",
     "RuntimeFault",
+    "RuntimeRefused",
     "RuntimeStatus",
+    "RuntimeUsage",
     "Sandbox",
     "SandboxConfig",
     "Sandboxes",
@@ -76,7 +77,6 @@ __all__ = [
     "Streams",
     "TerminalSize",
     "Unreachable",
-    "Usage",
     "UsageReports",
     "WhyNotConnected",
 ]

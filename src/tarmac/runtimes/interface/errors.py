@@ -21,9 +21,9 @@ class Unreachable(RuntimeFault):
     """The runtime does not answer; whether the call took effect is not known."""
 
 
-class Refused(RuntimeFault):
+class RuntimeRefused(RuntimeFault):
     """The runtime says no. The message is its own."""
 
 
-class ImageRefused(Refused):
+class ImageRefused(RuntimeRefused):
     """The image cannot be had."""

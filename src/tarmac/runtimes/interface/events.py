@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class RuntimeEvent:
     """Something about a container or sandbox of this pod changed; with its id when the runtime tells what."""
 
     pod_uid: str
@@ -23,6 +23,6 @@ class Event:
 class EventSource(Protocol):
     """Tells of changes."""
 
-    def events(self) -> AsyncGenerator[Event | None]:
+    def events(self) -> AsyncGenerator[RuntimeEvent | None]:
         """Changes as they come, for ever; None: look at everything."""
         ...

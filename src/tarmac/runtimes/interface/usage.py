@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class RuntimeUsage:
     """What a container or sandbox uses, at `at` (Unix seconds). `cpu` is core-seconds since its start."""
 
     id: str
@@ -27,10 +27,10 @@ class Usage:
 class UsageReports(Protocol):
     """Tells what is used. Each call raises RuntimeFault."""
 
-    async def container_usage(self) -> Sequence[Usage]:
+    async def container_usage(self) -> Sequence[RuntimeUsage]:
         """Of each container that runs."""
         ...
 
-    async def sandbox_usage(self) -> Sequence[Usage]:
+    async def sandbox_usage(self) -> Sequence[RuntimeUsage]:
         """Of each sandbox, its containers included."""
         ...

@@ -6,7 +6,7 @@ out of their running workloads.
 
 from __future__ import annotations
 
-from tarmac.api.compute.validation.references import Reference, references
+from tarmac.api.compute.validation.references import ReferencedObject, references
 from tarmac.api.resource import Resource
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
@@ -40,7 +40,7 @@ class WorkloadReferences(Plugin):
         if errors:
             raise invalid(attributes.resource.group, attributes.resource.kind, attributes.name, errors)
 
-    def _allows(self, user: User, reference: Reference) -> bool:
+    def _allows(self, user: User, reference: ReferencedObject) -> bool:
         _, verb, group, resource, namespace, name = reference
         info = RequestInfo(verb, "", True, group, "*", resource, "", namespace, name)
         return self._authorizer.refuses(user, info) is None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from tarmac.api.status import ApiError, BadRequest, InternalError
-from tarmac.http.asking import Unanswered
+from tarmac.http.clientrequest import ConnectionBroken
 from tarmac.http.messages import Answer, Request
 from tarmac.http.streams import pulled
-from tarmac.server.nodes.relaying import dialled_through, reach, relay
-from tarmac.server.nodes.ways import Way, Ways
+from tarmac.server.nodes.nodeendpoints import Way, Ways
+from tarmac.server.nodes.proxying import dialled_through, reach, relay
 from tarmac.server.subresources.connections import PodPort
 
 _LARGEST_ERROR = 50_000
@@ -47,7 +47,7 @@ async def _log(way: Way, target: str) -> Answer:
         return pulled(reply.chunks(), content_type="text/plain", abandon=reply.close)
     try:
         text = (await reply.read(_LARGEST_ERROR)).decode(errors="replace")
-    except Unanswered as error:
+    except ConnectionBroken as error:
         raise InternalError(f"error dialing backend: {error}") from error
     raise _refusal(reply.status, text)
 

@@ -16,10 +16,10 @@ from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.duration import format_duration
 from tarmac.base.log import log
-from tarmac.http.asking import Unanswered
+from tarmac.http.clientrequest import ConnectionBroken
 from tarmac.server.nodes.exposition import Sample, samples
-from tarmac.server.nodes.relaying import reach
-from tarmac.server.nodes.ways import Way, Ways
+from tarmac.server.nodes.nodeendpoints import Way, Ways
+from tarmac.server.nodes.proxying import reach
 from tarmac.server.reader import Reader
 
 PERIOD = 15.0
@@ -120,7 +120,7 @@ class Scraper:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 reply = await reach(way, "GET", "/metrics/resource", [("Connection", "close")])
                 text = (await reply.read(_LARGEST)).decode(errors="replace")
-        except (ApiError, Unanswered, OSError) as error:
+        except (ApiError, ConnectionBroken, OSError) as error:
             _log.debug("node not scraped", node=name, error=str(error))
             return
         if reply.status == 200:

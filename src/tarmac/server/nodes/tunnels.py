@@ -19,10 +19,10 @@ from tarmac.api.status import BadRequest, Forbidden, NotFound
 from tarmac.base.log import log
 from tarmac.base.metrics import Family
 from tarmac.base.randomness import Randomness
-from tarmac.http.asking import Dial, hand_over
+from tarmac.http.clientrequest import Dial, hand_over
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.server.security.nodeauthorizer import node_name
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, Socket, accept_key, offered
 
 PREFIX = "/tarmac/v1/nodes/"
@@ -86,7 +86,7 @@ class Tunnels:
     def _tunnel(self, request: Request, node: str) -> Answer:
         try:
             key, protocols = offered(request.headers)
-        except Violation as error:
+        except ProtocolViolation as error:
             raise BadRequest(str(error)) from error
         if PROTOCOL not in protocols:
             raise BadRequest(f"{PROTOCOL} is spoken here")
@@ -159,7 +159,7 @@ class _Tunnel(asyncio.Protocol):
         self._heard = self._loop.time()
         try:
             events = self._socket.receive(data)
-        except Violation:
+        except ProtocolViolation:
             self.close()
             return
         self._flush()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tarmac.api.schema import JsonObject
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.metadata import partial_metadata
-from tarmac.server.printing.negotiation import PLAIN, Shape, named, shape_of
+from tarmac.server.printing.negotiation import PLAIN, AnswerShape, named, shape_of
 from tarmac.server.printing.table import TablePrinter
 from tarmac.server.printing.texts import as_yaml, indented
 from tarmac.server.storage.encoding import encode_json
@@ -42,7 +42,13 @@ def document(request: Request, value: JsonObject, status: int = 200, warnings: S
 
 
 def object_answer(
-    raw: bytes, revision: int, shape: Shape, printer: TablePrinter, now: float, status: int, warnings: Sequence[str]
+    raw: bytes,
+    revision: int,
+    shape: AnswerShape,
+    printer: TablePrinter,
+    now: float,
+    status: int,
+    warnings: Sequence[str],
 ) -> Response:
     """One object in the wanted shape."""
     if shape.form == "table":
@@ -53,7 +59,7 @@ def object_answer(
     return finish(raw, shape, status, warnings)
 
 
-def finish(body: bytes | list[bytes], shape: Shape, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+def finish(body: bytes | list[bytes], shape: AnswerShape, status: int = 200, warnings: Sequence[str] = ()) -> Response:
     """An encoded document, perhaps in pieces, as it goes out."""
     headers = warning_headers(warnings)
     if isinstance(body, bytes):

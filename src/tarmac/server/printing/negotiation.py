@@ -29,7 +29,7 @@ _FORMS: dict[str, Form] = {
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")
 
 
-class Shape(NamedTuple):
+class AnswerShape(NamedTuple):
     """What to answer with."""
 
     form: Form = "object"
@@ -44,11 +44,11 @@ class Shape(NamedTuple):
         return self.form == "object" and not self.yaml and not self.pretty
 
 
-PLAIN = Shape()
-PRETTY = Shape(pretty=True)
+PLAIN = AnswerShape()
+PRETTY = AnswerShape(pretty=True)
 
 
-def named(body: bytes, shape: Shape) -> bytes:
+def named(body: bytes, shape: AnswerShape) -> bytes:
     """A rendered table or metadata under the name of its version."""
     # What is inside strings is escaped, and nothing that is stored is of this group.
     return body.replace(b'"apiVersion":"meta.k8s.io/v1"', b'"apiVersion":"meta.k8s.io/v1beta1"') if shape.old else body
@@ -61,7 +61,7 @@ def check_plain(request: Request) -> None:
         raise NotAcceptable(_NO_SUCH_FORM)
 
 
-def shape_of(request: Request, *, of_list: bool = False) -> Shape:
+def shape_of(request: Request, *, of_list: bool = False) -> AnswerShape:
     """The shape a request asks for. Raises NotAcceptable."""
     headers = request.headers
     accept = headers.get("accept", "")
@@ -80,7 +80,7 @@ def shape_of(request: Request, *, of_list: bool = False) -> Shape:
 
 
 @lru_cache(maxsize=512)
-def _negotiate(accept: str, of_list: bool) -> Shape:
+def _negotiate(accept: str, of_list: bool) -> AnswerShape:
     refusal = NotAcceptable(_AVAILABLE, details={})
     for media, values in sorted(map(_clause, accept.split(",")), key=_preference):
         if media not in _JSON and media != "application/yaml":
@@ -88,7 +88,7 @@ def _negotiate(accept: str, of_list: bool) -> Shape:
         form = _form(values, of_list)
         if form is not None:
             old = form != "object" and values["v"] == "v1beta1"
-            shape = Shape(form, yaml=media == "application/yaml", old=old)
+            shape = AnswerShape(form, yaml=media == "application/yaml", old=old)
             return PLAIN if shape == PLAIN else shape
         refusal = NotAcceptable(_NO_SUCH_FORM)
     raise refusal

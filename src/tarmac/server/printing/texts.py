@@ -22,7 +22,7 @@ def as_yaml(body: bytes) -> bytes:
     return yaml.dump(decode_json(body), Dumper=dumper, allow_unicode=True, default_flow_style=False).encode()
 
 
-class Frame(NamedTuple):
+class ListFrame(NamedTuple):
     """What stands around and between the items of a list that is written piece by piece."""
 
     begin: bytes
@@ -30,10 +30,10 @@ class Frame(NamedTuple):
     end: bytes
 
 
-def indented_frame(head: bytes) -> Frame:
+def indented_frame(head: bytes) -> ListFrame:
     """The frame of a list whose items are indented one by one; `head` is everything before them."""
     begin = indented(b"%b[]}" % head).removesuffix(b"[]\n}\n")
-    return Frame(b"%b[\n    " % begin, b",\n    ", b"\n  ]\n}\n")
+    return ListFrame(b"%b[\n    " % begin, b",\n    ", b"\n  ]\n}\n")
 
 
 def indented_item(item: bytes) -> bytes:

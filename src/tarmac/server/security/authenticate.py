@@ -23,7 +23,7 @@ from tarmac.http.messages import Request, basic_password, bearer_token
 from tarmac.http.subjects import certificate_subject
 from tarmac.server.security import bootstraptokens
 from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.credentials import Credential, Credentials
+from tarmac.server.security.credentials import Credential, CredentialCache
 from tarmac.server.security.impersonation import Impersonation
 from tarmac.server.security.jwt import InvalidToken
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens
@@ -40,8 +40,8 @@ class Authenticator:
         self._store = store
         self._clock = clock
         self._tokens = tokens
-        self._known = Credentials(store, clock)
-        self._known_passwords = Credentials(store, clock)  # apart: some of them are good for the registry only
+        self._known = CredentialCache(store, clock)
+        self._known_passwords = CredentialCache(store, clock)  # apart: some of them are good for the registry only
         self._impersonation = Impersonation(authorizer)
 
     def authenticate(self, request: Request) -> User:

@@ -27,7 +27,7 @@ class Credential(NamedTuple):
     audiences: tuple[str, ...] = ()
 
 
-class Credentials:
+class CredentialCache:
     """Checked credentials by what was presented. The oldest make room for new ones."""
 
     def __init__(self, store: Store, clock: Clock) -> None:

@@ -23,7 +23,6 @@ from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.server.reader import decode
 from tarmac.server.security.controllerpolicy import controller_roles
-from tarmac.server.security.covering import missing_rights
 from tarmac.server.security.policy import (
     AGGREGATED,
     CLUSTER_ROLE_BINDINGS,
@@ -32,6 +31,7 @@ from tarmac.server.security.policy import (
     aggregation_label,
 )
 from tarmac.server.security.rbac import GROUP
+from tarmac.server.security.rulecoverage import missing_rights
 from tarmac.server.security.rules import Rule
 from tarmac.store.interface import Conflict, Exists, Missing, Store
 

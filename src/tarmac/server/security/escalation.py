@@ -16,8 +16,8 @@ from tarmac.api.status import forbidden, not_found
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import MASTERS, Authorizer
-from tarmac.server.security.covering import TooComplex, missing_rights
 from tarmac.server.security.rbac import GROUP, MOST_IN_NAMESPACE, weight
+from tarmac.server.security.rulecoverage import TooComplex, missing_rights
 from tarmac.server.security.rules import Rule
 
 _EVERYTHING = [

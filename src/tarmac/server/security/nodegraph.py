@@ -24,7 +24,7 @@ VOLUMES = "core/persistentvolumes"
 _MIRROR = "kubernetes.io/config.mirror"
 
 
-class Reference(NamedTuple):
+class GraphReference(NamedTuple):
     """An object in a pod's namespace."""
 
     resource: str  # secrets, configmaps, persistentvolumeclaims, serviceaccounts
@@ -35,7 +35,7 @@ class Reference(NamedTuple):
 class _Pod(NamedTuple):
     node: str
     created: int
-    references: tuple[Reference, ...]
+    references: tuple[GraphReference, ...]
 
 
 class _Metadata(msgspec.Struct):
@@ -73,8 +73,8 @@ def _may_refer(raw: bytes) -> bool:
 
 
 class _Volume(NamedTuple):
-    claim: Reference | None
-    secrets: tuple[Reference, ...]
+    claim: GraphReference | None
+    secrets: tuple[GraphReference, ...]
     node: str  # that its disk is on; empty when it is elsewhere
 
 
@@ -84,7 +84,7 @@ class NodeGraph:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pods: dict[str, _Pod] = {}
-        self._counts: Counter[tuple[str, Reference]] = Counter()
+        self._counts: Counter[tuple[str, GraphReference]] = Counter()
         self._volumes: dict[str, _Volume] = {}
         self._unsubscribe: list[Any] = []
 
@@ -109,7 +109,7 @@ class NodeGraph:
 
     def refers_to(self, node: str, resource: str, namespace: str, name: str) -> bool:
         """Whether a pod on the node refers to the object, by itself or through a volume."""
-        reference = Reference(resource, namespace, name)
+        reference = GraphReference(resource, namespace, name)
         if self._counts.get((node, reference)):
             return True
         if resource != "secrets":
@@ -173,25 +173,25 @@ class NodeGraph:
         spec = volume.get("spec") or {}
         claim = spec.get("claimRef") or {}
         named = claim.get("name") and claim.get("namespace")
-        reference = Reference("persistentvolumeclaims", claim["namespace"], claim["name"]) if named else None
+        reference = GraphReference("persistentvolumeclaims", claim["namespace"], claim["name"]) if named else None
         secrets = tuple(_source_secrets(spec, claim.get("namespace", "")))
         node = (volume["metadata"].get("labels") or {}).get(LABEL_DISK_NODE, "")
         self._volumes[entry.name] = _Volume(reference, secrets, node)
 
 
 @lru_cache(4096)
-def _kept_once(references: tuple[Reference, ...]) -> tuple[Reference, ...]:
+def _kept_once(references: tuple[GraphReference, ...]) -> tuple[GraphReference, ...]:
     """Thousands of pods refer to the same."""
     return references
 
 
-def _references(pod: _PodView | _SimplePodView) -> Iterator[Reference]:
+def _references(pod: _PodView | _SimplePodView) -> Iterator[GraphReference]:
     """Everything in its namespace that a pod needs. A mirror pod gives its node nothing: the node itself wrote it."""
     if _MIRROR in (pod.metadata.annotations or {}):
         return
     for resource, name in _names(pod.metadata.name, pod.spec):
         if name:
-            yield Reference(resource, pod.metadata.namespace, name)
+            yield GraphReference(resource, pod.metadata.namespace, name)
 
 
 def _names(pod: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -227,12 +227,12 @@ def _volume(pod: str, volume: JsonObject) -> Iterator[tuple[str, str]]:
         yield "secrets", reference.name
 
 
-def _source_secrets(holder: JsonObject, namespace: str) -> Iterator[Reference]:
+def _source_secrets(holder: JsonObject, namespace: str) -> Iterator[GraphReference]:
     """Secrets that any kind of volume source names: `secretName`, or a reference whose field ends in `SecretRef`."""
     sources: Iterable[Any] = (value for value in holder.values() if isinstance(value, dict))
     for source in sources:
         if source.get("secretName"):
-            yield Reference("secrets", source.get("secretNamespace") or namespace, source["secretName"])
+            yield GraphReference("secrets", source.get("secretNamespace") or namespace, source["secretName"])
         for field, reference in source.items():
             if field.lower().endswith("secretref") and reference:
-                yield Reference("secrets", reference.get("namespace") or namespace, reference.get("name", ""))
+                yield GraphReference("secrets", reference.get("namespace") or namespace, reference.get("name", ""))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tarmac.api.decode import check_object, decode_delete_options, decode_object
 from tarmac.api.schema import JsonObject
 from tarmac.http.messages import Request
-from tarmac.server.storage.served import Call
+from tarmac.server.storage.resourcestorage import Call
 
 
 def read_object(call: Call) -> JsonObject:

@@ -22,13 +22,13 @@ from tarmac.server.patch import managed
 from tarmac.server.storage import metadata as meta
 from tarmac.server.storage.bodies import read_object
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.store.interface import Entry, Exists, Overtaken
 
 _NAME_ATTEMPTS = 8
 
 
-async def create(served: Served, request: Request) -> Response:
+async def create(served: ResourceStorage, request: Request) -> Response:
     """POST to a collection."""
     call = Call(served, request, write_options("CreateOptions", request))
     entry = await create_object(call, read_object(call))
@@ -94,7 +94,7 @@ def admission_attributes(call: Call, obj: JsonObject) -> Attributes:
     return made
 
 
-def _prepare(served: Served, obj: JsonObject) -> None:
+def _prepare(served: ResourceStorage, obj: JsonObject) -> None:
     strategy = served.strategy
     if strategy.has_status and not served.resource.native:
         obj.pop("status", None)

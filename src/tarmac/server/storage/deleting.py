@@ -23,7 +23,7 @@ from tarmac.server.requestinfo import boolean
 from tarmac.server.storage.bodies import read_delete_options
 from tarmac.server.storage.metadata import FOREGROUND, ORPHAN
 from tarmac.server.storage.options import WriteOptions, check_dry_run, integer
-from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.server.storage.updating import until_visible
 from tarmac.store.interface import Conflict, Entry, Missing, splice
 
@@ -83,7 +83,7 @@ def _from_query(request: Request) -> JsonObject:
     }
 
 
-async def delete(served: Served, request: Request) -> Response:
+async def delete(served: ResourceStorage, request: Request) -> Response:
     """DELETE of one object."""
     options = delete_options(request)
     call = Call(served, request, WriteOptions(options.dry_run))
@@ -95,7 +95,7 @@ async def delete(served: Served, request: Request) -> Response:
     return document(request, _success(served, entry), 200, call.warnings)
 
 
-def _success(served: Served, entry: Entry) -> JsonObject:
+def _success(served: ResourceStorage, entry: Entry) -> JsonObject:
     metadata = served.load(entry)["metadata"]
     resource = served.resource
     details: JsonObject = {"name": metadata["name"]}
@@ -153,7 +153,7 @@ def _admit(call: Call, name: str, obj: JsonObject) -> None:
     call.warnings += attributes.warnings
 
 
-def check_preconditions(served: Served, obj: JsonObject, options: DeleteOptions) -> None:
+def check_preconditions(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> None:
     """The object must be the one the client means."""
     metadata = obj["metadata"]
     if options.uid is not None and options.uid != metadata["uid"]:
@@ -163,7 +163,9 @@ def check_preconditions(served: Served, obj: JsonObject, options: DeleteOptions)
         raise _mismatch(served, metadata, "ResourceVersion", version, metadata["resourceVersion"], "modified")
 
 
-def _mismatch(served: Served, metadata: JsonObject, what: str, given: str, actual: str, perhaps: str) -> ApiError:
+def _mismatch(
+    served: ResourceStorage, metadata: JsonObject, what: str, given: str, actual: str, perhaps: str
+) -> ApiError:
     why = (
         f"the {what} in the precondition ({given}) does not match the {what} in record ({actual}). "
         f"The object might have been {perhaps}"
@@ -171,7 +173,7 @@ def _mismatch(served: Served, metadata: JsonObject, what: str, given: str, actua
     return conflict(served.resource.group, served.resource.kind, metadata["name"], why)
 
 
-def _plan(served: Served, obj: JsonObject, options: DeleteOptions) -> str:
+def _plan(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> str:
     """What to do with `obj`, which is marked in place.
 
     `gone`: delete it; `marked`: write it; `ended`: write it, then delete it; `pending`: it is somebody else's turn.
@@ -199,7 +201,7 @@ def _plan(served: Served, obj: JsonObject, options: DeleteOptions) -> str:
     return "ended" if graceful else "gone"
 
 
-def _grace(served: Served, obj: JsonObject, options: DeleteOptions) -> bool | None:
+def _grace(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> bool | None:
     """Start or shorten a grace period; False for kinds (and moments) without one, None when one runs already."""
     metadata, now = obj["metadata"], served.services.clock.now()
     period = served.strategy.grace_period(obj, options.grace_period)

@@ -8,10 +8,10 @@ from tarmac.api.status import ApiError
 from tarmac.http.messages import Request, Response
 from tarmac.server.storage.listing import too_large
 from tarmac.server.storage.options import parse_revision
-from tarmac.server.storage.served import Served
+from tarmac.server.storage.resourcestorage import ResourceStorage
 
 
-def get(served: Served, request: Request) -> Response | Awaitable[Response]:
+def get(served: ResourceStorage, request: Request) -> Response | Awaitable[Response]:
     """GET of one object."""
     wanted = request.param("resourceVersion") if request.query else ""
     if wanted != "0":
@@ -21,12 +21,12 @@ def get(served: Served, request: Request) -> Response | Awaitable[Response]:
     return _get(served, request, wanted)
 
 
-async def _get_fresh(waiting: Awaitable[None], served: Served, request: Request, wanted: str) -> Response:
+async def _get_fresh(waiting: Awaitable[None], served: ResourceStorage, request: Request, wanted: str) -> Response:
     await waiting
     return _get(served, request, wanted)
 
 
-def _get(served: Served, request: Request, wanted: str) -> Response:
+def _get(served: ResourceStorage, request: Request, wanted: str) -> Response:
     info = request.info
     if wanted:
         _check_reached(served, wanted)
@@ -36,7 +36,7 @@ def _get(served: Served, request: Request, wanted: str) -> Response:
     return served.answer(request, entry)
 
 
-def _check_reached(served: Served, wanted: str) -> None:
+def _check_reached(served: ResourceStorage, wanted: str) -> None:
     """A client may ask for a state at least as new as one it has seen."""
     try:
         revision = parse_revision(wanted)

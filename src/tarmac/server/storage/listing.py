@@ -20,15 +20,15 @@ from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.metadata import partial_metadata_list_head
-from tarmac.server.printing.negotiation import Shape, shape_of
-from tarmac.server.printing.texts import Frame, indented_frame, indented_item
+from tarmac.server.printing.negotiation import AnswerShape, shape_of
+from tarmac.server.printing.texts import ListFrame, indented_frame, indented_item
 from tarmac.server.storage.batches import batches
-from tarmac.server.storage.continuing import ExpiredToken, position, token
+from tarmac.server.storage.continuetokens import ExpiredToken, position, token
 from tarmac.server.storage.encoding import decode_json, encode_json
 from tarmac.server.storage.listcache import CachedAnswer, ListCache, size_of
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
-from tarmac.server.storage.selecting import Selection
-from tarmac.server.storage.served import Served
+from tarmac.server.storage.resourcestorage import ResourceStorage
+from tarmac.server.storage.selectors import Selection
 from tarmac.store.interface import Compacted, Entry, FutureRevision, Page
 
 GZIP_FROM = 128 << 10
@@ -37,7 +37,7 @@ _MAX_AGE = 30.0  # the version in an answer must stay one that a watch can be st
 _AGE_OF_AGES = 1.0  # tables show ages in seconds
 
 
-class Slice(NamedTuple):
+class ListPage(NamedTuple):
     """What a list found."""
 
     entries: Sequence[Entry]
@@ -46,13 +46,13 @@ class Slice(NamedTuple):
     remaining: int | None
 
 
-class Query(NamedTuple):
+class ListQuery(NamedTuple):
     """One list request, resolved."""
 
     prefix: str
     selection: Selection
     options: ListOptions
-    shape: Shape
+    shape: AnswerShape
     compressed: bool
 
     @property
@@ -62,7 +62,7 @@ class Query(NamedTuple):
         return not options.limit and not options.continue_token and options.resource_version in ("", "0")
 
 
-def list_objects(served: Served, request: Request, cache: ListCache) -> Response | Awaitable[Response]:
+def list_objects(served: ResourceStorage, request: Request, cache: ListCache) -> Response | Awaitable[Response]:
     """GET of a collection."""
     query = _query(served, request)
     waiting = served.waiting(query.prefix, newest=query.options.resource_version != "0")
@@ -71,18 +71,20 @@ def list_objects(served: Served, request: Request, cache: ListCache) -> Response
     return _list_now(served, query, cache)
 
 
-async def _list_fresh(waiting: Awaitable[None], served: Served, query: Query, cache: ListCache) -> Response:
+async def _list_fresh(
+    waiting: Awaitable[None], served: ResourceStorage, query: ListQuery, cache: ListCache
+) -> Response:
     await waiting
     answer = _list_now(served, query, cache)
     return answer if isinstance(answer, Response) else await answer
 
 
-def _query(served: Served, request: Request) -> Query:
+def _query(served: ResourceStorage, request: Request) -> ListQuery:
     options = list_options(request, watch=False)
     if options.resource_version == "0" and not options.continue_token:  # whatever is at hand, and that is everything
         options = options._replace(limit=0)
     namespace = request.info.namespace
-    return Query(
+    return ListQuery(
         f"{namespace}/" if namespace and served.resource.namespaced else "",
         served.select(options.label_selector, options.field_selector),
         options,
@@ -91,14 +93,14 @@ def _query(served: Served, request: Request) -> Query:
     )
 
 
-def _list_now(served: Served, query: Query, cache: ListCache) -> Response | Awaitable[Response]:
+def _list_now(served: ResourceStorage, query: ListQuery, cache: ListCache) -> Response | Awaitable[Response]:
     key = (served.resource.api_version, served.bucket, query.prefix, query.selection.key, query.shape, query.compressed)
     if query.whole:
         kept = cache.get(served.bucket, key)
         if kept is not None:
             return kept.response
 
-    def complete(made: tuple[Slice, Response]) -> Response | Awaitable[Response]:
+    def complete(made: tuple[ListPage, Response]) -> Response | Awaitable[Response]:
         found, response = made
         length = size_of(response.body)
         if query.compressed and length >= GZIP_FROM:
@@ -110,13 +112,18 @@ def _list_now(served: Served, query: Query, cache: ListCache) -> Response | Awai
     return served.services.pieces.run(_make(served, query), complete)
 
 
-def _make(served: Served, query: Query) -> Work[tuple[Slice, Response]]:
+def _make(served: ResourceStorage, query: ListQuery) -> Work[tuple[ListPage, Response]]:
     found = yield from find(served, query.prefix, query.selection, query.options)
     return found, (yield from render(served, query.shape, found))
 
 
 def _keep(
-    cache: ListCache, served: Served, key: tuple[object, ...], query: Query, found: Slice, response: Response
+    cache: ListCache,
+    served: ResourceStorage,
+    key: tuple[object, ...],
+    query: ListQuery,
+    found: ListPage,
+    response: Response,
 ) -> Response:
     if query.whole and (not query.selection.everything or query.shape.form != "object" or response.headers):
         age = _AGE_OF_AGES if query.shape.form == "table" else _MAX_AGE
@@ -133,7 +140,7 @@ async def _compress_aside(response: Response, then: Callable[[Response], Respons
     return then(await asyncio.get_running_loop().run_in_executor(None, _compress, response))
 
 
-def find(served: Served, prefix: str, selection: Selection, options: ListOptions) -> Work[Slice]:
+def find(served: ResourceStorage, prefix: str, selection: Selection, options: ListOptions) -> Work[ListPage]:
     """The entries a list is about. Raises Gone, Timeout (a version that is yet to come), BadRequest."""
     after, revision = _start(served, prefix, options)
     limit = options.limit if selection.everything else 0
@@ -150,18 +157,18 @@ def find(served: Served, prefix: str, selection: Selection, options: ListOptions
     return (yield from _slice(page, selection, options))
 
 
-def _find_one(served: Served, prefix: str, selection: Selection, revision: int) -> Slice:
+def _find_one(served: ResourceStorage, prefix: str, selection: Selection, revision: int) -> ListPage:
     name = f"{prefix}{selection.name}"
     if revision and revision != served.source.revision:
         page = served.source.list(served.bucket, name, limit=1, revision=revision)
         found = [entry for entry in page.entries if entry.name == name and selection.matches(entry)]
-        return Slice(found, page.revision, "", None)
+        return ListPage(found, page.revision, "", None)
     entry = served.source.get(served.bucket, name)
     entries = [entry] if entry is not None and selection.matches(entry) else []
-    return Slice(entries, served.source.revision, "", None)
+    return ListPage(entries, served.source.revision, "", None)
 
 
-def _start(served: Served, prefix: str, options: ListOptions) -> tuple[str, int]:
+def _start(served: ResourceStorage, prefix: str, options: ListOptions) -> tuple[str, int]:
     """Where to begin and as of which revision (0: now)."""
     try:
         wanted = parse_revision(options.resource_version)
@@ -177,12 +184,12 @@ def _start(served: Served, prefix: str, options: ListOptions) -> tuple[str, int]
     return "", wanted if exact else 0
 
 
-def _slice(page: Page, selection: Selection, options: ListOptions) -> Work[Slice]:
+def _slice(page: Page, selection: Selection, options: ListOptions) -> Work[ListPage]:
     entries, limit = page.entries, options.limit
     if selection.everything:
         more = page.remaining
         next_token = token(entries[-1].name, page.revision) if limit and more else ""
-        return Slice(entries, page.revision, next_token, more if next_token else None)
+        return ListPage(entries, page.revision, next_token, more if next_token else None)
     taken: list[Entry] = []
     for batch in batches(entries):
         taken += [entry for entry in batch if selection.matches(entry)]
@@ -192,7 +199,7 @@ def _slice(page: Page, selection: Selection, options: ListOptions) -> Work[Slice
         yield
     # What comes after a full page is not looked at: there may be more, and nobody knows how many.
     more = bool(limit) and len(taken) == limit and taken[-1] is not entries[-1]
-    return Slice(taken, page.revision, token(taken[-1].name, page.revision) if more else "", None)
+    return ListPage(taken, page.revision, token(taken[-1].name, page.revision) if more else "", None)
 
 
 def too_large(wanted: int, current: int) -> ApiError:
@@ -205,13 +212,13 @@ def too_large(wanted: int, current: int) -> ApiError:
     )
 
 
-def render(served: Served, shape: Shape, found: Slice) -> Work[Response]:
+def render(served: ResourceStorage, shape: AnswerShape, found: ListPage) -> Work[Response]:
     """A list in the wanted shape, in pieces: a whole of many megabytes would cost more in fresh memory than copying."""
     head = _head(served, shape, found)
     if not found.entries:
         return finish(head + (b"null}" if shape.form == "metadata" else b"[]}"), shape)
     pretty, now = shape.pretty and not shape.yaml, served.services.clock.now()
-    frame = indented_frame(head) if pretty else Frame(b"%b[" % head, b",", b"]}")
+    frame = indented_frame(head) if pretty else ListFrame(b"%b[" % head, b",", b"]}")
     pieces = [frame.begin]
     for batch in batches(found.entries):
         if len(pieces) > 1:
@@ -226,7 +233,7 @@ def render(served: Served, shape: Shape, found: Slice) -> Work[Response]:
     return finish(pieces, shape._replace(pretty=False))
 
 
-def _head(served: Served, shape: Shape, found: Slice) -> bytes:
+def _head(served: ResourceStorage, shape: AnswerShape, found: ListPage) -> bytes:
     """Everything before the items."""
     resource = served.resource
     metadata = _list_metadata(found, always_continue=not resource.native and shape.form == "object")
@@ -238,13 +245,13 @@ def _head(served: Served, shape: Shape, found: Slice) -> bytes:
     return b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":' % (kind, version, metadata)
 
 
-def _item(served: Served, shape: Shape, entry: Entry, now: float) -> bytes:
+def _item(served: ResourceStorage, shape: AnswerShape, entry: Entry, now: float) -> bytes:
     if shape.form == "table":
         return served.row(entry, now, shape.include_object)
     return served.metadata(entry) if shape.form == "metadata" else _items(served, [entry])
 
 
-def _list_metadata(found: Slice, always_continue: bool) -> bytes:
+def _list_metadata(found: ListPage, always_continue: bool) -> bytes:
     """Lists of custom resources, and so of our own kinds, say even that there is nothing to continue with."""
     if not found.next_token and always_continue:
         return b'{"continue":"","resourceVersion":"%d"}' % found.revision
@@ -256,7 +263,7 @@ def _list_metadata(found: Slice, always_continue: bool) -> bytes:
     return encode_json(metadata)
 
 
-def _items(served: Served, entries: Sequence[Entry]) -> bytes:
+def _items(served: ResourceStorage, entries: Sequence[Entry]) -> bytes:
     raws = [entry.raw for entry in entries] if served.view is None else [served.raw(entry) for entry in entries]
     if not served.resource.native:
         return b",".join(raws)

@@ -22,12 +22,12 @@ from tarmac.server.patch.engine import (
 from tarmac.server.storage.bodies import adopt
 from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.server.storage.updating import Rules, check_name, check_version, rewrite
 from tarmac.store.interface import Entry
 
 
-async def patch(served: Served, rules: Rules, request: Request) -> Response:
+async def patch(served: ResourceStorage, rules: Rules, request: Request) -> Response:
     """PATCH."""
     patch_type = check_type(served.resource, request.headers.get("content-type", ""))
     is_apply = patch_type == APPLY_PATCH

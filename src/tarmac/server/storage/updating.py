@@ -22,7 +22,7 @@ from tarmac.server.storage import metadata as meta
 from tarmac.server.storage.bodies import read_object
 from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.store.interface import Conflict, Entry, Missing, Store, splice
 
 _ATTEMPTS = 5
@@ -39,7 +39,7 @@ class Rules(NamedTuple):
     applied: bool = False  # server-side apply has recorded the managers already
 
 
-def rules_of(served: Served, subresource: str = "") -> Rules:
+def rules_of(served: ResourceStorage, subresource: str = "") -> Rules:
     """The rules of the object itself, or of its status."""
     strategy = served.strategy
     if subresource == "status":
@@ -49,7 +49,7 @@ def rules_of(served: Served, subresource: str = "") -> Rules:
     return Rules(strategy.prepare_for_update, strategy.validate_update)
 
 
-def _keeping_status(served: Served) -> Callable[[JsonObject, JsonObject], None]:
+def _keeping_status(served: ResourceStorage) -> Callable[[JsonObject, JsonObject], None]:
     def prepare(new: JsonObject, old: JsonObject) -> None:
         if "status" in old:
             new["status"] = old["status"]
@@ -60,7 +60,7 @@ def _keeping_status(served: Served) -> Callable[[JsonObject, JsonObject], None]:
     return prepare
 
 
-async def update(served: Served, rules: Rules, request: Request) -> Response:
+async def update(served: ResourceStorage, rules: Rules, request: Request) -> Response:
     """PUT through any door that takes the whole object."""
     call = Call(served, request, write_options("UpdateOptions", request))
 
@@ -141,7 +141,7 @@ def _check_uid(call: Call, new: JsonObject, actual: str) -> None:
         raise precondition_failed(call.served, call.info.name, call.key, "UID", given, actual)
 
 
-def precondition_failed(served: Served, name: str, key: str, what: str, given: str, actual: str) -> ApiError:
+def precondition_failed(served: ResourceStorage, name: str, key: str, what: str, given: str, actual: str) -> ApiError:
     """The object is not the one the client means, in the words of Kubernetes' storage."""
     resource = served.resource
     place = resource.plural if resource.native else f"{resource.group}/{resource.plural}"

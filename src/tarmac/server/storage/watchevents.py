@@ -2,7 +2,7 @@
 
 Over a connection an event is a line of JSON; for a reader in this process it is a notice with the stored bytes.
 
-A `Change` wraps one event of the store for one resource. What a watcher with selectors sees may differ from what
+A `StoreChange` wraps one event of the store for one resource. What a watcher with selectors sees may differ from what
 happened: an object that begins to match appears, one that stops matching is deleted, with its last matching state.
 """
 
@@ -15,52 +15,52 @@ from tarmac.api.decode import check_object
 from tarmac.api.schema import JsonObject
 from tarmac.base.pieces import Work
 from tarmac.http.messages import Chunk, Notice
-from tarmac.server.printing.negotiation import Shape, named
+from tarmac.server.printing.negotiation import AnswerShape, named
 from tarmac.server.storage.batches import batches
 from tarmac.server.storage.derived import Selected
 from tarmac.server.storage.encoding import encode_json
-from tarmac.server.storage.selecting import Selection
-from tarmac.server.storage.served import Served
+from tarmac.server.storage.resourcestorage import ResourceStorage
+from tarmac.server.storage.selectors import Selection
 from tarmac.store.interface import Entry, Event, splice, unsplice
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
-class Seen(NamedTuple):
+class WatcherView(NamedTuple):
     """What a watcher sees of a change."""
 
     type: EventType
     entry: Entry
 
 
-class Change:
+class StoreChange:
     """One event of the store, with everything that watchers share about it."""
 
     __slots__ = ("_after", "_before", "_lines", "_notices", "event", "seen", "served")
 
-    def __init__(self, served: Served, event: Event) -> None:
+    def __init__(self, served: ResourceStorage, event: Event) -> None:
         self.served = served
         self.event = event
-        self.seen = Seen(event.type, event.entry)  # by a watcher of everything
+        self.seen = WatcherView(event.type, event.entry)  # by a watcher of everything
         self._before: Selected | None = None
         self._after: Selected | None = None
-        self._lines: dict[tuple[EventType, Shape], bytes] = {}
+        self._lines: dict[tuple[EventType, AnswerShape], bytes] = {}
         self._notices: dict[EventType, Notice] = {}
 
-    def selected(self, selection: Selection) -> Seen | None:
+    def selected(self, selection: Selection) -> WatcherView | None:
         """What a watcher with selectors sees, if anything."""
         event = self.event
         before = event.previous is not None and selection.accepts(event.previous, self._seen_before)
         after = event.type != "DELETED" and selection.accepts(event.entry, self._seen_after)
         if after:
-            return Seen("MODIFIED" if before else "ADDED", event.entry)
+            return WatcherView("MODIFIED" if before else "ADDED", event.entry)
         if not before or event.previous is None:
             return None
         if event.type == "DELETED":
-            return Seen("DELETED", event.entry)
+            return WatcherView("DELETED", event.entry)
         last = event.previous
         revision = event.entry.revision
-        return Seen("DELETED", Entry(last.name, revision, last.created, splice(unsplice(last), revision)))
+        return WatcherView("DELETED", Entry(last.name, revision, last.created, splice(unsplice(last), revision)))
 
     def _seen_before(self) -> Selected:
         if self._before is None:
@@ -73,7 +73,7 @@ class Change:
             self._after = self.served.index.look(self.event.entry)
         return self._after
 
-    def line(self, seen: Seen, shape: Shape) -> bytes:
+    def line(self, seen: WatcherView, shape: AnswerShape) -> bytes:
         """What is seen, as text."""
         key = (seen.type, shape)
         line = self._lines.get(key)
@@ -81,7 +81,7 @@ class Change:
             line = self._lines[key] = event_line(self.served, seen.type, seen.entry, shape)
         return line
 
-    def notice(self, seen: Seen) -> Notice:
+    def notice(self, seen: WatcherView) -> Notice:
         """What is seen, for a reader in this process."""
         notice = self._notices.get(seen.type)
         if notice is None:
@@ -89,7 +89,7 @@ class Change:
         return notice
 
 
-def as_chunk(seen: Sequence[tuple[Change, Seen]], shape: Shape) -> Chunk:
+def as_chunk(seen: Sequence[tuple[StoreChange, WatcherView]], shape: AnswerShape) -> Chunk:
     """Several events for all watchers that see them. Nobody in this process wants tables."""
 
     def render() -> bytes:
@@ -98,14 +98,16 @@ def as_chunk(seen: Sequence[tuple[Change, Seen]], shape: Shape) -> Chunk:
     return Chunk(render, () if shape.form == "table" else [change.notice(each) for change, each in seen])
 
 
-def titled_chunk(seen: Sequence[tuple[Change, Seen]], shape: Shape) -> Chunk:
+def titled_chunk(seen: Sequence[tuple[StoreChange, WatcherView]], shape: AnswerShape) -> Chunk:
     """The same as a table whose column definitions the watcher has not had yet: they come with the first event."""
     change, first = seen[0]
     titled = event_line(change.served, first.type, first.entry, shape, definitions=True)
     return Chunk(titled + as_chunk(seen[1:], shape).data)
 
 
-def event_line(served: Served, type: str, entry: Entry, shape: Shape, *, definitions: bool = False) -> bytes:
+def event_line(
+    served: ResourceStorage, type: str, entry: Entry, shape: AnswerShape, *, definitions: bool = False
+) -> bytes:
     """One event. Only the first one of a table carries the column definitions."""
     if shape.form == "table":
         row = served.row(entry, served.services.clock.now(), shape.include_object)
@@ -117,7 +119,9 @@ def event_line(served: Served, type: str, entry: Entry, shape: Shape, *, definit
     return b'{"type":"%b","object":%b}\n' % (type.encode(), named(raw, shape))
 
 
-def initial_state(served: Served, entries: Sequence[Entry], shape: Shape, bookmark: bytes | None) -> Work[Chunk]:
+def initial_state(
+    served: ResourceStorage, entries: Sequence[Entry], shape: AnswerShape, bookmark: bytes | None
+) -> Work[Chunk]:
     """The present as additions, and the bookmark that ends it if one is wanted."""
     table = shape.form == "table"
     last = [] if bookmark is None else [_bookmark_line(bookmark)]
@@ -150,7 +154,7 @@ def _bookmark_line(bookmark: bytes) -> bytes:
 
 
 def bookmark_object(
-    served: Served, revision: int, shape: Shape, *, initial_end: bool = False, definitions: bool = False
+    served: ResourceStorage, revision: int, shape: AnswerShape, *, initial_end: bool = False, definitions: bool = False
 ) -> bytes:
     """Nothing older than `revision` is still to come. In a table it is a row without texts."""
     metadata: JsonObject = {"resourceVersion": str(revision)}

@@ -19,12 +19,12 @@ from math import inf
 from tarmac.api.status import Gone
 from tarmac.base.clock import Clock
 from tarmac.http.messages import Chunk, Stream
-from tarmac.server.printing.negotiation import Shape
-from tarmac.server.storage.selecting import Selection
-from tarmac.server.storage.served import Served
+from tarmac.server.printing.negotiation import AnswerShape
+from tarmac.server.storage.resourcestorage import ResourceStorage
+from tarmac.server.storage.selectors import Selection
 from tarmac.server.storage.watchevents import (
-    Change,
-    Seen,
+    StoreChange,
+    WatcherView,
     as_bookmark,
     as_chunk,
     bookmark_object,
@@ -42,7 +42,7 @@ _BACKLOG = 16 << 20
 _QUICK = 0.0005  # a fan-out that takes no longer is followed by the next one at once
 _LONGEST_REST = 0.05
 
-GroupKey = tuple[str, str, tuple[str, str], Shape]
+GroupKey = tuple[str, str, tuple[str, str], AnswerShape]
 
 
 class Watcher:
@@ -105,7 +105,7 @@ class Group:
 
     __slots__ = ("key", "prefix", "selection", "served", "shape", "watchers")
 
-    def __init__(self, served: Served, prefix: str, selection: Selection, shape: Shape) -> None:
+    def __init__(self, served: ResourceStorage, prefix: str, selection: Selection, shape: AnswerShape) -> None:
         self.served = served
         self.prefix = prefix
         self.selection = selection
@@ -121,7 +121,7 @@ class Group:
         anywhere = self.served.resource.namespaced and not self.prefix
         return f"{'/' if anywhere else self.prefix}{self.selection.name}"
 
-    def sees(self, change: Change) -> Seen | None:
+    def sees(self, change: StoreChange) -> WatcherView | None:
         """What its watchers see of a change, if anything."""
         if self.prefix and not change.event.entry.name.startswith(self.prefix):
             return None
@@ -235,15 +235,15 @@ class Hub:
             scope.resting_until = ended + min(ended - began, _LONGEST_REST)
 
     def _write_all(self, bucket: str, scope: _Scope, events: Sequence[Event]) -> None:
-        changes: dict[str, list[Change]] = {}
+        changes: dict[str, list[StoreChange]] = {}
         for group in tuple(scope.general.values()):
             self._write(bucket, group, _changes_for(group, events, changes))
         if scope.single:
             for event in events:
                 for group in scope.following(event.entry.name):
-                    self._write(bucket, group, [Change(group.served, event)])
+                    self._write(bucket, group, [StoreChange(group.served, event)])
 
-    def _write(self, bucket: str, group: Group, changes: Sequence[Change]) -> None:
+    def _write(self, bucket: str, group: Group, changes: Sequence[StoreChange]) -> None:
         seen = [(change, each) for change in changes if (each := group.sees(change))]
         if not seen:
             return
@@ -255,7 +255,7 @@ class Hub:
                 watcher.stream.close()
         self.sent[bucket] = self.sent.get(bucket, 0) + len(seen) * len(group.watchers)
 
-    def _write_own(self, group: Group, watcher: Watcher, seen: Sequence[tuple[Change, Seen]]) -> None:
+    def _write_own(self, group: Group, watcher: Watcher, seen: Sequence[tuple[StoreChange, WatcherView]]) -> None:
         """For the few who may not see all of a batch, or need the titles of their table first."""
         own = [(change, each) for change, each in seen if change.event.entry.revision > watcher.skip_to]
         if not own:
@@ -305,12 +305,12 @@ class Hub:
                 watcher.stream.close()
 
 
-def _changes_for(group: Group, events: Sequence[Event], made: dict[str, list[Change]]) -> list[Change]:
+def _changes_for(group: Group, events: Sequence[Event], made: dict[str, list[StoreChange]]) -> list[StoreChange]:
     """The batch as changes, shared by all groups of one resource."""
     version = group.served.resource.api_version
     changes = made.get(version)
     if changes is None:
-        changes = made[version] = [Change(group.served, event) for event in events]
+        changes = made[version] = [StoreChange(group.served, event) for event in events]
     return changes
 
 

@@ -19,12 +19,19 @@ from tarmac.api.status import ApiError, Gone, NotAcceptable
 from tarmac.base.pieces import Work
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Chunk, Request, Stream, StreamResponse
-from tarmac.server.printing.negotiation import Shape, shape_of
+from tarmac.server.printing.negotiation import AnswerShape, shape_of
 from tarmac.server.storage.listing import find, too_large
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
-from tarmac.server.storage.selecting import Selection
-from tarmac.server.storage.served import Served
-from tarmac.server.storage.watchevents import Change, as_chunk, bookmark_object, error_line, initial_state, titled_chunk
+from tarmac.server.storage.resourcestorage import ResourceStorage
+from tarmac.server.storage.selectors import Selection
+from tarmac.server.storage.watchevents import (
+    StoreChange,
+    as_chunk,
+    bookmark_object,
+    error_line,
+    initial_state,
+    titled_chunk,
+)
 from tarmac.server.storage.watchgroups import Group, Hub, Watcher
 from tarmac.store.interface import Compacted, Event, FutureRevision
 
@@ -32,13 +39,13 @@ _SHORTEST, _LONGEST = 1800.0, 3600.0
 _EVERYTHING_NOW = ListOptions()
 
 
-class Query(NamedTuple):
+class WatchQuery(NamedTuple):
     """One watch request, resolved."""
 
-    served: Served
+    served: ResourceStorage
     prefix: str
     selection: Selection
-    shape: Shape
+    shape: AnswerShape
     options: ListOptions
     revision: int
 
@@ -65,7 +72,7 @@ class Present(NamedTuple):
 _NOTHING = Present(0, None)
 
 
-def watch(served: Served, request: Request, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
+def watch(served: ResourceStorage, request: Request, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
     """GET of a collection with `watch`."""
     query = _query(served, request)
     store = served.source
@@ -81,7 +88,7 @@ def watch(served: Served, request: Request, hub: Hub) -> StreamResponse | Awaita
     return _answer(query, hub)
 
 
-def _query(served: Served, request: Request) -> Query:
+def _query(served: ResourceStorage, request: Request) -> WatchQuery:
     options = list_options(request, watch=True)
     shape = shape_of(request)
     if shape.yaml:
@@ -96,16 +103,16 @@ def _query(served: Served, request: Request) -> Query:
     if info.name and not fields:  # the old form of path: /api/v1/watch/namespaces/NS/pods/NAME
         fields = f"metadata.name={info.name}"
     selection = served.select(options.label_selector, fields)
-    return Query(served, prefix, selection, shape._replace(pretty=False), options, revision)
+    return WatchQuery(served, prefix, selection, shape._replace(pretty=False), options, revision)
 
 
-async def _begin_fresh(waiting: Awaitable[None], query: Query, hub: Hub) -> StreamResponse:
+async def _begin_fresh(waiting: Awaitable[None], query: WatchQuery, hub: Hub) -> StreamResponse:
     await waiting
     answer = _begin(query, hub)
     return answer if isinstance(answer, StreamResponse) else await answer
 
 
-def _begin(query: Query, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
+def _begin(query: WatchQuery, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
     """Begin with the present, which is made in pieces; what happens meanwhile is repeated behind it."""
     if query.starts_now:
         return _answer(query, hub)
@@ -119,7 +126,7 @@ def _begin(query: Query, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]
         return StreamResponse(partial(_refuse, error))
 
 
-def _present(query: Query) -> Work[Present]:
+def _present(query: WatchQuery) -> Work[Present]:
     served, store = query.served, query.served.source
     if query.revision > store.revision:
         raise too_large(query.revision, store.revision)
@@ -133,7 +140,7 @@ def _present(query: Query) -> Work[Present]:
     return Present(found.revision, (yield from initial_state(served, found.entries, query.shape, bookmark)))
 
 
-async def _answer_from_log(query: Query, hub: Hub) -> StreamResponse:
+async def _answer_from_log(query: WatchQuery, hub: Hub) -> StreamResponse:
     """Resume from before what memory holds: the durable log first, then memory from where the log ended."""
     served = query.served
     try:
@@ -151,11 +158,13 @@ def _refuse(error: ApiError, stream: Stream) -> Callable[[], None]:
     return lambda: None
 
 
-def _answer(query: Query, hub: Hub, events: Sequence[Event] = (), present: Present = _NOTHING) -> StreamResponse:
+def _answer(query: WatchQuery, hub: Hub, events: Sequence[Event] = (), present: Present = _NOTHING) -> StreamResponse:
     return StreamResponse(partial(_start, query, hub, events, present))
 
 
-def _start(query: Query, hub: Hub, events: Sequence[Event], present: Present, stream: Stream) -> Callable[[], None]:
+def _start(
+    query: WatchQuery, hub: Hub, events: Sequence[Event], present: Present, stream: Stream
+) -> Callable[[], None]:
     try:
         missed = _missed(query, events, titled=present.chunk is not None)
     except ApiError as error:
@@ -182,7 +191,7 @@ def _lifetime(options: ListOptions, randomness: Randomness) -> float:
     return randomness.uniform(_SHORTEST, _LONGEST)
 
 
-def _missed(query: Query, events: Sequence[Event], *, titled: bool) -> Chunk | None:
+def _missed(query: WatchQuery, events: Sequence[Event], *, titled: bool) -> Chunk | None:
     """What has happened since the revision that the watch begins at."""
     served, store = query.served, query.served.source
     if query.starts_now:
@@ -196,11 +205,11 @@ def _missed(query: Query, events: Sequence[Event], *, titled: bool) -> Chunk | N
     return _repeated(query, events, titled)
 
 
-def _repeated(query: Query, events: Sequence[Event], titled: bool) -> Chunk | None:
+def _repeated(query: WatchQuery, events: Sequence[Event], titled: bool) -> Chunk | None:
     """What the watchers of a group have seen meanwhile."""
     served, shape = query.served, query.shape
     group = Group(served, query.prefix, query.selection, shape)
-    changes = [Change(served, event) for event in events]
+    changes = [StoreChange(served, event) for event in events]
     seen = [(change, each) for change in changes if (each := group.sees(change))]
     if not seen:
         return None

@@ -22,7 +22,7 @@ from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.server.storage.updating import precondition_failed
 from tarmac.store.interface import Conflict
 
@@ -49,17 +49,17 @@ def _value(part: Part, field: str) -> Any:
     return _decode(part[field]) if field in part else None
 
 
-def binding_route(served: Served) -> Route:
+def binding_route(served: ResourceStorage) -> Route:
     """POST of `pods/NAME/binding`."""
     return {"create": partial(_bind_named, served)}
 
 
-def bindings_route(pods: Served) -> Route:
+def bindings_route(pods: ResourceStorage) -> Route:
     """POST of `bindings`: the same, with the name in the body."""
     return {"create": partial(_bind, pods)}
 
 
-async def _bind_named(served: Served, request: Request) -> Response:
+async def _bind_named(served: ResourceStorage, request: Request) -> Response:
     call = Call(served, request, write_options("CreateOptions", request))
     binding = _read(call)
     if binding["metadata"].get("name") != call.info.name:
@@ -67,7 +67,7 @@ async def _bind_named(served: Served, request: Request) -> Response:
     return await _assign(call, binding)
 
 
-async def _bind(served: Served, request: Request) -> Response:
+async def _bind(served: ResourceStorage, request: Request) -> Response:
     call = Call(served, request, write_options("CreateOptions", request))
     return await _assign(call, _read(call))
 

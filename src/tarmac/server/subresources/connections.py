@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, ServiceUnavailable
 from tarmac.http.messages import Answer, Request, Response
 from tarmac.server.routes import Route, Routes
-from tarmac.server.storage.served import Served
+from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources import podstreams, proxies
 
 _ANY_METHOD = ("get", "create", "update", "patch", "delete")
@@ -67,7 +67,7 @@ class NoConnections:
         return None
 
 
-def log_route(served: Served, connections: NodeConnections) -> Route:
+def log_route(served: ResourceStorage, connections: NodeConnections) -> Route:
     """GET of `pods/NAME/log`."""
 
     def answer(request: Request) -> Answer | Awaitable[Answer]:
@@ -83,7 +83,7 @@ def log_route(served: Served, connections: NodeConnections) -> Route:
     return {"get": answer}
 
 
-def stream_route(served: Served, connections: NodeConnections, kind: str) -> Route:
+def stream_route(served: ResourceStorage, connections: NodeConnections, kind: str) -> Route:
     """exec, attach and portforward of a pod; opening one is a create whatever the method."""
 
     def answer(request: Request) -> Awaitable[Answer]:
@@ -95,7 +95,7 @@ def stream_route(served: Served, connections: NodeConnections, kind: str) -> Rou
     return {"create": answer}
 
 
-def node_proxy_route(served: Served, connections: NodeConnections) -> Route:
+def node_proxy_route(served: ResourceStorage, connections: NodeConnections) -> Route:
     """`nodes/NAME/proxy/…`: the node's own API."""
 
     def answer(request: Request) -> Awaitable[Answer]:
@@ -107,7 +107,7 @@ def node_proxy_route(served: Served, connections: NodeConnections) -> Route:
     return dict.fromkeys(_ANY_METHOD, answer)
 
 
-def pod_proxy_route(served: Served, connections: NodeConnections) -> Route:
+def pod_proxy_route(served: ResourceStorage, connections: NodeConnections) -> Route:
     """`pods/[SCHEME:]NAME[:PORT]/proxy/…`: what listens in a pod."""
 
     def answer(request: Request) -> Awaitable[Answer]:
@@ -119,7 +119,7 @@ def pod_proxy_route(served: Served, connections: NodeConnections) -> Route:
     return dict.fromkeys(_ANY_METHOD, answer)
 
 
-def service_proxy_route(routes: Routes, served: Served, connections: NodeConnections) -> Route:
+def service_proxy_route(routes: Routes, served: ResourceStorage, connections: NodeConnections) -> Route:
     """`services/[SCHEME:]NAME[:PORT]/proxy/…`: what listens in one of the pods behind a Service."""
 
     def answer(request: Request) -> Awaitable[Answer]:
@@ -134,7 +134,7 @@ def service_proxy_route(routes: Routes, served: Served, connections: NodeConnect
 
 
 def _to_pod(
-    served: Served, connections: NodeConnections, request: Request, pod: JsonObject, port: int
+    served: ResourceStorage, connections: NodeConnections, request: Request, pod: JsonObject, port: int
 ) -> Awaitable[Answer]:
     metadata, address = pod["metadata"], pod.get("status", {}).get("podIP", "")
     if not address:
@@ -145,7 +145,7 @@ def _to_pod(
     return _reached(served, node, connections.to_pod(node, place, request, proxies.behind(request)))
 
 
-def _object(served: Served, namespace: str, name: str) -> JsonObject:
+def _object(served: ResourceStorage, namespace: str, name: str) -> JsonObject:
     entry = served.store.get(served.bucket, served.key(namespace, name))
     if entry is None:
         raise served.not_found(name)
@@ -159,7 +159,7 @@ def _node_of(pod: JsonObject) -> str:
     return node
 
 
-def _reached(served: Served, node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
+def _reached(served: ResourceStorage, node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
     if answer is not None:
         return answer
     known = served.services.reader.get("core/nodes", node) or {}

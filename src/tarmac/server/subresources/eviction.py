@@ -24,7 +24,7 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.deleting import DeleteOptions, check_preconditions, delete_options_from, remove
 from tarmac.server.storage.metadata import place
 from tarmac.server.storage.options import WriteOptions, write_options
-from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.server.subresources.binding import SUCCESS
 from tarmac.store.interface import Conflict, Entry, Missing
 
@@ -33,12 +33,12 @@ _ATTEMPTS = 20
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
-def eviction_route(served: Served, budgets: Served) -> Route:
+def eviction_route(served: ResourceStorage, budgets: ResourceStorage) -> Route:
     """POST of `pods/NAME/eviction`."""
     return {"create": partial(_evict, served, budgets)}
 
 
-async def _evict(served: Served, budgets: Served, request: Request) -> Response:
+async def _evict(served: ResourceStorage, budgets: ResourceStorage, request: Request) -> Response:
     options = write_options("CreateOptions", request)
     content_type = request.headers.get("content-type", "")
     eviction, warnings = decode_kind("policy", "v1", "Eviction", request.body, content_type, options.field_validation)
@@ -72,7 +72,7 @@ async def _removed_as(call: Call, seen: Entry, deletion: DeleteOptions) -> bool:
     return True
 
 
-async def _spend_budget(call: Call, budgets: Served, deletion: DeleteOptions) -> bool:
+async def _spend_budget(call: Call, budgets: ResourceStorage, deletion: DeleteOptions) -> bool:
     """Whether the pod may go whatever becomes of it; if not, it may go as it is."""
     served = call.served
     entry = served.head(call.key)
@@ -111,7 +111,7 @@ async def _announce(call: Call) -> Entry | None:
     return None
 
 
-async def _take_one(budgets: Served, budget: JsonObject, pod: JsonObject, dry_run: bool) -> None:
+async def _take_one(budgets: ResourceStorage, budget: JsonObject, pod: JsonObject, dry_run: bool) -> None:
     key = budgets.key(budget["metadata"]["namespace"], budget["metadata"]["name"])
     for _ in range(_ATTEMPTS):
         entry = budgets.head(key)

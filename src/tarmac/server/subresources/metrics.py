@@ -11,7 +11,7 @@ from tarmac.base.selectors import LabelSelector
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
-from tarmac.server.storage.served import Served
+from tarmac.server.storage.resourcestorage import ResourceStorage
 
 
 class UsageSource(Protocol):
@@ -53,18 +53,18 @@ class Metering:
         return self.source.pods()
 
 
-def usage_route(served: Served, source: UsageSource) -> Route:
+def usage_route(served: ResourceStorage, source: UsageSource) -> Route:
     """GET of one or all."""
     return {"get": partial(_get, served, source), "list": partial(_list, served, source)}
 
 
-def _all(served: Served, source: UsageSource, request: Request) -> list[JsonObject]:
+def _all(served: ResourceStorage, source: UsageSource, request: Request) -> list[JsonObject]:
     found = source.pods() if served.resource.namespaced else source.nodes()
     namespace = request.info.namespace
     return [one for one in found if not namespace or one["metadata"].get("namespace") == namespace]
 
 
-def _get(served: Served, source: UsageSource, request: Request) -> Response:
+def _get(served: ResourceStorage, source: UsageSource, request: Request) -> Response:
     name = request.info.name
     for one in _all(served, source, request):
         if one["metadata"]["name"] == name:
@@ -72,7 +72,7 @@ def _get(served: Served, source: UsageSource, request: Request) -> Response:
     raise served.not_found(name)
 
 
-def _list(served: Served, source: UsageSource, request: Request) -> Response:
+def _list(served: ResourceStorage, source: UsageSource, request: Request) -> Response:
     selector = LabelSelector.parse(request.param("labelSelector"))
     items = [one for one in _all(served, source, request) if selector.matches(one["metadata"].get("labels") or {})]
     resource = served.resource

@@ -12,35 +12,35 @@ from functools import partial
 
 import msgspec
 
-from tarmac.api.compute.answers import Cause, Plan
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.strategies import WorkloadStrategy
+from tarmac.api.compute.whyandplan import Cause, Plan
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, Invalid
-from tarmac.decide.explain.lookup import WorldLookup
-from tarmac.decide.explain.world import Objects
 from tarmac.decide.plans import laid_over, plan_workload
+from tarmac.decide.snapshot.lookup import SnapshotLookup
+from tarmac.decide.snapshot.snapshot import Objects
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.bodies import read_object
 from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.server.storage.updating import check_name, rewrite, rules_of
+from tarmac.server.subresources.offloading import ponder, snapshot
 from tarmac.server.subresources.planfile import read_file
-from tarmac.server.subresources.pondering import ponder, snapshot
 from tarmac.store.interface import Entry
 
 
-def plan_route(served: Served) -> Route:
+def plan_route(served: ResourceStorage) -> Route:
     """POST of `NAME/plan` with a Workload."""
     return {"create": partial(_plan, served)}
 
 
-async def _plan(served: Served, request: Request) -> Response:
+async def _plan(served: ResourceStorage, request: Request) -> Response:
     options = write_options("CreateOptions", request)._replace(dry_run=True)
     call = Call(served, request, options)
     try:
@@ -65,8 +65,8 @@ def _among_others(call: Call, world: Objects) -> Objects:
         return world
     request.body = file.workload
     world = laid_over(world, file.others, served.services.catalog, call.info.namespace)
-    strategy = WorkloadStrategy(WorldLookup(world))
-    call.served = Served(replace(served.resource, strategy=strategy), served.services, served.resource)
+    strategy = WorkloadStrategy(SnapshotLookup(world))
+    call.served = ResourceStorage(replace(served.resource, strategy=strategy), served.services, served.resource)
     return world
 
 

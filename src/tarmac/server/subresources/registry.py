@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
-from tarmac.server.storage.served import Served
+from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.binding import binding_route, bindings_route
 from tarmac.server.subresources.connections import (
     NodeConnections,
@@ -16,14 +16,14 @@ from tarmac.server.subresources.connections import (
     service_proxy_route,
     stream_route,
 )
-from tarmac.server.subresources.doors import (
+from tarmac.server.subresources.eviction import eviction_route
+from tarmac.server.subresources.metrics import UsageSource, usage_route
+from tarmac.server.subresources.partialupdates import (
     approval_route,
     ephemeral_containers_route,
     finalize_route,
     resize_route,
 )
-from tarmac.server.subresources.eviction import eviction_route
-from tarmac.server.subresources.metrics import UsageSource, usage_route
 from tarmac.server.subresources.plan import plan_route
 from tarmac.server.subresources.reviews import REVIEWS, Reviews, TokenIssuer, review_route, token_route
 from tarmac.server.subresources.scale import scale_route
@@ -45,7 +45,7 @@ def special_routes(
 ) -> Mapping[Key, Answering]:
     """By (group, plural, subresource)."""
 
-    def measured(_: Routes, served: Served) -> Route:
+    def measured(_: Routes, served: ResourceStorage) -> Route:
         return usage_route(served, usage)
 
     routes: dict[Key, Answering] = {
@@ -83,5 +83,5 @@ def _to_nodes(connections: NodeConnections) -> dict[Key, Answering]:
     }
 
 
-def _eviction(routes: Routes, served: Served) -> Route:
+def _eviction(routes: Routes, served: ResourceStorage) -> Route:
     return eviction_route(served, routes.sibling("policy", "v1", "poddisruptionbudgets"))

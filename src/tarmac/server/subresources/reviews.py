@@ -16,7 +16,7 @@ from tarmac.server.printing.negotiation import check_plain
 from tarmac.server.routes import Route
 from tarmac.server.security.users import User
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 
 REVIEWS = (
     ("authentication.k8s.io", "tokenreviews"),
@@ -56,30 +56,30 @@ class TokenIssuer(Protocol):
         ...
 
 
-def review_route(served: Served, reviews: Reviews) -> Route:
+def review_route(served: ResourceStorage, reviews: Reviews) -> Route:
     """POST of a review."""
     return {"create": partial(_review, served, reviews)}
 
 
-def token_route(served: Served, issuer: TokenIssuer) -> Route:
+def token_route(served: ResourceStorage, issuer: TokenIssuer) -> Route:
     """POST of `serviceaccounts/NAME/token`."""
     return {"create": partial(_token, served, issuer)}
 
 
-def _review(served: Served, reviews: Reviews, request: Request) -> Response:
+def _review(served: ResourceStorage, reviews: Reviews, request: Request) -> Response:
     review, call = _read(served, served.resource, request)
     answer = reviews.answer(served.resource.plural, request.user, request.info.namespace, review)
     return document(request, answer, 201, call.warnings)
 
 
-def _token(served: Served, issuer: TokenIssuer, request: Request) -> Response:
+def _token(served: ResourceStorage, issuer: TokenIssuer, request: Request) -> Response:
     info = request.info
     wanted, call = _read(served, _TOKEN_REQUEST, request)
     call.admit("token", info.name, wanted)
     return document(request, issuer.issue(info.namespace, info.name, wanted), 201, call.warnings)
 
 
-def _read(served: Served, resource: Resource, request: Request) -> tuple[JsonObject, Call]:
+def _read(served: ResourceStorage, resource: Resource, request: Request) -> tuple[JsonObject, Call]:
     """The question, with its asker as manager of what it says."""
     check_plain(request)
     call = Call(served, request, write_options("CreateOptions", request))

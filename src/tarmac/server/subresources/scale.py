@@ -25,7 +25,7 @@ from tarmac.server.printing.table import TablePrinter
 from tarmac.server.routes import Route
 from tarmac.server.storage.encoding import encode_json
 from tarmac.server.storage.options import write_options
-from tarmac.server.storage.served import Call, Served
+from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.server.storage.updating import check_name, check_version, rewrite, rules_of
 from tarmac.store.interface import Entry
 
@@ -40,7 +40,7 @@ _COLUMNS = (
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale_route(served: Served) -> Route:
+def scale_route(served: ResourceStorage) -> Route:
     """GET, PUT and PATCH of `scale`."""
     printer = TablePrinter(replace(served.resource, columns=_COLUMNS, strategy=Strategy()))
     door = _Door(served, printer)
@@ -50,7 +50,7 @@ def scale_route(served: Served) -> Route:
 class _Door(NamedTuple):
     """The scale of one resource."""
 
-    served: Served
+    served: ResourceStorage
     printer: TablePrinter
 
     def answer(self, request: Request, entry: Entry, warnings: Sequence[str] = ()) -> Response:
@@ -60,7 +60,7 @@ class _Door(NamedTuple):
         return object_answer(raw, entry.revision, shape_of(request), self.printer, now, 200, warnings)
 
 
-def scale_of(served: Served, obj: JsonObject) -> JsonObject:
+def scale_of(served: ResourceStorage, obj: JsonObject) -> JsonObject:
     """The Scale of an object."""
     spec_path, status_path, selector_path = _paths(served)
     metadata = {field: obj["metadata"][field] for field in _METADATA if field in obj["metadata"]}
@@ -75,7 +75,7 @@ def scale_of(served: Served, obj: JsonObject) -> JsonObject:
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}
 
 
-def _paths(served: Served) -> tuple[str, str, str | None]:
+def _paths(served: ResourceStorage) -> tuple[str, str, str | None]:
     assert served.resource.scale is not None  # only such resources get this route
     return served.resource.scale
 

@@ -11,16 +11,16 @@ from tarmac.decide.explain import EXPLAINERS
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
-from tarmac.server.storage.served import Served
-from tarmac.server.subresources.pondering import ponder, snapshot
+from tarmac.server.storage.resourcestorage import ResourceStorage
+from tarmac.server.subresources.offloading import ponder, snapshot
 
 
-def why_route(served: Served) -> Route:
+def why_route(served: ResourceStorage) -> Route:
     """GET of `NAME/why`."""
     return {"get": partial(_why, served)}
 
 
-async def _why(served: Served, request: Request) -> Response:
+async def _why(served: ResourceStorage, request: Request) -> Response:
     info = request.info
     explain, key = EXPLAINERS[served.bucket], served.key(info.namespace, info.name)
     found = await ponder(snapshot(served), lambda world: explain(world, key))

@@ -18,7 +18,7 @@ from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.schema import JsonObject
 from tarmac.decide.rollout import template_hash
-from tarmac.sim.checker.mirror import DEPLOYMENTS, WORKLOADS, Change, Mirror
+from tarmac.sim.checker.replay import DEPLOYMENTS, WORKLOADS, Mirror, ObjectChange
 from tarmac.sim.checker.rules import ON_ITS_WAY, STALE, labels
 
 LOCATIONS = f"{NETWORKING}/locations"
@@ -47,7 +47,7 @@ class WavesHold:
         self._served: dict[str, float] = {}  # by city: when it last came back, or never was away
         self._failed: dict[tuple[str, str], float] = {}  # when a revision of a Workload was said to have failed
 
-    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """Note what each object says; judge each deployment that gets another template."""
         if change.bucket == LOCATIONS and change.new is not None:
             self._note_location(mirror, change)
@@ -61,7 +61,7 @@ class WavesHold:
             if _says_complete(change.new):
                 self._complete.setdefault(uid, set()).add(revision)
 
-    def _note_location(self, mirror: Mirror, change: Change) -> None:
+    def _note_location(self, mirror: Mirror, change: ObjectChange) -> None:
         assert change.new is not None
         city = change.new["spec"]["topology"].get(TOPOLOGY_CITY_CODE, "")
         if _is_ready(change.new) and (change.old is None or not _is_ready(change.old)):
@@ -76,7 +76,7 @@ class WavesHold:
         else:  # another revision, perhaps with the same template
             self._failed.pop((uid, status.get("revision", "")), None)
 
-    def _judge(self, mirror: Mirror, change: Change, uid: str, revision: str) -> Iterator[str]:
+    def _judge(self, mirror: Mirror, change: ObjectChange, uid: str, revision: str) -> Iterator[str]:
         assert change.new is not None
         owner = labels(change.new).get(LABEL_WORKLOAD_UID, "")
         workload = next((each for each in mirror.bucket(WORKLOADS).values() if each["metadata"]["uid"] == owner), None)

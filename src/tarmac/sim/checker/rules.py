@@ -17,7 +17,7 @@ from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
-from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Change, Mirror
+from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Mirror, ObjectChange
 
 STALE = 150.0
 _LEASE_NAMESPACE = "kube-node-lease/"
@@ -52,7 +52,7 @@ class OrdinalsAreUnique:
 
     name = "ordinals-unique"
 
-    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """A new Instance or Pod must be the only one."""
         if change.new is None or change.old is not None or change.bucket not in (INSTANCES, PODS):
             return
@@ -74,7 +74,7 @@ class AddressesAreUnique:
     def __init__(self) -> None:
         self._holders: dict[tuple[str, str], Counter[str]] = {}
 
-    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """Count holders by the name of the Instance, whichever object says it."""
         if change.bucket not in (INSTANCES, PODS):
             return
@@ -106,7 +106,7 @@ class NeverTooMany:
     def __init__(self) -> None:
         self._limits: dict[str, deque[tuple[float, int]]] = {}  # by uid: what was allowed until when
 
-    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """Judge each new Instance by the most that was allowed lately."""
         if change.bucket == DEPLOYMENTS and change.new is not None:
             limits = self._limits.setdefault(change.new["metadata"]["uid"], deque())
@@ -142,7 +142,7 @@ class QuotaHolds:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}  # when a quota was last set
 
-    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """Judge each new Pod, and each Instance that has just been let through."""
         if change.new is None:
             return
@@ -169,7 +169,7 @@ def _gated(instance: JsonObject) -> bool:
     return any(gate["name"] == GATE_QUOTA for gate in gates)
 
 
-def _released(change: Change) -> bool:
+def _released(change: ObjectChange) -> bool:
     return change.new is not None and not _gated(change.new) and (change.old is None or _gated(change.old))
 
 
@@ -207,7 +207,7 @@ class RevisionsGrow:
     def __init__(self) -> None:
         self._newest = 0
 
-    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """Compare with what was."""
         if change.new is None:
             return
@@ -233,7 +233,7 @@ class BoundOnce:
 
     name = "bound-once"
 
-    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """Judge each binding."""
         if change.bucket != PODS or change.new is None or change.old is None:
             return
@@ -270,7 +270,7 @@ class LeasesAreTrusted:
         self._renewed: dict[str, tuple[float, float]] = {}  # when, and for how long
         self._late: dict[str, float] = {}  # when a lease that had run out was renewed
 
-    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """Note renewals; judge each node that turns Unknown."""
         if change.bucket == LEASES and change.key.startswith(_LEASE_NAMESPACE) and change.new is not None:
             spec = change.new["spec"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.sim.checker.mirror import Rule
+from tarmac.sim.checker.replay import CheckerRule
 from tarmac.sim.checker.rollouts import WavesHold
 from tarmac.sim.checker.rules import (
     AddressesAreUnique,
@@ -15,7 +15,7 @@ from tarmac.sim.checker.rules import (
 )
 
 
-def safety() -> list[Rule]:
+def safety() -> list[CheckerRule]:
     """Every rule, fresh."""
     return [
         OrdinalsAreUnique(),

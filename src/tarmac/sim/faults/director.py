@@ -12,7 +12,7 @@ from math import log
 from typing import Any
 
 from tarmac.base.clock import Clock
-from tarmac.sim.faults.luck import (
+from tarmac.sim.faults.draws import (
     CITY_PARTITION,
     CLOCK_JUMP,
     CONTROLLER_CRASH,

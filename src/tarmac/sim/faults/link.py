@@ -1,9 +1,10 @@
 """The connection of one process to the server: it takes time, loses things, breaks, and can be cut for good.
 
-A `Link` wraps the in-process transport, so every request of a simulated controller or node crosses it. A write may be
-refused with a conflict that never was, be lost on the way, take effect although its answer is lost, or come so late
-that its sender has given up. A watch breaks after a while. `sever` is the end of the process behind the link: nothing
-it still tries has any effect, which is how a crash differs from a cancelled task. `mute` is a cable pulled for a while.
+A `ServerLink` wraps the in-process transport, so every request of a simulated controller or node crosses it. A write
+may be refused with a conflict that never was, be lost on the way, take effect although its answer is lost, or come so
+late that its sender has given up. A watch breaks after a while. `sever` is the end of the process behind the link:
+nothing it still tries has any effect, which is how a crash differs from a cancelled task. `mute` is a cable pulled for
+a while.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from math import inf, log
 from tarmac.api.status import conflict
 from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.transport import NO_HEADERS, Chunks, Reply, Request, StreamReply, Transport
-from tarmac.sim.faults.luck import CONFLICT, LOST_ANSWER, LOST_REQUEST, SLOW_WRITE, WATCH_DROP, Luck
+from tarmac.sim.faults.draws import CONFLICT, LOST_ANSWER, LOST_REQUEST, SLOW_WRITE, WATCH_DROP, Luck
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _LATENCY = (0.0002, 0.004)
 
 
-class Link:
+class ServerLink:
     """One process's way to the server."""
 
     def __init__(self, inner: Transport, luck: Luck) -> None:

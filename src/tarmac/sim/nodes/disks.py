@@ -13,14 +13,14 @@ from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter
 from tarmac.client.informer import Informers
-from tarmac.client.targets import VOLUME_CLAIMS, VOLUMES
+from tarmac.client.targets.untyped import VOLUME_CLAIMS, VOLUMES
 from tarmac.decide.disks import claims, has_grown
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 _LATER = 5.0
 
 
-class Disks:
+class SimDisks:
     """The disks of all nodes. Reconciles by the volume's name."""
 
     def __init__(self, client: Client, nodes: Mapping[str, SimulatedNode]) -> None:

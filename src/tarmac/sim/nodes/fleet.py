@@ -28,14 +28,15 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller
 from tarmac.client.reflector import Reflector
-from tarmac.client.targets import PODS, encode
+from tarmac.client.targets.target import encode
+from tarmac.client.targets.untyped import PODS
 from tarmac.client.watch import Change
 from tarmac.sim.nodes.deadlines import Deadlines
-from tarmac.sim.nodes.disks import Disks
+from tarmac.sim.nodes.disks import SimDisks
 from tarmac.sim.nodes.heartbeat import Keeper
 from tarmac.sim.nodes.needs import Needs, Unready, refers
-from tarmac.sim.nodes.pod import PodView, SimulatedPod, Stage, view_of
-from tarmac.sim.nodes.settings import CRASH_AFTER, Behaviour, Heartbeat, Place, Shape, drawn
+from tarmac.sim.nodes.pod import PodStage, SimPod, SimulatedPod, view_of
+from tarmac.sim.nodes.settings import CRASH_AFTER, Behaviour, HeartbeatSettings, NodeShape, SimLocation, drawn
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 REPORTERS = 32
@@ -50,11 +51,11 @@ class Fleet:
     def __init__(
         self,
         client: Client,
-        places: Iterable[Place],
+        places: Iterable[SimLocation],
         *,
-        shape: Shape | None = None,
+        shape: NodeShape | None = None,
         behaviour: Behaviour | None = None,
-        heartbeat: Heartbeat | None = None,
+        heartbeat: HeartbeatSettings | None = None,
     ) -> None:
         self.places = tuple(places)
         self.behaviour = behaviour or Behaviour()
@@ -80,8 +81,10 @@ class Fleet:
         self._checks = Controller(
             "simulated-needs", self._check_needs, clock=client.clock, randomness=client.randomness, workers=REPORTERS
         )
-        beat = heartbeat or Heartbeat.for_fleet(len(self.nodes))
-        self._keeper = Keeper(client, self.nodes, shape or Shape(), beat, returned=self._returned, strike=self._strike)
+        beat = heartbeat or HeartbeatSettings.for_fleet(len(self.nodes))
+        self._keeper = Keeper(
+            client, self.nodes, shape or NodeShape(), beat, returned=self._returned, strike=self._strike
+        )
 
     async def run(self) -> None:
         """Live until cancelled."""
@@ -91,7 +94,7 @@ class Fleet:
             group.create_task(self._reports.run())
             group.create_task(self._needs.run())
             group.create_task(self._checks.run())
-            group.create_task(Disks(self._client, self.nodes).run())
+            group.create_task(SimDisks(self._client, self.nodes).run())
 
     async def registered(self) -> None:
         """Wait until every node is known to the API."""
@@ -139,7 +142,7 @@ class Fleet:
         self.behaviour = replace(self.behaviour, fails=0.0, crash_loops=0.0, out_of_memory=0.0)
         for pod in self._pods.values():
             pod.doomed = 0
-            if pod.stage is Stage.RUNNING and CRASH_AFTER not in pod.annotations:
+            if pod.stage is PodStage.RUNNING and CRASH_AFTER not in pod.annotations:
                 self._cancel(pod)
 
     # What the shared watch tells.
@@ -166,7 +169,7 @@ class Fleet:
         if node is not None and node.hears:
             self._see(node, view, change.raw)
 
-    def _see(self, node: SimulatedNode, view: PodView, raw: bytes | msgspec.Raw) -> None:
+    def _see(self, node: SimulatedNode, view: SimPod, raw: bytes | msgspec.Raw) -> None:
         pod = self._pods.get(view.metadata.uid)
         if pod is None:
             pod = self._take(node, view)
@@ -178,24 +181,24 @@ class Fleet:
         if view.metadata.deletion_timestamp and pod is not None:
             self._stop(pod)
 
-    def _read(self, pod: SimulatedPod, view: PodView) -> None:
+    def _read(self, pod: SimulatedPod, view: SimPod) -> None:
         """A pod that this node has, as it is now. Of one that is to go, its end is all that is left to tell."""
         limit, addresses = pod.deadline, pod.addresses
         pod.read(view)
         if limit != pod.deadline:
             self._deadlines.keep(pod)
         fresh = view.status.observed_generation != pod.generation or addresses != pod.addresses
-        tellable = pod.stage is not Stage.WAITING and not view.metadata.deletion_timestamp
-        if (fresh and tellable) or view.status.ready is not (pod.stage is Stage.RUNNING):
+        tellable = pod.stage is not PodStage.WAITING and not view.metadata.deletion_timestamp
+        if (fresh and tellable) or view.status.ready is not (pod.stage is PodStage.RUNNING):
             self._reports.queue.add(pod.uid)  # changed, or somebody thought the node dead and said so of its pods
 
-    def _take(self, node: SimulatedNode, view: PodView) -> SimulatedPod | None:
+    def _take(self, node: SimulatedNode, view: SimPod) -> SimulatedPod | None:
         """A pod that this node has not seen: a new one, or one it had before it went away."""
         pod = SimulatedPod(view, self._now())
         if view.status.phase in TERMINAL:
             if not view.metadata.deletion_timestamp:
                 return None
-            pod.stage = Stage.FAILED
+            pod.stage = PodStage.FAILED
         self._pods[pod.uid] = pod
         node.add(pod)
         if view.status.phase != "Running":
@@ -271,7 +274,11 @@ class Fleet:
 
     def _may_begin(self, pod: SimulatedPod) -> bool:
         """Whether it is still to start: while something was asked, it may have gone or been given up."""
-        return self._pods.get(pod.uid) is pod and pod.stage in (Stage.WAITING, Stage.UNCONFIGURED, Stage.BACKOFF)
+        return self._pods.get(pod.uid) is pod and pod.stage in (
+            PodStage.WAITING,
+            PodStage.UNCONFIGURED,
+            PodStage.BACKOFF,
+        )
 
     def _wait_for_needs(self, pod: SimulatedPod, unready: Unready) -> None:
         if pod.lack(unready.containers):
@@ -279,7 +286,7 @@ class Fleet:
         self._after(LOOK_AGAIN_SECONDS, pod, self._start)
 
     def _expire(self, pod: SimulatedPod) -> None:
-        if pod.stage in (Stage.FAILED, Stage.STOPPING, Stage.STOPPED):
+        if pod.stage in (PodStage.FAILED, PodStage.STOPPING, PodStage.STOPPED):
             return
         self._cancel(pod)
         pod.give_up(TOO_LONG.reason, TOO_LONG.message, self._now())
@@ -288,7 +295,7 @@ class Fleet:
     def _begin(self, pod: SimulatedPod) -> None:
         if not pod.pullable:
             self.happened["unpullable"] += 1
-            pod.stage = Stage.UNPULLABLE
+            pod.stage = PodStage.UNPULLABLE
         else:
             self.happened["started"] += 1
             pod.begin(self._now())
@@ -327,13 +334,13 @@ class Fleet:
         self._start(pod)
 
     def _stop(self, pod: SimulatedPod) -> None:
-        if pod.stage not in (Stage.STOPPING, Stage.STOPPED):
-            pod.stage = Stage.STOPPING if pod.runs else Stage.STOPPED
+        if pod.stage not in (PodStage.STOPPING, PodStage.STOPPED):
+            pod.stage = PodStage.STOPPING if pod.runs else PodStage.STOPPED
             self._after(drawn(self._randomness, self.behaviour.stop), pod, self._stopped)
 
     def _stopped(self, pod: SimulatedPod) -> None:
         self.happened["stopped"] += 1
-        pod.stage = Stage.STOPPED
+        pod.stage = PodStage.STOPPED
         self._reports.queue.add(pod.uid)
 
     # What is told to the API.
@@ -343,9 +350,9 @@ class Fleet:
         if pod is None or not self.nodes[pod.node].hears:
             return
         try:
-            if pod.stage is Stage.STOPPED:
+            if pod.stage is PodStage.STOPPED:
                 await self._resource.delete(pod.name, pod.namespace, grace=0, uid=pod.uid)
-            elif pod.stage is not Stage.STOPPING:
+            elif pod.stage is not PodStage.STOPPING:
                 status = pod.status(self.nodes[pod.node].address)
                 await self._telling.patch(pod.name, status, pod.namespace, type="strategic", subresource="status")
         except (NotFound, Conflict):

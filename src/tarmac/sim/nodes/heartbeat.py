@@ -24,10 +24,10 @@ from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter
 from tarmac.client.errors import ClientError
 from tarmac.client.reflector import Reflector
-from tarmac.client.targets import LEASES, NODES
+from tarmac.client.targets.untyped import LEASES, NODES
 from tarmac.client.watch import Change
 from tarmac.sim.nodes import objects
-from tarmac.sim.nodes.settings import FAULT, Heartbeat, Shape
+from tarmac.sim.nodes.settings import FAULT, HeartbeatSettings, NodeShape
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 WORKERS = 128
@@ -51,8 +51,8 @@ class Keeper:
         self,
         client: Client,
         nodes: Mapping[str, SimulatedNode],
-        shape: Shape,
-        heartbeat: Heartbeat,
+        shape: NodeShape,
+        heartbeat: HeartbeatSettings,
         *,
         returned: Callable[[SimulatedNode], Awaitable[None]],
         strike: Callable[[SimulatedNode, str], None],

@@ -13,21 +13,20 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from tarmac.agent.environment.variables import ConfigMissing, Surroundings, environment
+from tarmac.agent.environment.variables import ConfigMissing, PodEnvironment, environment
 from tarmac.agent.pods.admission import Refusal, handler_refusal
 from tarmac.agent.pods.pod import Pod
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
 from tarmac.client.informer import Informer
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.untyped import RUNTIME_CLASSES
 from tarmac.sim.nodes.objects import HANDLERS
 from tarmac.sim.nodes.pod import SimulatedPod
 from tarmac.volumes.content.collect import Collector
 from tarmac.volumes.content.files import ContentMissing, ContentUnsupported
 from tarmac.volumes.interface import SourceUnavailable
 
-RUNTIME_CLASSES: Final = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 _KNOWN: Final = frozenset(HANDLERS)
 _TOKEN: Final = "serviceAccountToken"
 _ABSENT: Final = msgspec.Raw()
@@ -66,7 +65,7 @@ class Needs:
         """Whether everything is there that a pod refers to. Raises Unready."""
         pod = Pod(raw)
         await self._files(pod)
-        here = Surroundings((), (host,), {}, ())
+        here = PodEnvironment((), (host,), {}, ())
         missing: dict[str, str] = {}
         for container in (*pod.init_containers, *pod.containers):
             try:

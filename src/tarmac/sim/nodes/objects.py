@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes.runtimeclasses import SIMULATED_RUNTIME
 from tarmac.api.networking.cities import location_of, node_labels
-from tarmac.api.networking.names import API_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339, rfc3339_micro
-from tarmac.client.targets import dynamic
-from tarmac.sim.nodes.settings import Heartbeat, Place, Shape
+from tarmac.sim.nodes.settings import HeartbeatSettings, NodeShape, SimLocation
 
-LOCATIONS = dynamic(API_VERSION, "locations", "Location", namespaced=False)
 LEASE_NAMESPACE = "kube-node-lease"
 VERSION = "v1.35.0-sim"
 HANDLERS = ("", "runc", "gvisor", "vm")  # what a node says that its runtime has
@@ -23,12 +20,12 @@ _HEALTHY = (
 )
 
 
-def location(place: Place) -> JsonObject:
+def location(place: SimLocation) -> JsonObject:
     """The Location of a simulated place."""
     return location_of(place.name, place.city, "simulated")
 
 
-def node(name: str, place: Place, shape: Shape, address: str, now: float) -> JsonObject:
+def node(name: str, place: SimLocation, shape: NodeShape, address: str, now: float) -> JsonObject:
     """A node that is up."""
     labels = {
         "kubernetes.io/hostname": name,
@@ -90,7 +87,7 @@ def _node_info(name: str) -> JsonObject:
     }
 
 
-def lease(name: str, heartbeat: Heartbeat, now: float) -> JsonObject:
+def lease(name: str, heartbeat: HeartbeatSettings, now: float) -> JsonObject:
     """A node's first sign of life."""
     return {
         "apiVersion": "coordination.k8s.io/v1",

@@ -25,7 +25,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.sim.nodes.settings import HOST_THAT_NEVER_ANSWERS, OWN_ANNOTATIONS
 
 
-class Stage(Enum):
+class PodStage(Enum):
     """Where a pod is in its life."""
 
     WAITING = "waiting"
@@ -63,7 +63,7 @@ class _Status(PartialStatus):
     observed_generation: int = 0
 
 
-class PodView(Partial):
+class SimPod(Partial):
     """What a node reads of a pod."""
 
     metadata: PartialMetadata
@@ -71,10 +71,10 @@ class PodView(Partial):
     status: _Status
 
 
-view_of = msgspec.json.Decoder(PodView).decode
+view_of = msgspec.json.Decoder(SimPod).decode
 
 _NONE: Mapping[str, str] = {}
-_BEFORE = (Stage.WAITING, Stage.UNPULLABLE, Stage.UNCONFIGURED)  # nothing has run
+_BEFORE = (PodStage.WAITING, PodStage.UNPULLABLE, PodStage.UNCONFIGURED)  # nothing has run
 _KILLED = 137
 
 
@@ -116,7 +116,7 @@ class SimulatedPod:
         "stage", "start_time", "started", "uid", "verdict",
     )  # fmt: skip
 
-    def __init__(self, view: PodView, now: str) -> None:
+    def __init__(self, view: SimPod, now: str) -> None:
         metadata, spec = view.metadata, view.spec
         self.annotations: Mapping[str, str] = _NONE
         self.labels: dict[str, str] = {}
@@ -137,13 +137,13 @@ class SimulatedPod:
         self.verdict: tuple[str, str] | None = None  # reason and message of a node that ended or refused it
         self.doomed = 0  # starts that are yet to go wrong
         self.restarts = sum(status.restart_count for status in view.status.container_statuses or ())
-        self.stage = Stage.WAITING
+        self.stage = PodStage.WAITING
         self.start_time = intern(view.status.start_time or now)
         self.started = now
         self.changed = now  # when it last became ready, or ceased to be
         self.last: Termination | None = None
 
-    def read(self, view: PodView) -> None:
+    def read(self, view: SimPod) -> None:
         """Take over what may change while it runs. Thousands of pods have the same labels: each text is kept once."""
         annotations, labels = view.metadata.annotations or {}, view.metadata.labels or {}
         own = {name: value for name, value in annotations.items() if name.startswith(OWN_ANNOTATIONS)}
@@ -162,7 +162,7 @@ class SimulatedPod:
     @property
     def runs(self) -> bool:
         """Whether its processes exist."""
-        return self.stage in (Stage.RUNNING, Stage.STOPPING)
+        return self.stage in (PodStage.RUNNING, PodStage.STOPPING)
 
     @property
     def pullable(self) -> bool:
@@ -174,7 +174,7 @@ class SimulatedPod:
 
     def begin(self, now: str) -> None:
         """Its containers start, for the first time or again."""
-        self.stage = Stage.RUNNING
+        self.stage = PodStage.RUNNING
         self.started = self.changed = now
 
     def end(self, code: int, reason: str, now: str) -> bool:
@@ -182,12 +182,12 @@ class SimulatedPod:
         self.last = Termination(code, reason, self.started, now)
         self.changed = now
         restarts = self.restart_policy == "Always" or (self.restart_policy == "OnFailure" and code != 0)
-        self.stage = Stage.BACKOFF if restarts else Stage.FAILED
+        self.stage = PodStage.BACKOFF if restarts else PodStage.FAILED
         return restarts
 
     def lack(self, missing: Mapping[str, str]) -> bool:
         """It cannot start yet: these containers say why, or none does; whether that is news."""
-        stage = Stage.UNCONFIGURED if missing else Stage.WAITING
+        stage = PodStage.UNCONFIGURED if missing else PodStage.WAITING
         known = (self.stage, self.missing) == (stage, missing)
         self.stage, self.missing = stage, missing or _NONE
         return not known
@@ -196,11 +196,11 @@ class SimulatedPod:
         """Its node ends it, or does not take it at all."""
         if self.runs:
             self.last = Termination(_KILLED, "Error", self.started, now)
-        self.stage, self.changed, self.verdict = Stage.FAILED, now, (reason, message)
+        self.stage, self.changed, self.verdict = PodStage.FAILED, now, (reason, message)
 
     def status(self, host: str) -> JsonObject:
         """What the node reports, as a strategic merge patch of the pod's status."""
-        ready = self.stage is Stage.RUNNING
+        ready = self.stage is PodStage.RUNNING
         status: JsonObject = {
             "phase": self._phase(),
             "startTime": self.start_time,
@@ -215,18 +215,18 @@ class SimulatedPod:
             status["containerStatuses"] = [self._container(name, image, ready) for name, image in self.containers]
             if self.initial:
                 status["initContainerStatuses"] = [self._initial(name, image) for name, image in self.initial]
-        if self.addresses and self.stage is not Stage.UNPULLABLE:
+        if self.addresses and self.stage is not PodStage.UNPULLABLE:
             status |= {"podIP": self.addresses[0], "podIPs": [{"ip": address} for address in self.addresses]}
         return {"metadata": {"uid": self.uid}, "status": status}
 
     def _phase(self) -> str:
-        if self.stage is Stage.FAILED:
+        if self.stage is PodStage.FAILED:
             return "Failed"
         return "Pending" if self.stage in _BEFORE else "Running"
 
     def _conditions(self, ready: bool) -> list[JsonObject]:
         reason: JsonObject = {} if ready else {"reason": "ContainersNotReady", "message": self._unready()}
-        made = "False" if self.stage in (Stage.WAITING, Stage.UNPULLABLE) else "True"
+        made = "False" if self.stage in (PodStage.WAITING, PodStage.UNPULLABLE) else "True"
         found = [
             _condition("PodReadyToStartContainers", made, self.start_time),
             _condition("Initialized", str(self._initialized), self.start_time),
@@ -244,15 +244,15 @@ class SimulatedPod:
 
     def _container(self, name: str, image: str, ready: bool) -> JsonObject:
         state: JsonObject = {"running": {"startedAt": self.started}}
-        if self.stage is Stage.UNPULLABLE:
+        if self.stage is PodStage.UNPULLABLE:
             state = _waiting("ImagePullBackOff", f'Back-off pulling image "{image}"')
-        elif self.stage is Stage.UNCONFIGURED:
+        elif self.stage is PodStage.UNCONFIGURED:
             state = self._lacking(name)
-        elif self.stage is Stage.BACKOFF:
+        elif self.stage is PodStage.BACKOFF:
             state = _waiting("CrashLoopBackOff", f"back-off restarting failed container={name} pod={self.name}")
-        elif self.stage is Stage.WAITING:
+        elif self.stage is PodStage.WAITING:
             state = _waiting("ContainerCreating", "")
-        elif self.stage is Stage.FAILED and self.last is not None:
+        elif self.stage is PodStage.FAILED and self.last is not None:
             state = self.last.document()
         made: JsonObject = {
             "name": name,
@@ -263,9 +263,9 @@ class SimulatedPod:
             "restartCount": self.restarts,
             "state": state,
         }
-        if self.runs or self.stage is Stage.BACKOFF:
+        if self.runs or self.stage is PodStage.BACKOFF:
             made |= {"imageID": f"sim://{image}", "containerID": f"sim://{self.uid}-{name}-{self.restarts}"}
-        if self.last is not None and self.stage is not Stage.FAILED:
+        if self.last is not None and self.stage is not PodStage.FAILED:
             made["lastState"] = self.last.document()
         return made
 

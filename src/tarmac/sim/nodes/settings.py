@@ -22,7 +22,7 @@ HOST_THAT_NEVER_ANSWERS = ".invalid"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class NodeShape:
     """The size of a node."""
 
     cpu: int = 32
@@ -45,14 +45,14 @@ class Behaviour:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class HeartbeatSettings:
     """How often a node renews its lease, and for how long each renewal holds. Seconds."""
 
     interval: float = 10.0
     duration: float = 40.0
 
     @classmethod
-    def for_fleet(cls, nodes: int, grace: float = 40.0) -> Heartbeat:
+    def for_fleet(cls, nodes: int, grace: float = 40.0) -> HeartbeatSettings:
         """Four in the time after which a node counts as silent, as kubelet does, but no more than a hundred renewals a
         second for all nodes together."""
         interval = max(grace / 4, nodes / 100)
@@ -60,7 +60,7 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SimLocation:
     """A Location and how many nodes it has."""
 
     name: str  # of the Location

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address
 
 from tarmac.sim.nodes.pod import SimulatedPod
-from tarmac.sim.nodes.settings import Place
+from tarmac.sim.nodes.settings import SimLocation
 
 _FIRST_ADDRESS = int(IPv4Address("100.64.0.1"))
 
@@ -17,7 +17,7 @@ class SimulatedNode:
         "_alive", "_pods", "_reachable", "address", "away", "booted", "fault", "name", "place", "registered", "wrong",
     )  # fmt: skip
 
-    def __init__(self, name: str, place: Place, number: int) -> None:
+    def __init__(self, name: str, place: SimLocation, number: int) -> None:
         self.name = name
         self.place = place
         self.address = str(IPv4Address(_FIRST_ADDRESS + number))

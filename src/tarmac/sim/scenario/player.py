@@ -15,11 +15,11 @@ from tarmac.api.status import ApiError, NotFound
 from tarmac.base.clock import Clock
 from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
-from tarmac.client.targets import dynamic
+from tarmac.client.targets.target import dynamic
 from tarmac.sim.loop import VirtualClock
 from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
-from tarmac.sim.nodes.settings import Place
+from tarmac.sim.nodes.settings import SimLocation
 from tarmac.sim.replica import Replica
 from tarmac.sim.scenario.script import ScenarioError, Step, Until, manifests, seconds
 
@@ -33,7 +33,7 @@ class Unmet(Exception):
 
 
 @dataclass(frozen=True)
-class Stage:
+class ScenarioStage:
     """What a scenario plays on."""
 
     client: Client
@@ -48,7 +48,7 @@ class Stage:
 class Player:
     """Does what steps say. `tell` hears of each; files are looked for in `folder`."""
 
-    def __init__(self, stage: Stage, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, stage: ScenarioStage, folder: Path, tell: Callable[[str], None]) -> None:
         self._stage = stage
         self._clock = stage.clock
         self._fleet = stage.fleet
@@ -185,7 +185,7 @@ class Player:
     def _node(self, name: str) -> str:
         return _one_of(self._fleet.nodes, name, "node").name
 
-    def _place(self, city: str) -> Place:
+    def _place(self, city: str) -> SimLocation:
         return _one_of({place.city: place for place in self._fleet.places}, city, "city")
 
     def _replica(self, name: str) -> Replica:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from tarmac.api.conditions import condition_of
 from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.schema import JsonObject
-from tarmac.sim.checker.mirror import DEPLOYMENTS, INSTANCES, NODES, PODS, WORKLOADS, Change, Mirror
+from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, NODES, PODS, WORKLOADS, Mirror, ObjectChange
 
 _LOCATIONS = f"{NETWORKING}/locations"
 _SHOWN = {
@@ -35,14 +35,14 @@ class Teller:
         self.on = False
         self._tell = tell
 
-    def look(self, mirror: Mirror, change: Change) -> Iterator[str]:
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
         """Tell of one change."""
         for line in lines(change) if self.on else ():
             self._tell(line)
         return iter(())
 
 
-def lines(change: Change) -> Iterator[str]:
+def lines(change: ObjectChange) -> Iterator[str]:
     """What is worth telling of one change."""
     if change.bucket == PODS:
         yield from _pod(change)
@@ -66,7 +66,7 @@ def lines(change: Change) -> Iterator[str]:
             yield f"{what} {name}={after['status']} {after.get('reason', '')}{message}"
 
 
-def _pod(change: Change) -> Iterator[str]:
+def _pod(change: ObjectChange) -> Iterator[str]:
     """Of a pod only its node is news; the rest shows in its Instance."""
     if change.new is None or change.old is None:
         return

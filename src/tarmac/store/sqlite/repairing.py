@@ -30,7 +30,7 @@ from tarmac.store.sqlite.salvaging import Salvage
 from tarmac.store.sqlite.sums import Row, Total
 
 
-class Findings(NamedTuple):
+class RepairFindings(NamedTuple):
     """Why a store is refused, and what a repair would make of it."""
 
     sentence: str
@@ -39,7 +39,7 @@ class Findings(NamedTuple):
     floor: int  # above every revision that was given out
 
 
-def examine(path: Path, new_id: Callable[[], str]) -> Findings | None:
+def examine(path: Path, new_id: Callable[[], str]) -> RepairFindings | None:
     """None when the store is whole. Raises Unavailable when it is in use, is not there or cannot be read at all."""
     if not path.exists() and not marker_path(path).exists():
         raise Unavailable(f"there is no store at {path}")
@@ -51,12 +51,12 @@ def examine(path: Path, new_id: Callable[[], str]) -> Findings | None:
     salvage = Salvage(path, marked)
     newest = {(row.bucket, row.name): row for row in salvage.rows}
     highest = max([1, marked, *(row.revision for row in salvage.rows)])
-    return Findings(
+    return RepairFindings(
         sentence, [row for row in newest.values() if not row.deleted], _losses(salvage, newest, marked), highest + 1
     )
 
 
-def repair(path: Path, findings: Findings, new_id: Callable[[], str]) -> Path:
+def repair(path: Path, findings: RepairFindings, new_id: Callable[[], str]) -> Path:
     """Do it; where the damaged files were copied to. Raises Unavailable, OSError."""
     lock = take_lock(path)
     try:
@@ -113,7 +113,7 @@ def _copy_aside(path: Path) -> Path:
     return aside
 
 
-def _write_anew(path: Path, findings: Findings, store: str) -> None:
+def _write_anew(path: Path, findings: RepairFindings, store: str) -> None:
     unfinished = path.with_name(f"{path.name}.repairing")
     unfinished.unlink(missing_ok=True)
     unfinished.touch(mode=0o600)

@@ -29,7 +29,7 @@ _SLACK = 1 << 20  # less than this a filesystem may be smaller than its device
 _log = log("disks")
 
 
-class Disks:
+class LocalDisks:
     """The disks under one root."""
 
     def __init__(self, layout: Layout) -> None:

@@ -19,14 +19,14 @@ _REPAIRED = (0, 1)
 _SBIN = "/usr/sbin:/sbin"
 
 
-class State(NamedTuple):
+class SuperblockState(NamedTuple):
     """What a superblock says."""
 
     size: int
     clean: bool
 
 
-def state(path: str) -> State | None:
+def state(path: str) -> SuperblockState | None:
     """The state of the filesystem on a file or device; None when there is none."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -39,7 +39,7 @@ def state(path: str) -> State | None:
     (flags,), (incompatible,) = struct.unpack_from("<H", block, 58), struct.unpack_from("<I", block, 96)
     (high,) = struct.unpack_from("<I", block, 336)
     clean = bool(flags & _VALID) and not flags & _ERRORS and not incompatible & _NEEDS_RECOVERY
-    return State((high << 32 | low) * (1024 << log_size), clean)
+    return SuperblockState((high << 32 | low) * (1024 << log_size), clean)
 
 
 def make(path: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from tarmac.volumes.layout import Layout
-from tarmac.volumes.linux.disks import Disks
+from tarmac.volumes.linux.disks import LocalDisks
 from tarmac.volumes.linux.mountinfo import holder_of, mount_at, mounts
 from tarmac.volumes.linux.syscalls import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MS_SHARED, mount, umount
 from tarmac.volumes.medium import Disk
@@ -22,7 +22,7 @@ class LinuxMedium:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._disks = Disks(layout)
+        self._disks = LocalDisks(layout)
 
     def prepare(self) -> None:
         """Mounts made here must reach containers that run, and theirs us: the root has to be a shared mount."""

@@ -11,7 +11,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LONGEST = 16_384
@@ -22,7 +22,7 @@ PRIORITY = 0x20
 _HEAD = struct.Struct(">HBBBI")  # the length takes three bytes
 
 
-class Type(IntEnum):
+class FrameType(IntEnum):
     """Frames. Others are skipped, as the protocol wants."""
 
     DATA = 0
@@ -68,7 +68,7 @@ class FrameReader:
             high, low, kind, flags, stream = _HEAD.unpack_from(buffer)
             length = high << 8 | low
             if length > LONGEST:
-                raise Violation(f"a frame of {length} bytes")
+                raise ProtocolViolation(f"a frame of {length} bytes")
             end = _HEAD.size + length
             if len(buffer) < end:
                 return
@@ -77,7 +77,7 @@ class FrameReader:
             yield Frame(kind, flags, stream & 0x7FFFFFFF, payload)
 
 
-def frame(type: Type, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
+def frame(type: FrameType, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
     """A frame."""
     length = len(payload)
     return _HEAD.pack(length >> 8, length & 0xFF, type, flags, stream) + payload
@@ -88,9 +88,9 @@ def without_padding(frame: Frame) -> bytes:
     payload = frame.payload
     if frame.flags & PADDED:
         if not payload or payload[0] >= len(payload):
-            raise Violation("more padding than frame")
+            raise ProtocolViolation("more padding than frame")
         payload = payload[1 : len(payload) - payload[0]]
-    return payload[5:] if frame.type == Type.HEADERS and frame.flags & PRIORITY else payload
+    return payload[5:] if frame.type == FrameType.HEADERS and frame.flags & PRIORITY else payload
 
 
 @lru_cache(maxsize=128)

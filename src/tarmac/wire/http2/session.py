@@ -26,14 +26,14 @@ from tarmac.wire.http2.frames import (
     PREFACE,
     Frame,
     FrameReader,
+    FrameType,
     Setting,
-    Type,
     frame,
     literals,
     without_padding,
 )
 from tarmac.wire.http2.headers import HeaderReader
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 CANCEL = 8
 _WINDOW = 1 << 20  # what the peer may send ahead, on each stream and on all together
@@ -96,7 +96,7 @@ class Session:
         self._received = 0
         self._block: tuple[Frame, bytearray] | None = None  # headers of which more is to come
         settings = ((Setting.ENABLE_PUSH, 0), (Setting.INITIAL_WINDOW_SIZE, _WINDOW))
-        self._out = [PREFACE, frame(Type.SETTINGS, 0, 0, b"".join(_SETTING.pack(*each) for each in settings))]
+        self._out = [PREFACE, frame(FrameType.SETTINGS, 0, 0, b"".join(_SETTING.pack(*each) for each in settings))]
         self._let_in(0, _WINDOW - _FIRST_WINDOW)
 
     def request(self, headers: tuple[tuple[str, str], ...], body: bytes) -> int:
@@ -105,7 +105,7 @@ class Session:
         self.closing = self.closing or self._next > _LAST_STREAM
         block = literals(headers)
         for start in range(0, len(block), LONGEST):
-            kind = Type.CONTINUATION if start else Type.HEADERS
+            kind = FrameType.CONTINUATION if start else FrameType.HEADERS
             last = END_HEADERS if start + LONGEST >= len(block) else 0
             self._out.append(frame(kind, last, stream, block[start : start + LONGEST]))
         self._streams[stream] = state = _Stream(body, self._stream_window)
@@ -115,7 +115,7 @@ class Session:
     def cancel(self, stream: int) -> None:
         """The answer is no longer of interest."""
         if self._streams.pop(stream, None) is not None:
-            self._out.append(frame(Type.RST_STREAM, 0, stream, _ONE.pack(CANCEL)))
+            self._out.append(frame(FrameType.RST_STREAM, 0, stream, _ONE.pack(CANCEL)))
 
     def take(self) -> bytes:
         """Bytes to send, once."""
@@ -129,37 +129,37 @@ class Session:
             for each in self._frames.feed(data):
                 self._on_frame(each, events)
         except (struct.error, hpack.HPACKError) as error:
-            raise Violation(f"a malformed frame: {error}") from error
+            raise ProtocolViolation(f"a malformed frame: {error}") from error
         return events
 
     # What arrives.
 
     def _on_frame(self, frame: Frame, events: list[Event]) -> None:
-        if (self._block is not None) != (frame.type == Type.CONTINUATION):
-            raise Violation("headers and what continues them do not follow each other")
+        if (self._block is not None) != (frame.type == FrameType.CONTINUATION):
+            raise ProtocolViolation("headers and what continues them do not follow each other")
         match frame.type:
-            case Type.DATA:
+            case FrameType.DATA:
                 self._on_data(frame, events)
-            case Type.HEADERS:
+            case FrameType.HEADERS:
                 self._on_headers(frame, bytearray(without_padding(frame)), frame.flags, events)
-            case Type.CONTINUATION if self._block is not None:
+            case FrameType.CONTINUATION if self._block is not None:
                 begun, block = self._block
                 self._on_headers(begun, block + frame.payload, frame.flags, events)
-            case Type.WINDOW_UPDATE:
+            case FrameType.WINDOW_UPDATE:
                 self._on_window(frame.stream, _ONE.unpack(frame.payload)[0] & _LAST_STREAM)
-            case Type.SETTINGS if not frame.flags & ACK:
+            case FrameType.SETTINGS if not frame.flags & ACK:
                 self._on_settings(frame.payload)
-            case Type.PING if not frame.flags & ACK:
-                self._out.append(_answer(Type.PING, frame.payload))
-            case Type.RST_STREAM:
+            case FrameType.PING if not frame.flags & ACK:
+                self._out.append(_answer(FrameType.PING, frame.payload))
+            case FrameType.RST_STREAM:
                 self._cut(frame.stream, _ONE.unpack(frame.payload)[0], events)
-            case Type.GOAWAY:
+            case FrameType.GOAWAY:
                 self.closing = True
                 last, code = struct.unpack_from(">II", frame.payload)
                 for stream in [each for each in self._streams if each > last]:
                     self._cut(stream, code, events)
-            case Type.PUSH_PROMISE:
-                raise Violation("a push, which nobody allowed")
+            case FrameType.PUSH_PROMISE:
+                raise ProtocolViolation("a push, which nobody allowed")
             case _:
                 pass
 
@@ -182,7 +182,7 @@ class Session:
 
     def _on_headers(self, begun: Frame, block: bytearray, flags: int, events: list[Event]) -> None:
         if len(block) > _LARGEST_BLOCK:
-            raise Violation("headers are too large")
+            raise ProtocolViolation("headers are too large")
         if not flags & END_HEADERS:
             self._block = begun, block
             return
@@ -208,14 +208,14 @@ class Session:
                 for state in self._streams.values():
                     state.window += value - self._stream_window
                 self._stream_window = value
-        self._out.append(_answer(Type.SETTINGS))
+        self._out.append(_answer(FrameType.SETTINGS))
         self._send_all()
 
     def _end(self, stream: int, state: _Stream, events: list[Event]) -> None:
         """Answered before it has heard everything: then the rest is not worth sending."""
         del self._streams[stream]
         if state.unsent is not None:
-            self._out.append(frame(Type.RST_STREAM, 0, stream, _ONE.pack(CANCEL)))
+            self._out.append(frame(FrameType.RST_STREAM, 0, stream, _ONE.pack(CANCEL)))
         events.append(Ended(stream))
 
     def _cut(self, stream: int, code: int, events: list[Event]) -> None:
@@ -237,11 +237,11 @@ class Session:
             state.unsent = unsent[len(piece) :] if len(piece) < len(unsent) else None
             self._window -= len(piece)
             state.window -= len(piece)
-            self._out.append(frame(Type.DATA, 0 if state.unsent is not None else END_STREAM, stream, piece))
+            self._out.append(frame(FrameType.DATA, 0 if state.unsent is not None else END_STREAM, stream, piece))
 
     def _let_in(self, stream: int, more: int) -> None:
-        self._out.append(frame(Type.WINDOW_UPDATE, 0, stream, _ONE.pack(more)))
+        self._out.append(frame(FrameType.WINDOW_UPDATE, 0, stream, _ONE.pack(more)))
 
 
-def _answer(type: Type, payload: bytes = b"") -> bytes:
+def _answer(type: FrameType, payload: bytes = b"") -> bytes:
     return frame(type, ACK, 0, payload)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 VERSION = 3
 LONGEST_CONTROL = 16 * 1024
@@ -21,7 +21,7 @@ UNIDIRECTIONAL = 0x02
 _HEAD = struct.Struct(">II")
 
 
-class Type(IntEnum):
+class ControlFrameType(IntEnum):
     """Control frames. Others are skipped, as the protocol wants."""
 
     SYN_STREAM = 1
@@ -104,9 +104,9 @@ class FrameReader:
     def _is_whole(self, first: int, length: int) -> bool:
         version = first >> 16 & 0x7FFF
         if version != VERSION:
-            raise Violation(f"SPDY version {version}, not {VERSION}")
+            raise ProtocolViolation(f"SPDY version {version}, not {VERSION}")
         if length > LONGEST_CONTROL:
-            raise Violation(f"a control frame of {length} bytes")
+            raise ProtocolViolation(f"a control frame of {length} bytes")
         return len(self._buffer) >= _HEAD.size + length
 
     def _piece(self, data: bytes) -> Data:
@@ -114,7 +114,7 @@ class FrameReader:
         return Data(self._stream, data, self._fin and not self._left)
 
 
-def control_frame(type: Type, payload: bytes, flags: int = 0) -> bytes:
+def control_frame(type: ControlFrameType, payload: bytes, flags: int = 0) -> bytes:
     """A control frame."""
     return _HEAD.pack(0x80000000 | VERSION << 16 | type, flags << 24 | len(payload)) + payload
 

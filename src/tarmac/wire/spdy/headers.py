@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 LARGEST = 8 * 1024  # a stream of Kubernetes has four short headers
 _MOST = 64  # headers in a block
@@ -72,9 +72,9 @@ class HeaderDecoder:
         try:
             plain = self._stream.decompress(block, LARGEST + 1)
         except zlib.error as error:
-            raise Violation(f"headers cannot be decompressed: {error}") from error
+            raise ProtocolViolation(f"headers cannot be decompressed: {error}") from error
         if len(plain) > LARGEST or self._stream.unconsumed_tail or self._stream.eof:
-            raise Violation("headers are too large, or their compression has ended")
+            raise ProtocolViolation("headers are too large, or their compression has ended")
         return _pairs(plain)
 
 
@@ -82,15 +82,15 @@ def _pairs(plain: bytes) -> dict[str, str]:
     try:
         (count,), place = struct.unpack_from(">I", plain), 4
         if count > _MOST:
-            raise Violation(f"{count} headers are too many")
+            raise ProtocolViolation(f"{count} headers are too many")
         headers: dict[str, str] = {}
         for _ in range(count):
             name, place = _text(plain, place)
             headers[name.lower()], place = _text(plain, place)
     except (struct.error, UnicodeDecodeError) as error:
-        raise Violation(f"malformed headers: {error}") from error
+        raise ProtocolViolation(f"malformed headers: {error}") from error
     if place != len(plain):
-        raise Violation("more than headers in a block of headers")
+        raise ProtocolViolation("more than headers in a block of headers")
     return headers
 
 
@@ -98,5 +98,5 @@ def _text(plain: bytes, place: int) -> tuple[str, int]:
     (length,) = struct.unpack_from(">I", plain, place)
     start = place + 4
     if start + length > len(plain):
-        raise Violation("a header is longer than its block")
+        raise ProtocolViolation("a header is longer than its block")
     return plain[start : start + length].decode(), start + length

@@ -22,15 +22,15 @@ from tarmac.wire.spdy.frames import (
     LONGEST_DATA,
     UNIDIRECTIONAL,
     Control,
+    ControlFrameType,
     Data,
     FrameReader,
     Reset,
-    Type,
     control_frame,
     data_head,
 )
 from tarmac.wire.spdy.headers import HeaderDecoder, HeaderEncoder
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 _ONE, _TWO = struct.Struct(">I"), struct.Struct(">II")
 _SYN = struct.Struct(">IIBB")
@@ -116,13 +116,13 @@ class Session:
         stream, self._next = self._next, self._next + 2
         self._streams[stream] = _Stream(False, False)
         payload = _SYN.pack(stream, 0, 0, 0) + self._encoder.encode(headers)
-        self._out.append(control_frame(Type.SYN_STREAM, payload))
+        self._out.append(control_frame(ControlFrameType.SYN_STREAM, payload))
         return stream
 
     def accept(self, stream: int) -> None:
         """Agree to a stream that the peer opened."""
         if stream in self._streams:
-            self._out.append(control_frame(Type.SYN_REPLY, _ONE.pack(stream) + self._encoder.encode({})))
+            self._out.append(control_frame(ControlFrameType.SYN_REPLY, _ONE.pack(stream) + self._encoder.encode({})))
 
     def send(self, stream: int, data: bytes, fin: bool = False) -> bool:
         """Queue bytes. False when the stream takes none: ended by us, reset or forgotten."""
@@ -145,7 +145,7 @@ class Session:
 
     def go_away(self) -> None:
         """Say that no more streams are wanted."""
-        self._out.append(control_frame(Type.GOAWAY, _TWO.pack(max(self._expected - 2, 0), 0)))
+        self._out.append(control_frame(ControlFrameType.GOAWAY, _TWO.pack(max(self._expected - 2, 0), 0)))
 
     def takes(self, stream: int) -> bool:
         """Whether `send` would be of use."""
@@ -167,28 +167,28 @@ class Session:
         payload = frame.payload
         try:
             match frame.type:
-                case Type.SYN_STREAM:
+                case ControlFrameType.SYN_STREAM:
                     self._on_syn_stream(frame, events)
-                case Type.SYN_REPLY | Type.HEADERS:
+                case ControlFrameType.SYN_REPLY | ControlFrameType.HEADERS:
                     self._on_headers(frame, events)
-                case Type.RST_STREAM:
+                case ControlFrameType.RST_STREAM:
                     stream, _ = _TWO.unpack(payload)
                     if self._streams.pop(stream, None) is not None:
                         events.append(Finished(stream, reset=True))
-                case Type.PING:
+                case ControlFrameType.PING:
                     (number,) = _ONE.unpack(payload)
                     if number % 2 == self._expected % 2:  # theirs; else it answers one of ours
-                        self._out.append(control_frame(Type.PING, payload))
-                case Type.GOAWAY:
+                        self._out.append(control_frame(ControlFrameType.PING, payload))
+                case ControlFrameType.GOAWAY:
                     events.append(GoneAway(_TWO.unpack(payload)[1]))
-                case Type.SETTINGS:
+                case ControlFrameType.SETTINGS:
                     _check_settings(payload)
-                case Type.WINDOW_UPDATE:
+                case ControlFrameType.WINDOW_UPDATE:
                     _check_window(*_TWO.unpack(payload))
                 case _:
                     pass
         except struct.error as error:
-            raise Violation(f"a malformed control frame of type {frame.type}") from error
+            raise ProtocolViolation(f"a malformed control frame of type {frame.type}") from error
 
     def _on_syn_stream(self, frame: Control, events: list[Event]) -> None:
         stream, _, _, _ = _SYN.unpack_from(frame.payload)
@@ -210,7 +210,7 @@ class Session:
         state = self._streams.get(stream)
         if state is None:
             return
-        if frame.type == Type.SYN_REPLY:
+        if frame.type == ControlFrameType.SYN_REPLY:
             events.append(Replied(stream, headers))
         if frame.flags & FIN and not state.theirs_ended:
             self._they_end(stream, state, events)
@@ -226,16 +226,16 @@ class Session:
 
     def _reset(self, stream: int, status: Reset) -> None:
         if 0 < stream <= _HIGHEST:
-            self._out.append(control_frame(Type.RST_STREAM, _TWO.pack(stream, status)))
+            self._out.append(control_frame(ControlFrameType.RST_STREAM, _TWO.pack(stream, status)))
 
 
 def _check_settings(payload: bytes) -> None:
     """As many as the frame has room for: implementations that believe the number make room for four billion."""
     (count,) = _ONE.unpack_from(payload)
     if len(payload) != _ONE.size + 8 * count:
-        raise Violation(f"{count} settings in a frame of {len(payload)} bytes")
+        raise ProtocolViolation(f"{count} settings in a frame of {len(payload)} bytes")
 
 
 def _check_window(stream: int, more: int) -> None:
     if stream > _HIGHEST or not 0 < more <= _HIGHEST:
-        raise Violation(f"a window that grows by {more}")
+        raise ProtocolViolation(f"a window that grows by {more}")

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from tarmac.base.randomness import Randomness
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 _LONGEST_CONTROL = 125
 _FIN = 0x80
@@ -151,25 +151,25 @@ class Socket:
             return None
         opcode, length, size = buffer[0] & 0x0F, buffer[1] & 0x7F, 2
         if buffer[0] & 0x70 or opcode not in _KNOWN:
-            raise Violation(f"a frame of unknown kind {buffer[0]:#x}")
+            raise ProtocolViolation(f"a frame of unknown kind {buffer[0]:#x}")
         if bool(buffer[1] & _MASKED) is not self._server:
-            raise Violation("frames of clients are masked, those of servers are not")
+            raise ProtocolViolation("frames of clients are masked, those of servers are not")
         extended = {126: 2, 127: 8}.get(length, 0)
         if opcode >= Opcode.CLOSE and (extended or not buffer[0] & _FIN):
-            raise Violation("a control frame that is long or in pieces")
+            raise ProtocolViolation("a control frame that is long or in pieces")
         whole = size + extended + (4 if self._server else 0)
         if len(buffer) < whole:
             return None
         if extended:
             length = int.from_bytes(buffer[size : size + extended])
             if length >> 63:
-                raise Violation("a frame longer than frames can be")
+                raise ProtocolViolation("a frame longer than frames can be")
         mask = bytes(buffer[whole - 4 : whole]) if self._server else b""
         return opcode, bool(buffer[0] & _FIN), length, mask, whole
 
     def _begin(self, opcode: int, fin: bool, length: int, mask: bytes) -> None:
         if (opcode == Opcode.CONTINUATION) is not self._inside:
-            raise Violation("a message that was not begun, or two at once")
+            raise ProtocolViolation("a message that was not begun, or two at once")
         self._first = not self._inside
         self._left, self._fin, self._mask = length, fin, mask
         self._inside = True
@@ -193,7 +193,7 @@ class Socket:
         if not payload:
             return Closed(1005, "")
         if len(payload) == 1:
-            raise Violation("half a close code")
+            raise ProtocolViolation("half a close code")
         return Closed(int.from_bytes(payload[:2]), payload[2:].decode(errors="replace"))
 
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping
 
 from tarmac.base.randomness import Randomness
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # fixed by RFC 6455
 
@@ -26,6 +26,6 @@ def offered(headers: Mapping[str, str]) -> tuple[str, list[str]]:
     """The key and the subprotocols of a client's request, in its order. Raises Violation."""
     key = headers.get("sec-websocket-key", "")
     if headers.get("sec-websocket-version") != "13" or not key:
-        raise Violation("a WebSocket of version 13 with a key is wanted")
+        raise ProtocolViolation("a WebSocket of version 13 with a key is wanted")
     protocols = headers.get("sec-websocket-protocol", "")
     return key, [each for each in (part.strip() for part in protocols.split(",")) if each]

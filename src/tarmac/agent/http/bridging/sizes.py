@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from tarmac.runtimes.interface import TerminalSize
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 LONGEST = 256
 
@@ -36,7 +36,7 @@ class TerminalSizes:
         """The last size that these bytes complete: those before it have been overtaken. Raises Violation."""
         *whole, self._begun = (self._begun + data).split(b"}")
         if len(self._begun) > LONGEST:
-            raise Violation(f"the size of a terminal takes more than {LONGEST} bytes")
+            raise ProtocolViolation(f"the size of a terminal takes more than {LONGEST} bytes")
         for each in reversed(whole):
             if len(each) <= LONGEST and (size := _size(each + b"}")) is not None:
                 return TerminalSize(size.width, size.height)

@@ -33,7 +33,7 @@ _CODES: Final = {
 _log = log("network")
 
 
-class Refusal(Exception):
+class CniError(Exception):
     """A question that cannot be answered as hoped, with CNI's code for why."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -81,7 +81,7 @@ class CniServer:
         command = question.get("CNI_COMMAND", "")
         try:
             said = await self._carry_out(command, question)
-        except Refusal as refusal:
+        except CniError as refusal:
             return _refused(refusal.code, str(refusal))
         except Exception as error:
             _log.error("a pod's network failed", command=command, sandbox=_sandbox(question), error=repr(error))
@@ -91,7 +91,7 @@ class CniServer:
     async def _carry_out(self, command: str, question: Mapping[str, str]) -> JsonObject | None:
         sandbox_id = _sandbox(question)
         if not sandbox_id:
-            raise Refusal(_INVALID, "CNI_CONTAINERID is missing")
+            raise CniError(_INVALID, "CNI_CONTAINERID is missing")
         if command == "DEL":
             await self._interfaces.detach(sandbox_id)
             return None
@@ -99,18 +99,18 @@ class CniServer:
             return await self._add(sandbox_id, question)
         if command == "CHECK":
             if not self._interfaces.attached(sandbox_id):
-                raise Refusal(_FAILED, f"sandbox {sandbox_id} has no interfaces")
+                raise CniError(_FAILED, f"sandbox {sandbox_id} has no interfaces")
             return None
-        raise Refusal(_INVALID, f"there is no command {command!r}")
+        raise CniError(_INVALID, f"there is no command {command!r}")
 
     async def _add(self, sandbox_id: str, question: Mapping[str, str]) -> JsonObject:
         namespace = question.get("CNI_NETNS", "")
         if not namespace:
-            raise Refusal(_INVALID, "CNI_NETNS is missing")
+            raise CniError(_INVALID, "CNI_NETNS is missing")
         try:
             attached = await self._interfaces.attach(sandbox_id, _pod(question), namespace)
         except NotConnected as error:
-            raise Refusal(_CODES[error.why], str(error)) from error
+            raise CniError(_CODES[error.why], str(error)) from error
         return _result(attached, namespace, question.get("CNI_IFNAME", "eth0"))
 
 

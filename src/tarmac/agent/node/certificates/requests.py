@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from tarmac.agent.node.certificates.craft import Order, craft
+from tarmac.agent.node.certificates.cryptoprocess import Order, craft
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
-from tarmac.client.targets import CERTIFICATE_REQUESTS
+from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS
 
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 SERVING_SIGNER = "kubernetes.io/kubelet-serving"
@@ -23,12 +23,12 @@ _FIRST_LOOK, _LONGEST_PAUSE = 0.2, 30.0
 _log = log("certificates")
 
 
-class Refused(Exception):
+class CertificateRefused(Exception):
     """The cluster says no. The message is its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CertificateSubject:
     """Whom a certificate is for: a node, under these names when it serves."""
 
     node: str
@@ -41,7 +41,7 @@ class Subject:
         return f"system:node:{self.node}"
 
 
-async def obtain(client: Client, signer: str, subject: Subject) -> tuple[str, str]:
+async def obtain(client: Client, signer: str, subject: CertificateSubject) -> tuple[str, str]:
     """A certificate and its key. Raises Refused, ApiError, ClientError, CraftError."""
     order = Order("request", subject.common_name, "system:nodes", subject.names, subject.addresses)
     crafted = await craft(order)
@@ -69,13 +69,13 @@ async def _decided(client: Client, name: str) -> str:
         try:
             found = await client.resource(CERTIFICATE_REQUESTS).get(name)
         except NotFound as error:
-            raise Refused(f"the request {name} was deleted before anybody decided") from error
+            raise CertificateRefused(f"the request {name} was deleted before anybody decided") from error
         except (ApiError, ClientError) as error:
             _log.debug("the request cannot be read", request=name, why=str(error))
             continue
         status = found.get("status") or {}
         for condition in status.get("conditions") or ():
             if condition["type"] in ("Denied", "Failed"):
-                raise Refused(f"{condition['type']}: {condition.get('reason')}: {condition.get('message')}")
+                raise CertificateRefused(f"{condition['type']}: {condition.get('reason')}: {condition.get('message')}")
         if status.get("certificate"):
             return base64.b64decode(status["certificate"]).decode()

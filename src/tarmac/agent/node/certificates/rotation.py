@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Set
 
-from tarmac.agent.node.certificates.craft import CraftError, Order, craft
+from tarmac.agent.node.certificates.cryptoprocess import CraftError, Order, craft
 from tarmac.agent.node.certificates.files import PairFile, split_pair
-from tarmac.agent.node.certificates.requests import Refused
+from tarmac.agent.node.certificates.requests import CertificateRefused
 from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -65,7 +65,7 @@ class Rotation:
     async def _renew(self, current: str) -> str:
         try:
             certificate, key = await self._obtain()
-        except (Refused, CraftError, ApiError, ClientError) as error:
+        except (CertificateRefused, CraftError, ApiError, ClientError) as error:
             _log.warning("no new certificate", why=str(error))
             return current
         self._file.write(certificate, key)

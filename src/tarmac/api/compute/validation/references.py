@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 _SPEC = "spec.template.spec"
 
 
-class Reference(NamedTuple):
+class ReferencedObject(NamedTuple):
     """Another object, and what one must be allowed to do with it. `path` is where a refusal is reported."""
 
     path: str
@@ -32,7 +32,7 @@ class Reference(NamedTuple):
         return f"permission to {self.verb} the {self.resource[:-1]} was denied"
 
 
-def references(workload: JsonObject) -> Iterator[Reference]:
+def references(workload: JsonObject) -> Iterator[ReferencedObject]:
     """Everything a Workload refers to."""
     namespace = mapping(workload, "metadata").get("namespace", "")
     spec = mapping(workload, "spec", "template", "spec")
@@ -40,9 +40,9 @@ def references(workload: JsonObject) -> Iterator[Reference]:
         network = mapping(interface, "network")
         path = f"{_SPEC}.networkInterfaces[{index}].network"
         where = network.get("namespace") or namespace
-        yield Reference(path, "use", NETWORKING, "networks", where, network.get("name", ""))
+        yield ReferencedObject(path, "use", NETWORKING, "networks", where, network.get("name", ""))
     for resource, name in sorted({(resource, name) for resource, name in _data(spec) if name}):
-        yield Reference(f"{_SPEC}.{resource}[{name}]", "get", "", resource, namespace, name)
+        yield ReferencedObject(f"{_SPEC}.{resource}[{name}]", "get", "", resource, namespace, name)
 
 
 def _data(spec: JsonObject) -> Iterator[tuple[str, str]]:

@@ -7,12 +7,12 @@ one node and the pod's demand. `POD_FILTERS` look at other pods too, and are pre
 
 from __future__ import annotations
 
-from tarmac.decide.scheduling.filters.disks import Disks
+from tarmac.decide.scheduling.filters.disks import DiskFilter
 from tarmac.decide.scheduling.filters.labels import NodeLabels
 from tarmac.decide.scheduling.filters.location import InLocation
 from tarmac.decide.scheduling.filters.podaffinity import NearAndApart
-from tarmac.decide.scheduling.filters.ports import Ports
-from tarmac.decide.scheduling.filters.resources import Resources
+from tarmac.decide.scheduling.filters.ports import HostPortFilter
+from tarmac.decide.scheduling.filters.resources import ResourceFilter
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Filter, Why
 from tarmac.decide.scheduling.filters.runtime import RuntimeHandler
 from tarmac.decide.scheduling.filters.spread import TopologySpread
@@ -21,7 +21,7 @@ from tarmac.decide.scheduling.filters.unschedulable import Unschedulable
 
 LABELS: Filter = NodeLabels()
 POOL_FILTERS: tuple[Filter, ...] = (InLocation(), Unschedulable(), Taints(), RuntimeHandler())
-NODE_FILTERS: tuple[Filter, ...] = (Resources(), Ports(), Disks())
+NODE_FILTERS: tuple[Filter, ...] = (ResourceFilter(), HostPortFilter(), DiskFilter())
 POD_FILTERS: tuple[Filter, ...] = (TopologySpread(), NearAndApart())
 
 __all__ = ["LABELS", "NODE_FILTERS", "POD_FILTERS", "POOL_FILTERS", "Brief", "Check", "Filter", "Why"]

@@ -21,7 +21,7 @@ def _is_ready(info: NodeInfo) -> bool:
     return not any(taint.key in NOT_READY for taint in info.node.taints)
 
 
-class Disks:
+class DiskFilter:
     """Node affinity of the volumes behind the pod's claims."""
 
     rule = "disks"

@@ -24,7 +24,7 @@ def _clash(one: Port, other: Port) -> bool:
     return one[1:] == other[1:] and (one[0] == other[0] or one[0] in _ANY or other[0] in _ANY)
 
 
-class Ports:
+class HostPortFilter:
     """hostPort."""
 
     rule = "ports"

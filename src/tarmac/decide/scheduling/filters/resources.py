@@ -10,7 +10,7 @@ from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
-class Resources:
+class ResourceFilter:
     """Nothing is ever promised twice."""
 
     rule = "resources"

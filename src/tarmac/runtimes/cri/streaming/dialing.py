@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
-from tarmac.http.asking import Reply, Unanswered, ask, request_head, tcp
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, request_head, tcp
 from tarmac.runtimes.cri.streaming.session import SpdyCommandStream
-from tarmac.runtimes.interface import Refused, StreamOptions
+from tarmac.runtimes.interface import RuntimeRefused, StreamOptions
 from tarmac.wire.channels import V4
 
 _OPEN_SECONDS = 30.0
@@ -25,7 +25,7 @@ async def open_stream(url: str, options: StreamOptions) -> SpdyCommandStream:
             await stream.ready
     except OSError as error:
         transport.abort()
-        raise Refused(f"the runtime does not open the streams: {error}") from error
+        raise RuntimeRefused(f"the runtime does not open the streams: {error}") from error
     except asyncio.CancelledError:
         # The client went while the runtime was asked: nobody else would ever close this connection.
         transport.abort()
@@ -33,7 +33,7 @@ async def open_stream(url: str, options: StreamOptions) -> SpdyCommandStream:
     return stream
 
 
-async def _upgraded(url: str) -> Reply:
+async def _upgraded(url: str) -> StreamedReply:
     """A connection to the runtime that speaks SPDY. Raises Refused."""
     place = urlsplit(url)
     dial = tcp(place.hostname or "", place.port or 80)
@@ -49,6 +49,6 @@ async def _upgraded(url: str) -> Reply:
         if reply.status == 101:
             return reply
         message = (await reply.read(_LARGEST_ERROR)).decode(errors="replace")
-    except (OSError, Unanswered) as error:
-        raise Refused(f"the runtime's streaming server cannot be reached: {error}") from error
-    raise Refused(f"the runtime refuses: {message}")
+    except (OSError, ConnectionBroken) as error:
+        raise RuntimeRefused(f"the runtime's streaming server cannot be reached: {error}") from error
+    raise RuntimeRefused(f"the runtime refuses: {message}")

@@ -15,7 +15,7 @@ from tarmac.http.pacing import Paced
 from tarmac.runtimes.interface import StreamClient, TerminalSize
 from tarmac.wire.channels import STREAM_TYPE, Channel, failure
 from tarmac.wire.spdy import Event, Finished, GoneAway, Received, Replied, Session
-from tarmac.wire.violations import Violation
+from tarmac.wire.violations import ProtocolViolation
 
 _INPUTS = (Channel.STDIN, Channel.RESIZE)
 _EARLY = 1024 * 1024  # bytes that the runtime may send before it has agreed to every stream
@@ -81,7 +81,7 @@ class SpdyCommandStream(Paced):
     def received(self, piece: bytes) -> None:
         try:
             events = self._session.receive(piece)
-        except Violation as error:
+        except ProtocolViolation as error:
             self._fail(f"the runtime does not speak SPDY: {error}")
             return
         self._flush()

@@ -28,7 +28,7 @@ _INVALID_LEVEL = "must be one of privileged, baseline, restricted"
 _INVALID_VERSION = 'must be "latest" or "v1.x"'
 
 
-class Policy(NamedTuple):
+class NamespacePolicy(NamedTuple):
     """A level, and the version of the standards it was written for (the newest is what is checked)."""
 
     level: str
@@ -121,7 +121,7 @@ def _and_others(count: int) -> str:
     return f" (and {count} other pod{'s' if count > 1 else ''})" if count else ""
 
 
-def policy_of(namespace: JsonObject, mode: str, name: str) -> Policy:
+def policy_of(namespace: JsonObject, mode: str, name: str) -> NamespacePolicy:
     """What a namespace asks for in one mode."""
     labels = _labels(namespace)
     level = labels.get(f"{_PREFIX}{mode}")
@@ -130,7 +130,7 @@ def policy_of(namespace: JsonObject, mode: str, name: str) -> Policy:
     elif level not in LEVELS:  # a label that cannot be read is read in the strictest way, or warns of nothing
         level = "restricted" if mode == "enforce" else "privileged"
     version = labels.get(f"{_PREFIX}{mode}-version", "latest")
-    return Policy(level, version if _is_version(version) else "latest")
+    return NamespacePolicy(level, version if _is_version(version) else "latest")
 
 
 def _labels(namespace: JsonObject) -> dict[str, str]:

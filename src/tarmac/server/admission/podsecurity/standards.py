@@ -47,7 +47,7 @@ _VOLUMES = frozenset(
 )
 
 
-class Violation(NamedTuple):
+class StandardViolation(NamedTuple):
     """One broken rule, in short and in detail."""
 
     reason: str
@@ -57,10 +57,10 @@ class Violation(NamedTuple):
         return f"{self.reason} ({self.detail})"
 
 
-Rule = Callable[[JsonObject], Violation | None]
+Rule = Callable[[JsonObject], StandardViolation | None]
 
 
-def violations(pod: JsonObject, level: str) -> list[Violation]:
+def violations(pod: JsonObject, level: str) -> list[StandardViolation]:
     """Everything in the Pod that the level does not allow."""
     if level == "baseline" and _is_plain(pod):
         return []
@@ -119,7 +119,7 @@ def _is_windows(pod: JsonObject) -> bool:
     return (pod["spec"].get("os") or {}).get("name") == "windows"
 
 
-def _app_armor(pod: JsonObject) -> Violation | None:
+def _app_armor(pod: JsonObject) -> StandardViolation | None:
     def bad(holder: JsonObject) -> bool:
         profile = _context(holder).get("appArmorProfile")
         return profile is not None and profile.get("type") not in _PROFILES
@@ -130,33 +130,33 @@ def _app_armor(pod: JsonObject) -> Violation | None:
     holders = [pod["spec"], *_containers(pod)]
     values = sorted({_context(holder)["appArmorProfile"].get("type", "") for holder in holders if bad(holder)})
     reason = "forbidden AppArmor profile" + ("s" if len(values) > 1 else "")
-    return Violation(reason, f"{setters} must not set AppArmor profile type to {_quoted(values)}")
+    return StandardViolation(reason, f"{setters} must not set AppArmor profile type to {_quoted(values)}")
 
 
 def _added(container: JsonObject) -> list[str]:
     return (_context(container).get("capabilities") or {}).get("add") or []
 
 
-def _capabilities(pod: JsonObject) -> Violation | None:
+def _capabilities(pod: JsonObject) -> StandardViolation | None:
     extra = sorted({name for container in _containers(pod) for name in _added(container)} - _CAPABILITIES)
     if not extra:
         return None
     names = _names(pod, lambda container: not _CAPABILITIES.issuperset(_added(container)))
     detail = f"{_noun('container', names)} must not include {_quoted(extra)} in securityContext.capabilities.add"
-    return Violation("non-default capabilities", detail)
+    return StandardViolation("non-default capabilities", detail)
 
 
-def _host_namespaces(pod: JsonObject) -> Violation | None:
+def _host_namespaces(pod: JsonObject) -> StandardViolation | None:
     used = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if pod["spec"].get(field)]
-    return Violation("host namespaces", ", ".join(used)) if used else None
+    return StandardViolation("host namespaces", ", ".join(used)) if used else None
 
 
-def _host_paths(pod: JsonObject) -> Violation | None:
+def _host_paths(pod: JsonObject) -> StandardViolation | None:
     names = [volume.get("name", "") for volume in pod["spec"].get("volumes") or () if "hostPath" in volume]
-    return Violation("hostPath volumes", _noun("volume", names)) if names else None
+    return StandardViolation("hostPath volumes", _noun("volume", names)) if names else None
 
 
-def _host_ports(pod: JsonObject) -> Violation | None:
+def _host_ports(pod: JsonObject) -> StandardViolation | None:
     def used(container: JsonObject) -> list[int]:
         return [port["hostPort"] for port in container.get("ports") or () if port.get("hostPort")]
 
@@ -165,10 +165,10 @@ def _host_ports(pod: JsonObject) -> Violation | None:
         return None
     ports = sorted({str(port) for container in _containers(pod) for port in used(container)})
     verb, noun = ("uses" if len(names) == 1 else "use"), ("hostPort" if len(ports) == 1 else "hostPorts")
-    return Violation("hostPort", f"{_noun('container', names)} {verb} {noun} {', '.join(ports)}")
+    return StandardViolation("hostPort", f"{_noun('container', names)} {verb} {noun} {', '.join(ports)}")
 
 
-def _probe_hosts(pod: JsonObject) -> Violation | None:
+def _probe_hosts(pod: JsonObject) -> StandardViolation | None:
     def hosts(container: JsonObject) -> set[str]:
         lifecycle = container.get("lifecycle") or {}
         handlers = [container.get(name) for name in ("livenessProbe", "readinessProbe", "startupProbe")]
@@ -182,30 +182,30 @@ def _probe_hosts(pod: JsonObject) -> Violation | None:
     used = sorted({host for container in _containers(pod) for host in hosts(container)})
     verb = "uses" if len(names) == 1 else "use"
     noun = "probe or lifecycle host" + ("s" if len(used) > 1 else "")
-    return Violation("probe or lifecycle host", f"{_noun('container', names)} {verb} {noun} {_quoted(used)}")
+    return StandardViolation("probe or lifecycle host", f"{_noun('container', names)} {verb} {noun} {_quoted(used)}")
 
 
-def _privileged(pod: JsonObject) -> Violation | None:
+def _privileged(pod: JsonObject) -> StandardViolation | None:
     names = _names(pod, lambda container: bool(_context(container).get("privileged")))
     detail = f"{_noun('container', names)} must not set securityContext.privileged=true"
-    return Violation("privileged", detail) if names else None
+    return StandardViolation("privileged", detail) if names else None
 
 
-def _proc_mount(pod: JsonObject) -> Violation | None:
+def _proc_mount(pod: JsonObject) -> StandardViolation | None:
     def bad(container: JsonObject) -> bool:
         return _context(container).get("procMount", "Default") != "Default"
 
     names = _names(pod, bad)
     values = sorted({_context(container)["procMount"] for container in _containers(pod) if bad(container)})
     detail = f"{_noun('container', names)} must not set securityContext.procMount to {_quoted(values)}"
-    return Violation("procMount", detail) if names else None
+    return StandardViolation("procMount", detail) if names else None
 
 
-def _proc_mount_baseline(pod: JsonObject) -> Violation | None:
+def _proc_mount_baseline(pod: JsonObject) -> StandardViolation | None:
     return None if _uses_user_namespace(pod) else _proc_mount(pod)
 
 
-def _selinux(pod: JsonObject) -> Violation | None:
+def _selinux(pod: JsonObject) -> StandardViolation | None:
     def options(holder: JsonObject) -> JsonObject:
         return _context(holder).get("seLinuxOptions") or {}
 
@@ -222,7 +222,7 @@ def _selinux(pod: JsonObject) -> Violation | None:
         data.append(_noun("type", types))
     data += [f"{field} may not be set" for field in ("user", "role") if any(given.get(field) for given in holders)]
     detail = f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
-    return Violation("seLinuxOptions", detail)
+    return StandardViolation("seLinuxOptions", detail)
 
 
 def _seccomp_of(holder: JsonObject) -> str | None:
@@ -230,7 +230,7 @@ def _seccomp_of(holder: JsonObject) -> str | None:
     return None if profile is None else profile.get("type", "")
 
 
-def _seccomp(pod: JsonObject) -> Violation | None:
+def _seccomp(pod: JsonObject) -> StandardViolation | None:
     def bad(holder: JsonObject) -> bool:
         return _seccomp_of(holder) not in (None, *_PROFILES)
 
@@ -239,33 +239,33 @@ def _seccomp(pod: JsonObject) -> Violation | None:
         return None
     values = sorted({_seccomp_of(holder) or "" for holder in (pod["spec"], *_containers(pod)) if bad(holder)})
     detail = f"{setters} must not set securityContext.seccompProfile.type to {_quoted(values)}"
-    return Violation("seccompProfile", detail)
+    return StandardViolation("seccompProfile", detail)
 
 
-def _sysctls(pod: JsonObject) -> Violation | None:
+def _sysctls(pod: JsonObject) -> StandardViolation | None:
     sysctls = _context(pod["spec"]).get("sysctls") or ()
     names = [sysctl.get("name", "") for sysctl in sysctls if sysctl.get("name") not in SAFE_SYSCTLS]
-    return Violation("forbidden sysctls", ", ".join(names)) if names else None
+    return StandardViolation("forbidden sysctls", ", ".join(names)) if names else None
 
 
-def _host_process(pod: JsonObject) -> Violation | None:
+def _host_process(pod: JsonObject) -> StandardViolation | None:
     def bad(holder: JsonObject) -> bool:
         return bool((_context(holder).get("windowsOptions") or {}).get("hostProcess"))
 
     setters = _setters(pod, bad)
     detail = f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
-    return Violation("hostProcess", detail) if setters else None
+    return StandardViolation("hostProcess", detail) if setters else None
 
 
-def _escalation(pod: JsonObject) -> Violation | None:
+def _escalation(pod: JsonObject) -> StandardViolation | None:
     names = _names(pod, lambda container: _context(container).get("allowPrivilegeEscalation") is not False)
     if not names or _is_windows(pod):
         return None
     detail = f"{_noun('container', names)} must set securityContext.allowPrivilegeEscalation=false"
-    return Violation("allowPrivilegeEscalation != false", detail)
+    return StandardViolation("allowPrivilegeEscalation != false", detail)
 
 
-def _restricted_capabilities(pod: JsonObject) -> Violation | None:
+def _restricted_capabilities(pod: JsonObject) -> StandardViolation | None:
     if _is_windows(pod):
         return None
     keeping = _names(pod, lambda c: "ALL" not in ((_context(c).get("capabilities") or {}).get("drop") or ()))
@@ -279,10 +279,10 @@ def _restricted_capabilities(pod: JsonObject) -> Violation | None:
         details.append(
             f"{_noun('container', adding)} must not include {_quoted(extra)} in securityContext.capabilities.add"
         )
-    return Violation("unrestricted capabilities", "; ".join(details)) if details else None
+    return StandardViolation("unrestricted capabilities", "; ".join(details)) if details else None
 
 
-def _restricted_volumes(pod: JsonObject) -> Violation | None:
+def _restricted_volumes(pod: JsonObject) -> StandardViolation | None:
     bad = [volume for volume in pod["spec"].get("volumes") or () if not _VOLUMES.intersection(volume)]
     if not bad:
         return None
@@ -290,30 +290,30 @@ def _restricted_volumes(pod: JsonObject) -> Violation | None:
     verb = "uses" if len(bad) == 1 else "use"
     noun = "restricted volume type" + ("s" if len(types) > 1 else "")
     listed = _noun("volume", (volume.get("name", "") for volume in bad))
-    return Violation("restricted volume types", f"{listed} {verb} {noun} {_quoted(types)}")
+    return StandardViolation("restricted volume types", f"{listed} {verb} {noun} {_quoted(types)}")
 
 
-def _non_root(pod: JsonObject) -> Violation | None:
+def _non_root(pod: JsonObject) -> StandardViolation | None:
     if _uses_user_namespace(pod):
         return None
     reason = "runAsNonRoot != true"
     if setters := _setters(pod, lambda holder: _context(holder).get("runAsNonRoot") is False):
-        return Violation(reason, f"{setters} must not set securityContext.runAsNonRoot=false")
+        return StandardViolation(reason, f"{setters} must not set securityContext.runAsNonRoot=false")
     if _context(pod["spec"]).get("runAsNonRoot"):
         return None
     names = _names(pod, lambda container: _context(container).get("runAsNonRoot") is None)
     detail = f"pod or {_noun('container', names)} must set securityContext.runAsNonRoot=true"
-    return Violation(reason, detail) if names else None
+    return StandardViolation(reason, detail) if names else None
 
 
-def _root_user(pod: JsonObject) -> Violation | None:
+def _root_user(pod: JsonObject) -> StandardViolation | None:
     if _uses_user_namespace(pod):
         return None
     setters = _setters(pod, lambda holder: _context(holder).get("runAsUser") == 0)
-    return Violation("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
+    return StandardViolation("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
 
 
-def _restricted_seccomp(pod: JsonObject) -> Violation | None:
+def _restricted_seccomp(pod: JsonObject) -> StandardViolation | None:
     if _is_windows(pod):
         return None
     if (found := _seccomp(pod)) is not None:
@@ -322,7 +322,7 @@ def _restricted_seccomp(pod: JsonObject) -> Violation | None:
         return None
     names = _names(pod, lambda container: _seccomp_of(container) is None)
     wanted = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-    return Violation("seccompProfile", f"pod or {_noun('container', names)} {wanted}") if names else None
+    return StandardViolation("seccompProfile", f"pod or {_noun('container', names)} {wanted}") if names else None
 
 
 _BASELINE: tuple[Rule, ...] = (

@@ -1,0 +1,256 @@
+"""question × view × asker → answer, or None when the question is not about the cluster and somebody else has to know.
+
+An asker sees the addresses on its own networks and nothing of others: what is on other networks does not exist for it.
+The address of a Service counts as on the networks its endpoints are on; without endpoints, on those of its namespace.
+A name that has records of other types, or names below it, exists and has no such data; any other does not exist.
+
+An answer has a bounded number of records, whatever stands behind a name: it is made on the loop that serves everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from ipaddress import ip_address
+from itertools import chain, islice
+from typing import Final
+
+from tarmac.agent.dns.messages import (
+    AAAA,
+    ANY,
+    CNAME,
+    NO_SUCH_NAME,
+    PTR,
+    SOA,
+    SRV,
+    A,
+    Answer,
+    Question,
+    Record,
+    address_record,
+    name_record,
+    service_record,
+    start_record,
+)
+from tarmac.agent.dns.names import MalformedPacket, Name, address_of, name_of
+from tarmac.agent.dns.view import (
+    DnsView,
+    EndpointRecord,
+    NetworkAddress,
+    PortRecord,
+    ServiceRecord,
+    SliceRecord,
+    label_of,
+)
+
+TTL: Final = 5
+MOST_RECORDS: Final = 1000
+"""Of one answer. As many fit into some 16 KiB, and more addresses help nobody."""
+
+MOST_ENDPOINTS: Final = 10_000
+"""Of a Service, that are looked at for those that are ready."""
+
+_ADDRESSES: Final = {A: 4, AAAA: 6}
+_PROTOCOLS: Final = ("_tcp", "_udp", "_sctp")
+
+Networks = Collection[str]
+"""The networks of an asker, as namespace/name."""
+
+Offered = dict[PortRecord, list[SliceRecord]]
+"""Ports of a Service, and the slices that serve them."""
+
+
+class Resolver:
+    """Answers for one zone, such as `cluster.local`."""
+
+    def __init__(self, view: DnsView, zone: str = "cluster.local") -> None:
+        self._view = view
+        self._zone = name_of(zone)
+
+    def answer(self, question: Question, networks: Networks) -> Answer | None:
+        """What the asker is told; None when the question is for somebody else."""
+        name, zone = question.name, self._zone
+        address = address_of(name)
+        if address is not None:
+            return self._reverse(question, address, networks)
+        if name[len(name) - len(zone) :] != zone:
+            return None
+        found = self._records(question, name[: len(name) - len(zone)], networks)
+        if found is None:
+            return Answer(NO_SUCH_NAME, authority=(start_record(zone, TTL),))
+        if not found.answers:
+            return Answer(authority=(start_record(zone, TTL),))
+        return found
+
+    def _records(self, question: Question, labels: Name, networks: Networks) -> Answer | None:
+        """Within the zone: None when there is no such name, an empty answer when it has no such data."""
+        if not labels:
+            return Answer(answers=(start_record(self._zone, TTL),)) if question.type in (SOA, ANY) else Answer()
+        match labels:
+            case ("svc",) | ("inst",):
+                return Answer()
+            case (namespace, "svc"):
+                return Answer() if self._view.has(namespace, "svc") else None
+            case (namespace, "inst"):
+                return Answer() if self._view.has(namespace, "inst") else None
+            case (*inner, service, namespace, "svc"):
+                return self._service(question, tuple(inner), (namespace, service), networks)
+            case (workload, namespace, "inst"):
+                return self._workload(question, (namespace, workload), networks)
+            case (instance, workload, namespace, "inst"):
+                return self._instance(question, instance, (namespace, workload), networks)
+            case _:
+                return None
+
+    # Services.
+
+    def _service(self, question: Question, inner: Name, key: tuple[str, str], networks: Networks) -> Answer | None:
+        service = self._view.services.get(key)
+        if service is None:
+            return None
+        if service.external:
+            return self._alias(question, service.external) if not inner else None
+        slices = list(self._view.slices.get(key, {}).values())
+        if not _is_visible(key[0], slices, networks):
+            return None
+        seen = [each for each in slices if each.network in ("", *networks)]
+        match inner:
+            case ():
+                return self._whole(question, service, seen)
+            case (port, protocol) if protocol in _PROTOCOLS and port.startswith("_"):
+                return self._port(question, service, seen, port[1:], protocol[1:])
+            case (label,) if label in _PROTOCOLS:
+                return Answer()
+            case (label,):
+                named = self._view.endpoints(key, label)
+                ready = [each.place.address for of, each in named if each.ready and of in ("", *networks)]
+                return _addresses(question, ready) if ready else None
+            case _:
+                return None
+
+    def _alias(self, question: Question, target: str) -> Answer:
+        try:
+            aim = name_of(target)
+        except MalformedPacket:
+            return Answer()
+        alias = (name_record(CNAME, question.name, aim, TTL),)
+        return Answer(answers=alias, follow=aim if question.type in (A, AAAA, ANY) else None)
+
+    def _whole(self, question: Question, service: ServiceRecord, slices: list[SliceRecord]) -> Answer:
+        if question.type == SRV:
+            offered = _offered(service, slices)
+            ports = [port for port in offered if port.name]
+            return self._with_addresses(question, service, slices, self._targets(question, service, offered, ports))
+        ready = (each.place.address for each in _endpoints(slices))
+        return _addresses(question, service.addresses or ready)
+
+    def _port(
+        self, question: Question, service: ServiceRecord, slices: list[SliceRecord], name: str, protocol: str
+    ) -> Answer | None:
+        offered = _offered(service, slices)
+        wanted = [port for port in offered if (port.name.lower(), port.protocol) == (name, protocol)]
+        if not wanted:
+            return None
+        if question.type not in (SRV, ANY):
+            return Answer()
+        return self._with_addresses(question, service, slices, self._targets(question, service, offered, wanted))
+
+    def _targets(
+        self, question: Question, service: ServiceRecord, offered: Offered, ports: Iterable[PortRecord]
+    ) -> Iterator[Record]:
+        """Where ports are served: at the Service's own address, or at each endpoint of a headless one."""
+        base = self._base(question)
+        for port in ports:
+            if service.addresses:
+                yield service_record(question.name, port.number, base, TTL)
+            for endpoint in _endpoints(offered[port]):
+                yield service_record(question.name, port.number, (label_of(endpoint).lower(), *base), TTL)
+
+    def _with_addresses(
+        self, question: Question, service: ServiceRecord, slices: list[SliceRecord], records: Iterable[Record]
+    ) -> Answer:
+        """Service records, and the addresses of the names in them."""
+        base, records = self._base(question), tuple(dict.fromkeys(islice(records, MOST_RECORDS)))
+        if service.addresses:
+            extra = [address_record(base, address, TTL) for address in service.addresses]
+        else:
+            endpoints = islice(_endpoints(slices), MOST_RECORDS)
+            extra = [address_record((label_of(each).lower(), *base), each.place.address, TTL) for each in endpoints]
+        return Answer(answers=records, additional=tuple(extra) if records else ())
+
+    def _base(self, question: Question) -> Name:
+        """The name of the Service that a question is about."""
+        return question.name[-(len(self._zone) + 3) :]
+
+    # Instances.
+
+    def _workload(self, question: Question, key: tuple[str, str], networks: Networks) -> Answer | None:
+        members = self._view.workloads.get(key, {}).values()
+        seen = [member for member in members if any(place.network in networks for place in member.places)]
+        if not seen:
+            return None
+        ready = (place for member in seen if member.ready for place in member.places)
+        return _addresses(question, (place.address for place in ready if place.network in networks))
+
+    def _instance(self, question: Question, name: str, key: tuple[str, str], networks: Networks) -> Answer | None:
+        member = self._view.workloads.get(key, {}).get(name)
+        found = _on(member.places, networks) if member is not None else []
+        return _addresses(question, found) if found else None
+
+    # Addresses.
+
+    def _reverse(self, question: Question, address: str, networks: Networks) -> Answer | None:
+        here = (NetworkAddress(network, address) for network in ("", *networks))
+        found = ((place.network, name) for place in here for name in self._view.reverse.get(place, ()))
+        asked = islice(found, MOST_RECORDS)
+        names = [name for network, name in asked if self._may_know(network, name, networks)]
+        if names:
+            if question.type not in (PTR, ANY):
+                return Answer(authority=(start_record(question.name, TTL),))
+            return Answer(answers=tuple(name_record(PTR, question.name, (*name, *self._zone), TTL) for name in names))
+        if ip_address(address).is_private:  # nobody outside knows better, and nobody outside need know that we ask
+            return Answer(NO_SUCH_NAME, authority=(start_record(question.name, TTL),))
+        return None
+
+    def _may_know(self, network: str, name: Name, networks: Networks) -> bool:
+        if network or name[-1] != "svc":
+            return network in networks
+        *_, service, namespace, _ = name
+        slices = list(self._view.slices.get((namespace, service), {}).values())
+        return _is_visible(namespace, slices, networks)
+
+
+def _is_visible(namespace: str, slices: list[SliceRecord], networks: Networks) -> bool:
+    """Whether a Service is on one of these networks, or outside all."""
+    if not any(each.endpoints for each in slices):
+        return any(network.partition("/")[0] == namespace for network in networks)
+    known = {"", *networks}
+    return any(each.endpoints and each.network in known for each in slices)
+
+
+def _offered(service: ServiceRecord, slices: Iterable[SliceRecord]) -> Offered:
+    """Ports, and the slices that serve them. A Service with an address of its own says itself which it has."""
+    if service.addresses:
+        return {port: [] for port in service.ports}
+    found: Offered = {}
+    for each in slices:
+        for port in each.ports:
+            found.setdefault(port, []).append(each)
+    return found
+
+
+def _endpoints(slices: Iterable[SliceRecord]) -> Iterator[EndpointRecord]:
+    every = islice(chain.from_iterable(each.endpoints for each in slices), MOST_ENDPOINTS)
+    return (endpoint for endpoint in every if endpoint.ready)
+
+
+def _on(places: Iterable[NetworkAddress], networks: Networks) -> list[str]:
+    return [place.address for place in places if place.network in networks]
+
+
+def _addresses(question: Question, addresses: Iterable[str]) -> Answer:
+    wanted = _ADDRESSES.get(question.type)
+    if wanted is None and question.type != ANY:
+        return Answer()
+    asked = (each for each in addresses if wanted in (None, 6 if ":" in each else 4))
+    found = dict.fromkeys(islice(asked, MOST_RECORDS))
+    return Answer(answers=tuple(address_record(question.name, each, TTL) for each in found))

@@ -1,0 +1,219 @@
+"""The name server: UDP and TCP in every network's router namespace.
+
+What the view knows is answered at once, without a task; only questions for others take time, and only so many of them
+at once. Whatever a packet contains, the worst that comes of it is an answer that says so. Datagrams that cannot be sent
+are lost, as datagrams may be: the asker asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Final
+
+from tarmac.agent.callers import link_of_connection, link_of_message, tell_links
+from tarmac.agent.dns.messages import (
+    LARGEST_TCP,
+    NO_ERROR,
+    SERVER_FAILURE,
+    Answer,
+    Query,
+    Question,
+    Record,
+    read_query,
+    relay,
+    write_answer,
+)
+from tarmac.agent.dns.names import Name
+from tarmac.agent.dns.resolver import Resolver
+from tarmac.agent.dns.upstream import Upstream
+from tarmac.agent.routerservices import Door
+from tarmac.api.networking.names import RESOLVERS
+from tarmac.base.log import log
+
+PORT: Final = 53
+MOST_WAITING: Final = 256  # questions that others are being asked, in one network
+MOST_CONNECTIONS: Final = 64  # in one network
+AT_A_TIME: Final = 64  # datagrams between chances for everybody else
+SECONDS_AT_A_TIME: Final = 0.005  # and as long as that takes, when they ask for much
+IDLE_SECONDS: Final = 10.0
+_LARGEST_QUERY: Final = 4096
+_log = log("names")
+_ALIASES: Final = 8  # that are followed before it counts as going round in circles
+
+NetworksOf = Callable[[str, int], Collection[str]]
+"""The networks of whoever is behind a link of a network; at least that network."""
+
+
+class NameServer:
+    """Answers packets."""
+
+    def __init__(self, resolver: Resolver, upstream: Upstream, networks_of: NetworksOf) -> None:
+        self._resolver = resolver
+        self._upstream = upstream
+        self._networks_of = networks_of
+
+    def doors(self) -> list[Door]:
+        """Where it is found in each network."""
+        return [
+            door
+            for address in RESOLVERS
+            for door in (
+                Door("names", address, PORT, "udp", self.serve_datagrams),
+                Door("names", address, PORT, "tcp", self.serve_connections),
+            )
+        ]
+
+    def at_once(self, query: Query, networks: Collection[str], limit: int) -> bytes | None:
+        """The answer, if nobody else has to be asked."""
+        if query.trouble != NO_ERROR or query.question is None:
+            return write_answer(query, Answer(query.trouble, authoritative=False), limit)
+        answer = self._resolver.answer(query.question, networks)
+        if answer is None or answer.follow is not None:
+            return None
+        return write_answer(query, answer, limit)
+
+    async def in_time(self, query: Query, networks: Collection[str], limit: int) -> bytes:
+        """The answer, asking others for it."""
+        assert query.question is not None, "what is no question was answered at once"
+        answer = self._resolver.answer(query.question, networks)
+        if answer is not None:
+            return write_answer(query, await self._followed(query.question, answer, networks), limit)
+        known = await self._upstream.ask(query.question, query.edns)
+        if known is None:
+            return write_answer(query, Answer(SERVER_FAILURE, authoritative=False), limit)
+        return relay(query, known.reply, known.age, limit)
+
+    async def _followed(self, question: Question, answer: Answer, networks: Collection[str]) -> Answer:
+        """The answer with what its alias leads to."""
+        records, target = answer.answers, answer.follow
+        for _ in range(_ALIASES):
+            if target is None:
+                return Answer(answers=records)
+            found = self._resolver.answer(Question(target, question.type), networks)
+            if found is None:
+                return Answer(answers=(*records, *await self._addresses(target, question.type)))
+            records, target = (*records, *found.answers), found.follow
+        return Answer(SERVER_FAILURE, authoritative=False)
+
+    async def _addresses(self, name: Name, type: int) -> tuple[Record, ...]:
+        known = await self._upstream.ask(Question(name, type), False)
+        return known.reply.addresses if known is not None else ()
+
+    # Datagrams.
+
+    async def serve_datagrams(self, network: str, listening: socket.socket) -> None:
+        """Answer until cancelled."""
+        tell_links(listening)
+        loop = asyncio.get_running_loop()
+        waiting: set[asyncio.Task[None]] = set()
+        broken: asyncio.Future[OSError] = loop.create_future()
+        async with asyncio.TaskGroup() as group:
+
+            def readable() -> None:
+                begun = loop.time()
+                try:
+                    for _ in range(AT_A_TIME):
+                        self._datagram(network, listening, group, waiting)
+                        if loop.time() - begun > SECONDS_AT_A_TIME:
+                            return  # the loop calls again: there is more to read
+                except BlockingIOError:
+                    return
+                except OSError as error:
+                    loop.remove_reader(listening)
+                    broken.set_result(error)
+
+            loop.add_reader(listening, readable)
+            try:
+                error = await broken
+            finally:
+                loop.remove_reader(listening)
+                for task in waiting:
+                    task.cancel()
+        raise error
+
+    def _datagram(
+        self, network: str, listening: socket.socket, group: asyncio.TaskGroup, waiting: set[asyncio.Task[None]]
+    ) -> None:
+        packet, messages, _, sender = listening.recvmsg(_LARGEST_QUERY, 256)
+        query = read_query(packet)
+        if query is None:
+            return
+        networks = self._networks_of(network, link_of_message(messages))
+        answer = self.at_once(query, networks, query.size)
+        if answer is not None:
+            _send(listening, answer, sender)
+        elif len(waiting) < MOST_WAITING:
+            task = group.create_task(self._later(listening, query, networks, sender))
+            waiting.add(task)
+            task.add_done_callback(waiting.discard)
+
+    async def _later(
+        self, listening: socket.socket, query: Query, networks: Collection[str], sender: tuple[str, int]
+    ) -> None:
+        try:
+            _send(listening, await self.in_time(query, networks, query.size), sender)
+        except Exception as error:  # a bug that a question brings to light must not stop the others
+            _log.error("question not answered", error=repr(error))
+
+    # Connections.
+
+    async def serve_connections(self, network: str, listening: socket.socket) -> None:
+        """Answer until cancelled."""
+        loop = asyncio.get_running_loop()
+        room = asyncio.Semaphore(MOST_CONNECTIONS)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await room.acquire()
+                try:
+                    accepted, _ = await loop.sock_accept(listening)
+                except OSError as error:
+                    broken = error
+                    break
+                task = group.create_task(self._connection(network, accepted))
+                task.add_done_callback(lambda _: room.release())
+        raise broken
+
+    async def _connection(self, network: str, accepted: socket.socket) -> None:
+        try:
+            with accepted:
+                await self._converse(self._networks_of(network, link_of_connection(accepted)), accepted)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            return
+        except Exception as error:
+            _log.error("connection not served", error=repr(error))
+
+    async def _converse(self, networks: Collection[str], accepted: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=accepted)
+        try:
+            while await self._exchange(networks, reader, writer):
+                pass
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _exchange(
+        self, networks: Collection[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """One question and its answer; whether there may be another."""
+        async with asyncio.timeout(IDLE_SECONDS):
+            (size,) = struct.unpack("!H", await reader.readexactly(2))
+            query = read_query(await reader.readexactly(size))
+        if query is None:
+            return False
+        answer = self.at_once(query, networks, LARGEST_TCP)
+        if answer is None:
+            answer = await self.in_time(query, networks, LARGEST_TCP)
+        writer.write(struct.pack("!H", len(answer)) + answer)
+        async with asyncio.timeout(IDLE_SECONDS):
+            await writer.drain()
+        return True
+
+
+def _send(listening: socket.socket, answer: bytes, to: tuple[str, int]) -> None:
+    with suppress(OSError):
+        listening.sendto(answer, to)

@@ -1,0 +1,88 @@
+"""Asks the node's own resolvers, one after the other, and believes only an answer to the question it asked.
+
+Every question has a random number and comes from a socket of its own, so that nobody off the path can guess what an
+answer must look like; what does not match is dropped and waited past. An answer that was cut short is asked for again
+over TCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from tarmac.agent.dns.cache import DnsCache, Known
+from tarmac.agent.dns.messages import LARGEST_TCP, SERVER_FAILURE, Question, UpstreamReply, read_reply, write_query
+from tarmac.agent.dns.names import MalformedPacket
+from tarmac.base.clock import Clock
+from tarmac.base.randomness import Randomness
+
+TIMEOUT: Final = 2.0
+ROUNDS: Final = 2
+PORT: Final = 53
+
+
+class Upstream:
+    """The resolvers, by address and port."""
+
+    def __init__(
+        self, servers: Sequence[tuple[str, int]], clock: Clock, randomness: Randomness, timeout: float = TIMEOUT
+    ) -> None:
+        self._servers = tuple(servers)
+        self._randomness = randomness
+        self._timeout = timeout
+        self._cache = DnsCache(clock)
+
+    async def ask(self, question: Question, edns: bool) -> Known | None:
+        """What they say; None when none of them says anything."""
+        known = self._cache.get((question, edns))
+        if known is not None:
+            return known
+        failed: UpstreamReply | None = None
+        for _ in range(ROUNDS):
+            for server in self._servers:
+                reply = await self._ask(server, question, edns)
+                if reply is not None and reply.code != SERVER_FAILURE:
+                    self._cache.put((question, edns), reply)
+                    return Known(reply, 0)
+                failed = reply or failed
+        return Known(failed, 0) if failed is not None else None
+
+    async def _ask(self, server: tuple[str, int], question: Question, edns: bool) -> UpstreamReply | None:
+        number = int(self._randomness.uuid()[:4], 16)
+        packet = write_query(number, question, edns)
+        try:
+            async with asyncio.timeout(self._timeout):
+                reply = await _over_udp(server, packet, number, question)
+                return await _over_tcp(server, packet, number, question) if reply.truncated else reply
+        except (OSError, TimeoutError, MalformedPacket, asyncio.IncompleteReadError):
+            return None
+
+
+async def _over_udp(server: tuple[str, int], packet: bytes, number: int, question: Question) -> UpstreamReply:
+    loop = asyncio.get_running_loop()
+    family = socket.AF_INET6 if ":" in server[0] else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        asking.setblocking(False)
+        asking.connect(server)  # answers from elsewhere do not even reach us
+        await loop.sock_sendall(asking, packet)
+        while True:
+            try:
+                return read_reply(await loop.sock_recv(asking, LARGEST_TCP), number, question)
+            except MalformedPacket:
+                continue  # not to our question; the right one may still come
+
+
+async def _over_tcp(server: tuple[str, int], packet: bytes, number: int, question: Question) -> UpstreamReply:
+    reader, writer = await asyncio.open_connection(*server)
+    try:
+        writer.write(struct.pack("!H", len(packet)) + packet)
+        (size,) = struct.unpack("!H", await reader.readexactly(2))
+        return read_reply(await reader.readexactly(size), number, question)
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()

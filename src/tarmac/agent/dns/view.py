@@ -1,0 +1,167 @@
+"""What there is to be named, by name and by address.
+
+Of Services their addresses and ports, of EndpointSlices who is ready on which network, of instances (their pods) the
+addresses on each of their networks. Lookups cost the same however much there is of others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tarmac.agent.dns.names import Name
+
+Key = tuple[str, str]
+"""Namespace and Service, or namespace and workload."""
+
+
+class NetworkAddress(NamedTuple):
+    """An address on a network; an empty network is outside all of them."""
+
+    network: str
+    address: str
+
+
+class PortRecord(NamedTuple):
+    """A port with its name, which may be empty."""
+
+    name: str
+    protocol: str  # in lower case
+    number: int
+
+
+class ServiceRecord(NamedTuple):
+    """A Service. Headless ones have no addresses of their own, external ones only another name."""
+
+    addresses: tuple[str, ...] = ()
+    ports: tuple[PortRecord, ...] = ()
+    external: str = ""
+
+
+class EndpointRecord(NamedTuple):
+    """Who answers for a Service."""
+
+    hostname: str
+    place: NetworkAddress
+    ready: bool
+
+
+class SliceRecord(NamedTuple):
+    """Some of a Service's endpoints, which share their ports and their network."""
+
+    network: str
+    ports: tuple[PortRecord, ...]
+    endpoints: tuple[EndpointRecord, ...]
+
+
+class InstanceRecord(NamedTuple):
+    """An instance of a workload."""
+
+    places: tuple[NetworkAddress, ...]
+    ready: bool
+
+
+class DnsView:
+    """The names of a cluster."""
+
+    def __init__(self) -> None:
+        self.services: dict[Key, ServiceRecord] = {}
+        self.slices: dict[Key, dict[str, SliceRecord]] = {}
+        self.workloads: dict[Key, dict[str, InstanceRecord]] = {}
+        self.reverse: dict[NetworkAddress, dict[Name, None]] = {}
+        self._labels: dict[
+            Key, dict[str, dict[str, list[EndpointRecord]]]
+        ] = {}  # by Service, slice and name of an endpoint
+        self._spaces: dict[str, Counter[str]] = {"svc": Counter(), "inst": Counter()}
+
+    def has(self, namespace: str, sort: str) -> bool:
+        """Whether there are Services (`svc`) or instances (`inst`) in a namespace."""
+        return self._spaces[sort][namespace] > 0
+
+    def endpoints(self, key: Key, label: str) -> Iterator[tuple[str, EndpointRecord]]:
+        """The endpoints of a Service that have a name, each with the network of its slice."""
+        slices = self.slices.get(key, {})
+        for name, labels in self._labels.get(key, {}).items():
+            for endpoint in labels.get(label, ()):
+                yield slices[name].network, endpoint
+
+    def put_service(self, key: Key, service: ServiceRecord | None) -> None:
+        """A Service is as told, or gone."""
+        old = self.services.pop(key, None)
+        self._unname(_service_names(key, old))
+        self._count("svc", key, (service is not None) - (old is not None))
+        if service is not None:
+            self.services[key] = service
+            self._name(_service_names(key, service))
+
+    def put_slice(self, key: Key, name: str, slice_: SliceRecord | None) -> None:
+        """A slice is as told, or gone."""
+        known, labels = self.slices.setdefault(key, {}), self._labels.setdefault(key, {})
+        self._unname(_slice_names(key, known.pop(name, None)))
+        labels.pop(name, None)
+        if slice_ is not None:
+            known[name], labels[name] = slice_, _by_label(slice_)
+            self._name(_slice_names(key, slice_))
+        if not known:
+            del self.slices[key], self._labels[key]
+
+    def put_member(self, key: Key, name: str, member: InstanceRecord | None) -> None:
+        """An instance is as told, or gone."""
+        was = key in self.workloads
+        known = self.workloads.setdefault(key, {})
+        self._unname(_member_names(key, name, known.pop(name, None)))
+        if member is not None:
+            known[name] = member
+            self._name(_member_names(key, name, member))
+        if not known:
+            del self.workloads[key]
+        self._count("inst", key, (key in self.workloads) - was)
+
+    def _name(self, entries: Iterable[tuple[NetworkAddress, Name]]) -> None:
+        for place, name in entries:
+            self.reverse.setdefault(place, {})[name] = None
+
+    def _unname(self, entries: Iterable[tuple[NetworkAddress, Name]]) -> None:
+        for place, name in entries:
+            known = self.reverse.get(place, {})
+            known.pop(name, None)
+            if not known:
+                self.reverse.pop(place, None)
+
+    def _count(self, sort: str, key: Key, change: int) -> None:
+        spaces = self._spaces[sort]
+        spaces[key[0]] += change
+        if not spaces[key[0]]:
+            del spaces[key[0]]
+
+
+def label_of(endpoint: EndpointRecord) -> str:
+    """The name of an endpoint within its Service: its own, or one made of its address."""
+    return endpoint.hostname or endpoint.place.address.replace(".", "-").replace(":", "-")
+
+
+def _by_label(slice_: SliceRecord) -> dict[str, list[EndpointRecord]]:
+    found: dict[str, list[EndpointRecord]] = {}
+    for endpoint in slice_.endpoints:
+        found.setdefault(label_of(endpoint).lower(), []).append(endpoint)
+    return found
+
+
+def _service_names(key: Key, service: ServiceRecord | None) -> Iterator[tuple[NetworkAddress, Name]]:
+    namespace, name = key
+    for address in service.addresses if service else ():
+        yield NetworkAddress("", address), (name, namespace, "svc")
+
+
+def _slice_names(key: Key, slice_: SliceRecord | None) -> Iterator[tuple[NetworkAddress, Name]]:
+    namespace, name = key
+    for endpoint in slice_.endpoints if slice_ else ():
+        if endpoint.hostname:
+            yield endpoint.place, (endpoint.hostname, name, namespace, "svc")
+
+
+def _member_names(key: Key, name: str, member: InstanceRecord | None) -> Iterator[tuple[NetworkAddress, Name]]:
+    namespace, workload = key
+    for place in member.places if member else ():
+        yield place, (name, workload, namespace, "inst")

@@ -1,0 +1,188 @@
+"""What this node's networks should be, given what the API says.
+
+Each network is worked out by itself, from what concerns it, and again only when some of that is different. Those that
+took least time before come first, and after a while the others wait for the next turn as they are: whoever writes much
+waits for it alone. What is too large for its bounds is left closed, in its own network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tarmac.agent.network.compiler.facts import PolicyFacts, ServiceFacts, SliceFacts
+from tarmac.agent.network.compiler.members import NetworkPod
+from tarmac.agent.network.compiler.policies import DENIED, PolicyBook
+from tarmac.agent.network.compiler.services import Here, Offered, ServiceIndex, ServicePorts
+from tarmac.agent.network.compiler.state import Inputs, network_state
+from tarmac.api.networking.names import RESOLVERS
+from tarmac.api.networking.network import Network
+from tarmac.base.log import log
+from tarmac.datapath.interface import NetworkState, NodeNetworks, ServicePort
+
+TURN_SECONDS: Final = 0.25
+APPLYING_SECONDS: Final = 2e-5
+"""What each part of a network's weight is expected to take the kernel, which comes on top."""
+
+_log = log("network")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the API says. Networks by namespace/name, labels by namespace; `zone` is this node's."""
+
+    members: Sequence[NetworkPod] = ()
+    networks: Mapping[str, Network] = field(default_factory=dict[str, Network])
+    policies: Sequence[PolicyFacts] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    services: Sequence[ServiceFacts] = ()
+    slices: Sequence[SliceFacts] = ()
+    zone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What the networks should be; those that pods here use; why parts of some are closed; and who has to wait."""
+
+    networks: NodeNetworks
+    used: Set[str]
+    refusals: Mapping[str, Sequence[str]]
+    late: Set[str]
+
+
+@dataclass(slots=True)
+class _Known:
+    """A network as it was worked out last. `seconds` is how long that took."""
+
+    services: ServicePorts
+    inputs: Inputs | None = None
+    state: NetworkState | None = None
+    offered: Sequence[Offered] | None = None
+    refusals: Sequence[str] = ()
+    seconds: float = 0.0
+
+
+class Compiler:
+    """The networks of one node. It remembers, so it is for one caller at a time."""
+
+    def __init__(self, node: str, monotonic: Callable[[], float]) -> None:
+        self._node = node
+        self._monotonic = monotonic
+        self._known: dict[str, _Known] = {}
+        self._here = Here(node)
+        self._outside = ServicePorts("", self._here)
+
+    def compile(self, snapshot: Snapshot, node_addresses: Sequence[str], kept: Set[str] = frozenset()) -> Compiled:
+        """Every network that a pod on this node has to do with, and those `kept` for pods that may come."""
+        by_network, index = _by_network(snapshot), ServiceIndex(snapshot.services, snapshot.slices)
+        used = {name for name, members in by_network.items() if any(each.node == self._node for each in members)}
+        names, policies = used | kept, _by_namespace(snapshot.policies)
+        self._stand(snapshot.zone)
+        self._known = {name: self._known.get(name) or _Known(ServicePorts(name, self._here)) for name in names}
+        begun, late, weight = self._monotonic(), set[str](), 0
+        for name in sorted(names, key=lambda each: (self._known[each].seconds, each)):
+            members = by_network.get(name, [])
+            inputs = _inputs(name, self._node, members, snapshot, policies, node_addresses)
+            in_time = self._monotonic() - begun + weight * APPLYING_SECONDS < TURN_SECONDS
+            before = self._known[name].state
+            if not self._follow(name, inputs, index.offered(name), in_time=in_time):
+                late.add(name)
+            elif (after := self._known[name].state) is not before and after is not None:
+                weight += after.weight
+        self._outside.update(index.offered(""))
+        made = [known.state for name in sorted(names) if (known := self._known[name]).state is not None]
+        networks = tuple(_reached_from_node(made, self._outside.ports))
+        return Compiled(
+            NodeNetworks(tuple(node_addresses), networks, self._outside.ports), used, self._refusals(), late
+        )
+
+    def _stand(self, zone: str) -> None:
+        """From another zone, other endpoints are near. A network keeps its state until there is time for it."""
+        if zone == self._here.zone:
+            return
+        self._here = Here(self._node, zone)
+        self._outside = ServicePorts("", self._here)
+        for name, known in self._known.items():
+            known.services, known.offered = ServicePorts(name, self._here), None
+
+    def _follow(self, name: str, inputs: Inputs, offered: Sequence[Offered], *, in_time: bool) -> bool:
+        """Bring one network up to date; False when there was no time for it."""
+        known = self._known[name]
+        if known.inputs == inputs and known.offered == offered:
+            return True
+        if not in_time:
+            return False
+        begun = self._monotonic()
+        if known.state is None or known.inputs != inputs:
+            known.state, known.refusals = self._made(name, inputs)
+        known.services.update(offered)
+        known.state = replace(known.state, services=known.services.ports)
+        known.inputs, known.offered, known.seconds = inputs, offered, self._monotonic() - begun
+        return True
+
+    def _made(self, name: str, inputs: Inputs) -> tuple[NetworkState, Sequence[str]]:
+        try:
+            book = PolicyBook(name, inputs.policies, inputs.members, inputs.labels)
+            return network_state(name, self._node, inputs, book.rules), book.refusals
+        except Exception as error:  # objects that nobody expected close their own network, and no other
+            _log.error("a network's rules could not be worked out", network=name, error=repr(error))
+            return network_state(name, self._node, inputs, lambda *_: DENIED), [f"its rules are wrong: {error!r}"]
+
+    def _refusals(self) -> dict[str, Sequence[str]]:
+        found = {name: (*known.refusals, *known.services.refusals) for name, known in self._known.items()}
+        return {name: refusals for name, refusals in found.items() if refusals}
+
+
+def _inputs(
+    name: str,
+    node: str,
+    members: Sequence[NetworkPod],
+    snapshot: Snapshot,
+    policies: Mapping[str, Sequence[PolicyFacts]],
+    node_addresses: Sequence[str],
+) -> Inputs:
+    """What concerns one network: of policies those of the namespaces whose pods are on it here."""
+    concerned = {each.namespace for each in members if each.node == node}
+    return Inputs(
+        declared=snapshot.networks.get(name),
+        members=members,
+        policies=[policy for namespace in sorted(concerned) for policy in policies.get(namespace, ())],
+        labels={each.namespace: snapshot.namespaces.get(each.namespace, {}) for each in members},
+        node_addresses=tuple(node_addresses),
+    )
+
+
+def _by_namespace(policies: Sequence[PolicyFacts]) -> dict[str, list[PolicyFacts]]:
+    found: dict[str, list[PolicyFacts]] = {}
+    for policy in policies:
+        found.setdefault(policy.namespace, []).append(policy)
+    return found
+
+
+def _by_network(snapshot: Snapshot) -> dict[str, list[NetworkPod]]:
+    """Members by the networks of their interfaces; those that are part of their node, where it finds services."""
+    found: dict[str, list[NetworkPod]] = {}
+    for member in snapshot.members:
+        as_node = {member.as_node} & snapshot.networks.keys()
+        for network in {interface.network for interface in member.interfaces} | as_node:
+            found.setdefault(network, []).append(member)
+    return found
+
+
+def _reached_from_node(networks: Sequence[NetworkState], outside: Sequence[ServicePort]) -> Iterator[NetworkState]:
+    """Each cluster address leads the node into one network: the first where somebody answers, else the first.
+
+    Whoever answers for names does so in every network.
+    """
+    chosen: dict[str, tuple[bool, str]] = {port.address: (False, "") for port in outside}
+    chosen |= {address: (False, network.name) for network in networks[:1] for address in RESOLVERS}
+    for network in networks:
+        for port in network.services:
+            place = not port.backends, network.name
+            chosen[port.address] = min(chosen.get(port.address, place), place)
+    led: dict[str, list[str]] = {}
+    for address, (_, name) in chosen.items():
+        led.setdefault(name, []).append(address)
+    for network in networks:
+        yield replace(network, from_node=tuple(sorted(led.get(network.name, ()))))

@@ -1,0 +1,113 @@
+"""What the API says about networks, each object as the few fields that matter here.
+
+A change that makes no difference to those fields, such as a new status of a pod, wakes nobody.
+
+Pods of this node are followed by the informer that the pod loop has of them anyway, since their interfaces and ports
+are made here; of pods elsewhere the node may know their PodEndpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tarmac.agent.network.compiler.facts import decode_service, decode_slice, policy_of
+from tarmac.agent.network.compiler.members import NetworkPod, member_of, remote_member
+from tarmac.agent.network.compiler.networks import Snapshot
+from tarmac.api.declare import decoder
+from tarmac.api.networking.names import LABEL_ZONE
+from tarmac.api.networking.network import Network
+from tarmac.client.cache import Item
+from tarmac.client.envelope import metadata_of
+from tarmac.client.feed import Feed, Kept
+from tarmac.client.informer import Informer, Informers
+from tarmac.client.targets.target import Target
+from tarmac.client.targets.untyped import (
+    ENDPOINT_SLICES,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    NETWORKS,
+    NODES,
+    POD_ENDPOINTS,
+    PODS,
+    SERVICES,
+)
+from tarmac.client.watch import Change
+
+T = TypeVar("T")
+
+
+class Watching:
+    """Everything that networks are made of. `changed` is called whenever some of it is different.
+
+    Pods come and go all over the cluster: only what `concerns` says matters here, of a pod before and after, counts.
+    """
+
+    def __init__(
+        self,
+        informers: Informers,
+        node: str,
+        changed: Callable[[], None],
+        concerns: Callable[[NetworkPod | None, NetworkPod | None], bool],
+    ) -> None:
+        def moved(_: str, before: NetworkPod | None, after: NetworkPod | None) -> None:
+            if concerns(before, after):
+                changed()
+
+        def kept(
+            target: Target[Any],
+            read: Callable[[bytes], T | None],
+            told: Callable[[str, T | None, T | None], None] = lambda *_: changed(),
+        ) -> Kept[T]:
+            sink = Kept(lambda change: read(change.raw), told)
+            feed = informers.feed(target)
+            feed.add(sink)
+            self._feeds.append(feed)
+            return sink
+
+        self._feeds: list[Feed] = []
+        self._own_pods = informers.informer(PODS, fields=f"spec.nodeName={node}")
+        self.own = _follow(self._own_pods, Kept(lambda change: member_of(change.raw), moved))
+        self._node = informers.informer(NODES, fields=f"metadata.name={node}")
+        self._zone = _follow(self._node, Kept(lambda change: _labels(change.raw).get(LABEL_ZONE), lambda *_: changed()))
+        self.others = kept(POD_ENDPOINTS, lambda raw: remote_member(raw, node), moved)
+        self.networks = kept(NETWORKS, decoder(Network))
+        self.policies = kept(NETWORK_POLICIES, policy_of)
+        self.services = kept(SERVICES, decode_service)
+        self.slices = kept(ENDPOINT_SLICES, decode_slice)
+        self.namespaces = kept(NAMESPACES, _labels)
+
+    async def synced(self) -> None:
+        """Wait until all of it is known."""
+        await self._own_pods.synced()
+        await self._node.synced()
+        for feed in self._feeds:
+            await feed.synced()
+
+    def snapshot(self) -> Snapshot:
+        """It, as of now, for others to read while it changes."""
+        return Snapshot(
+            members=[*self.own.by_key.values(), *self.others.by_key.values()],
+            networks=dict(self.networks.by_key),
+            policies=list(self.policies.by_key.values()),
+            namespaces=dict(self.namespaces.by_key),
+            services=list(self.services.by_key.values()),
+            slices=list(self.slices.by_key.values()),
+            zone=next(iter(self._zone.by_key.values()), ""),
+        )
+
+
+def _follow(informer: Informer[Any], sink: Kept[T]) -> Kept[T]:
+    """Tell a sink of what an informer has."""
+
+    def told(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        item = new or old
+        assert item is not None
+        sink.changed(Change("DELETED" if new is None else "MODIFIED", item.metadata, item.raw))
+
+    informer.on_change(told)
+    return sink
+
+
+def _labels(raw: bytes) -> dict[str, str]:
+    return metadata_of(raw).labels or {}

@@ -1,0 +1,66 @@
+"""What every pod's worker works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.containers.configs import ContainerConfigs
+from tarmac.agent.containers.hooks import Hooks
+from tarmac.agent.containers.images import Images
+from tarmac.agent.containers.paths import PodPaths
+from tarmac.agent.environment.variables import PodEnvironment
+from tarmac.agent.pods.checkpoints import PodCheckpoints
+from tarmac.agent.pods.interfaces import PodCgroups
+from tarmac.agent.pods.pod import Pod
+from tarmac.agent.pods.settings import PodSettings
+from tarmac.agent.probes.checks import Checks
+from tarmac.agent.status.podstatus import in_order
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.base.randomness import Randomness
+from tarmac.client.events import Recorder
+from tarmac.runtimes.interface import Runtime, Sandbox
+from tarmac.volumes.interface import Volumes
+
+
+@dataclass(frozen=True, slots=True)
+class PodDependencies:
+    """Shared by all workers of a node."""
+
+    runtime: Runtime
+    volumes: Volumes
+    cgroups: PodCgroups
+    allocator: Allocator
+    images: Images
+    configs: ContainerConfigs
+    hooks: Hooks
+    checks: Checks
+    recorder: Recorder
+    clock: Clock
+    randomness: Randomness
+    settings: PodSettings
+    paths: PodPaths
+    kept: PodCheckpoints
+    node: Callable[[], JsonObject]
+    services: Callable[[], Iterable[JsonObject]]
+    runtime_name: Callable[[], str]
+    """The scheme of container ids in statuses: `containerd`."""
+    handler: Callable[[Pod], str]
+    """The runtime handler of a pod's RuntimeClass. Raises ConfigMissing."""
+
+    def host_addresses(self) -> list[str]:
+        """The node's own, one of each family at most."""
+        listed = (self.node().get("status") or {}).get("addresses") or ()
+        return [each["address"] for each in listed if each["type"] == "InternalIP"][:2]
+
+    def surroundings(self, sandbox: Sandbox, pod: Pod) -> PodEnvironment:
+        """What a new container of the pod finds."""
+        hosts = self.host_addresses()
+        return PodEnvironment(
+            hosts if pod.host_network else in_order(sandbox.addresses, hosts),
+            hosts,
+            (self.node().get("status") or {}).get("allocatable") or {},
+            self.services(),
+        )

@@ -1,0 +1,124 @@
+"""Looking at what the runtime has for one pod, with as few questions as possible.
+
+Two lists say what there is and in what state. Details are asked for when a state is new: once for a container that
+runs, once when it has ended (with its last words), once for the addresses of a sandbox. After a step of our own only
+what it made is looked at: the way from a bound pod to a running one has no question too many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tarmac.agent.containers.messages import termination_message
+from tarmac.agent.containers.notes import TERMINATION_PATH, TERMINATION_POLICY
+from tarmac.agent.containers.paths import PodPaths
+from tarmac.agent.pods.runtimestate import PodRuntimeState
+from tarmac.agent.status.containers import LOST_REASON
+from tarmac.runtimes.interface import Container, NotFound, Runtime, Sandbox
+
+_UNKNOWN_CODE = 255
+_CUT_SHORT = ("context canceled", "signal: killed")
+"""What a runtime says of a start during which the agent that had asked for it went away."""
+_NOBODY_SAW = "The container ended while nobody was watching: its exit code is not known"
+
+
+@dataclass(slots=True)
+class Made:
+    """Ids of what a step has made; `other`: it may have changed something else too."""
+
+    sandbox: str = ""
+    containers: list[str] = field(default_factory=list[str])
+    other: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.sandbox or self.containers or self.other)
+
+
+class Looker:
+    """Remembers what cannot have changed since the last look."""
+
+    def __init__(self, runtime: Runtime, paths: PodPaths, uid: str) -> None:
+        self._runtime = runtime
+        self._paths = paths
+        self._uid = uid
+        self._containers: dict[str, Container] = {}
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._broken: set[str] = set()
+
+    async def look(self) -> PodRuntimeState:
+        """What there is now. Raises RuntimeFault."""
+        sandboxes, containers = await asyncio.gather(
+            self._runtime.sandboxes(self._uid), self._runtime.containers(self._uid)
+        )
+        found = await asyncio.gather(*(self._sandbox(each) for each in sandboxes))
+        details = await asyncio.gather(*(self._container(each) for each in containers))
+        self._sandboxes = {each.id: each for each in found if each is not None}
+        self._containers = {each.id: each for each in details if each is not None}
+        return self._picture()
+
+    async def look_at(self, made: Made) -> PodRuntimeState:
+        """What there was, and what has just been made. Raises RuntimeFault."""
+        details = await asyncio.gather(*(self._runtime.container(each) for each in made.containers))
+        self._containers |= {each.id: self._told(each) for each in details}
+        if made.sandbox:
+            self._sandboxes[made.sandbox] = await self._runtime.sandbox(made.sandbox)
+        return self._picture()
+
+    def _picture(self) -> PodRuntimeState:
+        return PodRuntimeState(
+            tuple(sorted(self._sandboxes.values(), key=lambda each: (-each.pod.attempt, -each.created_at))),
+            # By attempt first: were a clock that was set back believed, the newest would look like the oldest, and be
+            # started again and again.
+            tuple(sorted(self._containers.values(), key=lambda each: (-each.attempt, -each.created_at))),
+            frozenset(self._broken & self._containers.keys()),
+        )
+
+    async def _sandbox(self, listed: Sandbox) -> Sandbox | None:
+        known = self._sandboxes.get(listed.id)
+        if known is not None and known.ready == listed.ready:
+            return known
+        if not listed.ready:
+            return replace(listed, addresses=known.addresses if known else ())
+        try:
+            return await self._runtime.sandbox(listed.id)
+        except NotFound:
+            return None
+
+    async def _container(self, listed: Container) -> Container | None:
+        known = self._containers.get(listed.id)
+        if known is not None and (known.state == listed.state or known.id in self._broken):
+            return known
+        try:
+            return self._told(await self._runtime.container(listed.id))
+        except NotFound:
+            return None
+
+    def _told(self, container: Container) -> Container:
+        """As it counts for the pod."""
+        if container.state != "exited":
+            return container
+        if _never_ran(container):
+            self._broken.add(container.id)
+            return replace(container, state="created", exit_code=0, reason="", message="", finished_at=0.0)
+        return self._ended(container)
+
+    def _ended(self, container: Container) -> Container:
+        """With the last words of the container."""
+        if container.exit_code == _UNKNOWN_CODE and container.reason == "Unknown":
+            container = replace(container, reason=LOST_REASON, message=container.message or _NOBODY_SAW)
+        if not container.annotations.get(TERMINATION_PATH):
+            return container
+        said = termination_message(
+            self._paths.termination_message(self._uid, container.name, container.attempt),
+            Path(container.log_path) if container.log_path else None,
+            container.annotations.get(TERMINATION_POLICY) == "FallbackToLogsOnError" and container.exit_code != 0,
+        )
+        return replace(container, message=": ".join(each for each in (container.message, said) if each))
+
+
+def _never_ran(container: Container) -> bool:
+    """Its start was cut short: that is no failure of the container, and must not count as one."""
+    cut = any(words in container.message for words in _CUT_SHORT)
+    return cut and container.reason == "StartError" and container.started_at == 0

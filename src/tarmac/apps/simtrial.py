@@ -1,0 +1,152 @@
+"""One seed: a world in which people and fate do as they please for a while, and which must come right afterwards.
+
+Two replicas of the controllers, a few cities of nodes, somebody who uses them, and every fault there is. Then the
+faults stop, mistakes are mended, and within `patience` everything wanted must be there; then nothing may move any more,
+and what the API says must be what the nodes do. A trial is repeatable to the byte: its seed is all there is to know.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tarmac.apps.simworld import World, world
+from tarmac.apps.up import NODES
+from tarmac.base.tasks import background
+from tarmac.client.targets.untyped import LOCATIONS
+from tarmac.sim.bugs import LogTap
+from tarmac.sim.checker.convergence import lies, orphans, unmet
+from tarmac.sim.checker.replay import LEASES, Checker, RuleViolation
+from tarmac.sim.checker.safety import safety
+from tarmac.sim.faults.director import Director
+from tarmac.sim.faults.draws import Luck, Odds
+from tarmac.sim.history import Moment
+from tarmac.sim.loop import VirtualLoop, run
+from tarmac.sim.metrics import SimulatedMetrics
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.objects import location
+from tarmac.sim.nodes.settings import Behaviour, SimLocation
+from tarmac.sim.seeds import stream
+from tarmac.sim.users import Somebody
+
+PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("sea", "SEA", 2), SimLocation("lhr", "LHR", 2))
+UNLUCKY = Behaviour(fails=0.05, crash_loops=0.03, out_of_memory=0.02)
+_START, _POLL = 60.0, 10.0
+_CALM, _REST = 340.0, 90.0  # until the autoscaler has nothing to remember; how long nothing may move then
+_COURTESY = (LEASES, "core/events")  # these move in a calm world too
+
+Told = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """How long a trial lasts, in virtual seconds, and how poor its network is."""
+
+    turmoil: float = 400.0
+    patience: float = 3600.0
+    odds: Odds = Odds()  # noqa: RUF009
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What came of a seed."""
+
+    seed: int
+    violations: list[RuleViolation]
+    hits: Counter[str]
+    happened: Counter[str]
+    changes: int
+    seconds: float
+    digest: str
+
+
+def _untold(_time: float, _what: str) -> None:
+    """Nobody listens."""
+
+
+def trial(seed: int, settings: TrialSettings | None = None, told: Told = _untold) -> TrialResult:
+    """Play a seed to its end."""
+    tap = LogTap()
+    tap.listen()
+    made = settings or TrialSettings()
+
+    async def main(loop: VirtualLoop) -> TrialResult:
+        luck = Luck(stream(seed, "faults"), made.odds)
+        async with world(loop, seed, luck) as planet:
+            return await _Trial(planet, made, lambda what: told(loop.time(), what), tap).play()
+
+    return run(main)
+
+
+class _Trial:
+    def __init__(self, planet: World, settings: TrialSettings, told: Callable[[str], None], tap: LogTap) -> None:
+        self._world = planet
+        self._settings = settings
+        self._tap = tap
+        self._checker = Checker(safety())
+        planet.store.observers.append(self._checker)
+        self._fleet = Fleet(planet.client("nodes", planet.link(NODES)), PLACES, behaviour=UNLUCKY)
+        metrics = SimulatedMetrics(self._fleet, planet.clock)
+        self._load = metrics.load
+        self._replicas = [planet.replica(name, metrics) for name in ("controllers-a", "controllers-b")]
+        dice, cities = stream(planet.seed, "people"), [place.city for place in PLACES]
+        self._user = Somebody(planet.reliable(), planet.clock, dice, cities, self._load, told=told)
+        self._fate = Director(
+            planet.luck, planet.clock, planet.store, self._replicas, self._fleet, planet.clocks, told=told
+        )
+
+    async def play(self) -> TrialResult:
+        clock, settings = self._world.clock, self._settings
+        for place in PLACES:
+            await self._world.reliable().resource(LOCATIONS).apply(location(place), manager="trial")
+        for replica in self._replicas:
+            replica.start()
+        async with background(self._fleet.run(), "simulated nodes"):
+            await clock.sleep(_START)
+            async with background(self._user.run(), "people"), background(self._fate.run(), "fate"):
+                await clock.sleep(settings.turmoil)
+            self._fate.end()
+            await self._user.settle()
+            await self._converge()
+        for replica in self._replicas:
+            replica.crash()
+        return self._outcome()
+
+    async def _converge(self) -> None:
+        """Wait until everything wanted is there, then look whether it stays so."""
+        mirror, clock = self._checker.mirror, self._world.clock
+        deadline = clock.monotonic() + self._settings.patience
+        while missing := list(unmet(mirror, self._user.wishes.values(), self._load)):
+            if clock.monotonic() > deadline:
+                self._wrong("converges", missing)
+                return
+            await clock.sleep(_POLL)
+        await clock.sleep(_CALM)
+        self._world.store.observers.append(self._unrest)
+        await clock.sleep(_REST)
+        self._wrong("stays", unmet(mirror, self._user.wishes.values(), self._load))
+        self._wrong("status-is-truth", lies(mirror, self._fleet))
+        self._wrong("no-orphans", orphans(mirror))
+
+    def _unrest(self, moment: Moment) -> None:
+        event = moment.event
+        if event.bucket not in _COURTESY:
+            self._wrong("rests", [f"{event.type} {event.bucket} {event.entry.name} though nothing is to be done"])
+
+    def _wrong(self, rule: str, messages: Iterable[str]) -> None:
+        now = self._world.clock.monotonic()
+        self._checker.violations += [RuleViolation(now, rule, message) for message in messages]
+
+    def _outcome(self) -> TrialResult:
+        self._wrong("no-bugs", self._tap.bugs)
+        self._wrong("accepts", self._user.refused)
+        return TrialResult(
+            self._world.seed,
+            self._checker.violations,
+            self._world.luck.hits,
+            self._fleet.happened,
+            self._checker.changes,
+            self._world.clock.monotonic(),
+            self._world.store.digest,
+        )

@@ -1,0 +1,133 @@
+"""A control plane in a world of its own: everything `tarmac server` has, but no sockets, no disk and no real time.
+
+Every process of the world (replicas of the controllers, the nodes, users) has a link of its own to the server and a
+wall clock of its own, so each can be cut off, crash, or be wrong about the time by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from tarmac.api.catalog import build_catalog
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import Unauthorized
+from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks
+from tarmac.apps.control_plane import CONTROLLING, STARTING, local_transport
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.controllers.autoscaler.sources import MetricsSource
+from tarmac.http.messages import Answer, Request
+from tarmac.server.admission.default import default_chain
+from tarmac.server.app import ApiServer, Gates
+from tarmac.server.assembly import ServerParts, assemble
+from tarmac.server.lookup import StoreLookup
+from tarmac.server.reader import Reader
+from tarmac.server.security.authorize import Authorizer
+from tarmac.server.security.defaults import ensure_defaults
+from tarmac.server.security.fairness import Fairness
+from tarmac.server.security.impersonation import Impersonation
+from tarmac.server.security.jwt import InvalidToken
+from tarmac.server.security.reviews import Reviews
+from tarmac.server.security.users import User
+from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.link import ServerLink
+from tarmac.sim.history import HistoryStore
+from tarmac.sim.loop import VirtualClock, VirtualLoop
+from tarmac.sim.replica import Replica
+from tarmac.sim.seeds import stream
+
+USER = User("somebody", groups=("system:masters", "system:authenticated"))
+
+
+class _Strangers:
+    """Nobody comes from outside: there are no tokens to check or issue, and there is no audit file."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._impersonation = Impersonation(authorizer)
+
+    def authenticate(self, request: Request) -> User:
+        """Callers of this world say who they are, and perhaps whom they act as."""
+        if request.user is None:
+            raise Unauthorized("a simulated world has no way in from outside")
+        return self._impersonation.identity(request, request.user)
+
+    def record(self, request: Request, answer: Answer) -> None:
+        """The history is the audit."""
+
+    def review(self, token: str, audiences: tuple[str, ...]) -> NoReturn:
+        """No token is anybody's."""
+        raise InvalidToken
+
+    def issue(self, namespace: str, name: str, request: JsonObject) -> NoReturn:
+        """There is nobody to use a token."""
+        raise Unauthorized("a simulated world issues no tokens")
+
+
+@dataclass
+class World:
+    """A running one."""
+
+    loop: VirtualLoop
+    seed: int
+    luck: Luck
+    store: HistoryStore
+    server: ApiServer
+    clock: VirtualClock  # of the server
+    clocks: dict[str, VirtualClock] = field(default_factory=dict[str, VirtualClock])
+
+    def link(self, user: User) -> ServerLink:
+        """A new connection for a process that acts as `user`."""
+        return ServerLink(local_transport(self.server, user), self.luck)
+
+    def client(self, name: str, link: ServerLink, run: int = 1) -> Client:
+        """A client for the process of this name; its machine's clock outlives it."""
+        clock = self.clocks.setdefault(name, VirtualClock(self.loop))
+        return Client(link, clock, stream(self.seed, f"{name}/{run}"))
+
+    def replica(self, name: str, load: MetricsSource, controllers: str = "*") -> Replica:
+        """A process of controllers, not yet started."""
+
+        def connect(run: int) -> tuple[ServerLink, Client]:
+            link = self.link(CONTROLLING)
+            return link, self.client(name, link, run)
+
+        return Replica(name, connect, load, controllers)
+
+    def reliable(self, user: User = USER) -> Client:
+        """A client whose connection never fails."""
+        return Client(local_transport(self.server, user), self.clock, Randomness(self.seed))
+
+
+@asynccontextmanager
+async def world(loop: VirtualLoop, seed: int, luck: Luck) -> AsyncGenerator[World]:
+    """A server that serves, with the objects every server has, and nobody in it yet."""
+    clock = VirtualClock(loop)
+    randomness = Randomness(seed)
+    async with AsyncExitStack() as stack:
+        store = HistoryStore(clock=clock)
+        await store.start()
+        stack.push_async_callback(store.close)
+        await ensure_defaults(store, clock, randomness)
+        authorizer = Authorizer(store)
+        authorizer.start()
+        stack.callback(authorizer.stop)
+        server = _server(store, authorizer, clock, randomness)
+        await server.start()
+        stack.push_async_callback(server.stop)
+        starting = Client(local_transport(server, STARTING), clock, randomness)
+        await ensure_initial_objects(starting)
+        await ensure_local_disks(starting)
+        yield World(loop, seed, luck, store, server, clock, {"server": clock})
+
+
+def _server(store: HistoryStore, authorizer: Authorizer, clock: VirtualClock, randomness: Randomness) -> ApiServer:
+    strangers = _Strangers(authorizer)
+    reviews = Reviews(strangers, authorizer, clock)
+    gates = Gates(strangers, authorizer, Fairness(), strangers)
+    reader = Reader(store)
+    catalog = build_catalog(StoreLookup(reader))
+    chain = default_chain(reader, catalog, clock, randomness, authorizer)
+    return assemble(ServerParts(store, catalog, gates, chain, clock, randomness, reviews=reviews, issuer=strangers))

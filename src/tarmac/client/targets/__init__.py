@@ -1,0 +1,1 @@
+"""The resources that Tarmac's own programs use, each named once: as decoded JSON, or as declared kinds."""

@@ -1,0 +1,105 @@
+"""Whether the names of a serving certificate are the node's own, whatever its status says.
+
+Addresses of nodes and Services are looked up in caches; where the API server is, is asked for at each request: there is
+one a year from each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.client.cache import Item
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, SERVICES
+from tarmac.controllers.certificates.requests import CertificateRequest
+from tarmac.controllers.context import Context
+from tarmac.decide.nodeaddresses import (
+    LABEL_CONTROL_PLANE,
+    address_objection,
+    canonical,
+    name_objection,
+    read_addresses,
+)
+
+_BY_ADDRESS = "address"
+
+
+class _Spec(msgspec.Struct, rename={"cluster": "clusterIPs"}):
+    cluster: list[str] | None = None
+
+
+class _Service(msgspec.Struct):
+    spec: _Spec | None = None
+
+
+_read_service = msgspec.json.Decoder(_Service).decode
+
+
+def _addresses_of_node(item: Item[Any]) -> Iterable[str]:
+    return {_plain(each.address) for each in read_addresses(item.raw)}
+
+
+def _addresses_of_service(item: Item[Any]) -> Iterable[str]:
+    spec = _read_service(item.raw).spec
+    return {_plain(each) for each in (spec.cluster if spec else None) or ()}
+
+
+def _plain(text: str) -> str:
+    address = canonical(text)
+    return text if address is None else str(address)
+
+
+class _Others(NamedTuple):
+    """Everybody but one node."""
+
+    holders: Holders
+    node: str
+    servers: frozenset[str]
+
+    def have(self, said: str) -> str | None:
+        """Who of them has a name or an address."""
+        if said in self.servers:
+            return "the API server's"
+        return self.holders.name(self.node, said) if canonical(said) is None else self.holders.address(self.node, said)
+
+
+class Holders:
+    """Who has which name and address."""
+
+    def __init__(self, context: Context) -> None:
+        self.nodes = context.informers.informer(NODES)
+        self.services = context.informers.informer(SERVICES)
+        self.nodes.add_index(_BY_ADDRESS, _addresses_of_node)
+        self.services.add_index(_BY_ADDRESS, _addresses_of_service)
+        self._slices = context.client.resource(ENDPOINT_SLICES)
+
+    async def objection(self, request: CertificateRequest, node: JsonObject) -> str | None:
+        """Why the node may not serve under what it asks for; None when it may."""
+        beside_server = LABEL_CONTROL_PLANE in (node["metadata"].get("labels") or {})
+        have = _Others(self, request.node, frozenset() if beside_server else await self._servers()).have
+        names = [name_objection(request.node, each, have) for each in sorted(request.names.dns)]
+        addresses = [address_objection(each, have) for each in sorted(request.names.addresses)]
+        return next((why for why in (*names, *addresses) if why is not None), None)
+
+    def address(self, node: str, said: str) -> str | None:
+        """Who but `node` has an address."""
+        for item in self.services.indexed(_BY_ADDRESS, said):
+            return f"that of Service {item.key}"
+        others = sorted(item.key for item in self.nodes.indexed(_BY_ADDRESS, said) if item.key != node)
+        return f'that of node "{others[0]}"' if others else None
+
+    def name(self, node: str, said: str) -> str | None:
+        """Who but `node` has a name."""
+        if said != node and self.nodes.get(said) is not None:
+            return "another node's"
+        service, _, namespace = said.partition(".")
+        found = namespace and self.services.get(f"{namespace}/{service}") is not None
+        return f"that of Service {namespace}/{service}" if found else None
+
+    async def _servers(self) -> frozenset[str]:
+        found = await self._slices.list("default", labels="kubernetes.io/service-name=kubernetes")
+        endpoints = [each for part in found.items for each in part.get("endpoints") or ()]
+        return frozenset(_plain(address) for each in endpoints for address in each.get("addresses") or ())

@@ -1,0 +1,201 @@
+"""Who holds which address: the one place in a process where addresses are given out.
+
+An address is held by every Instance and Pod whose annotation names it, and by a promise between the moment it is given
+out and the moment the object that carries it is seen. A promise is kept under the object's key: asking again for the
+same object and the same networks gives the same addresses, so an attempt whose outcome is unknown leaks nothing; asking
+for others keeps both, since the object may yet appear with either. A Pod that is slow to die keeps the addresses of an
+Instance that is gone already.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from sys import intern
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tarmac.api.compute.instance import InterfaceAddress
+from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES
+from tarmac.api.networking.policy import InterfacePolicy
+from tarmac.api.shared import IPFamily
+from tarmac.base.log import log
+from tarmac.client.cache import Item
+from tarmac.client.informer import Informer, Informers
+from tarmac.client.targets.typed import INSTANCES
+from tarmac.client.targets.untyped import PODS
+from tarmac.decide.addresses import Pool, assign, mac_address
+from tarmac.decide.verdict import Refusal, Verdict
+
+_log = log("addresses")
+
+Held = tuple[str, str]
+"""A network, as namespace/name, and an address in it without its prefix length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """An interface that can be made: its network here, and the subnet of each family, in the order of its families."""
+
+    name: str
+    network: str  # namespace/name
+    vni: int
+    mtu: int
+    ranges: Mapping[IPFamily, str]
+    policy: InterfacePolicy | None = None
+    routes: tuple[str, ...] = ()
+
+
+class _Promise(NamedTuple):
+    attachments: tuple[Attachment, ...]
+    interfaces: list[AttachedInterface]
+
+
+def pod_holder(key: str) -> str:
+    """The name under which a Pod asks that has no Instance."""
+    return f"pod {key}"
+
+
+class AddressBook:
+    """Addresses in use, over every network. Complete once its informers are."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.informers: tuple[Informer[Any], ...] = (informers.informer(INSTANCES), informers.informer(PODS))
+        self._holders: dict[str, Counter[str]] = {}  # by network: how many hold each address
+        self._pools: dict[str, dict[str, Pool]] = {}  # by network, then by subnet
+        self._promised: dict[str, list[_Promise]] = {}
+        instances, pods = self.informers
+        instances.on_change(partial(self._changed, {}, str))
+        pods.on_change(partial(self._changed, {}, pod_holder))
+
+    def assign(self, key: str, attachments: Iterable[Attachment]) -> Verdict[list[AttachedInterface]]:
+        """The interfaces of the object of this key, promised until it is seen or forgotten. All of them, or none."""
+        wanted = tuple(attachments)
+        for promise in self._promised.get(key, ()):
+            if promise.attachments == wanted:
+                return Verdict(promise.interfaces)
+        made: list[AttachedInterface] = []
+        for attachment in wanted:
+            verdict = self._assign(attachment)
+            if verdict.value is None:
+                self._release_all(made)
+                return Verdict(None, verdict.refusals)
+            made.append(verdict.value)
+        self._promised.setdefault(key, []).append(_Promise(wanted, made))
+        return Verdict(made)
+
+    def uses(self, network: str) -> bool:
+        """Whether anything has an address of the network, as namespace/name."""
+        return network in self._holders
+
+    def forget(self, key: str) -> None:
+        """The object was not made and will not be."""
+        for promise in self._promised.pop(key, ()):
+            self._release_all(promise.interfaces)
+
+    def _assign(self, attachment: Attachment) -> Verdict[AttachedInterface]:
+        pools: dict[IPFamily, tuple[Pool]] = {
+            family: (self._pool(attachment.network, subnet),) for family, subnet in attachment.ranges.items()
+        }
+        verdict = assign(pools, tuple(attachment.ranges))
+        if verdict.value is None:
+            return Verdict(None, tuple(_about(refusal, attachment) for refusal in verdict.refusals))
+        for family, subnet in attachment.ranges.items():
+            (self._pools[attachment.network][subnet],) = verdict.value.pools[family]
+        interface = _interface(attachment, verdict.value.addresses)
+        for network, address in _held((interface,)):
+            self._holders.setdefault(network, Counter())[address] += 1
+        return Verdict(interface)
+
+    def _pool(self, network: str, subnet: str) -> Pool:
+        pools = self._pools.setdefault(network, {})
+        if subnet not in pools:
+            pools[subnet] = Pool.of(subnet, self._holders.get(network, ()))
+        return pools[subnet]
+
+    def _changed(
+        self, counted: dict[str, str], holder: Callable[[str], str], old: Item[Any] | None, new: Item[Any] | None
+    ) -> None:
+        """Count what an object carries. `counted` is what was, by key: the last state of what is gone may differ."""
+        item = new or old
+        assert item is not None, "a change has a state before or after it"
+        key = item.key
+        before, after = counted.pop(key, ""), _annotation(new)
+        if after:
+            counted[key] = intern(after)  # an Instance and its Pod say the same
+        if before != after:
+            for held in _held(_read(after)):
+                self._hold(held)
+            self._release_all(_read(before))
+        if after or new is None:
+            self.forget(holder(key))
+
+    def _hold(self, held: Held) -> None:
+        network, address = held
+        holders = self._holders.setdefault(network, Counter())
+        holders[address] += 1
+        if holders[address] == 1:
+            pools = self._pools.get(network, {})
+            for subnet, pool in pools.items():
+                taken = pool.take(address) if pool.is_free(address) else None
+                pools[subnet] = taken[1] if taken else pool
+
+    def _release_all(self, interfaces: Iterable[AttachedInterface]) -> None:
+        for held in _held(interfaces):
+            self._release(held)
+
+    def _release(self, held: Held) -> None:
+        network, address = held
+        holders = self._holders.get(network, Counter())
+        holders[address] -= 1
+        if holders[address] <= 0:
+            del holders[address]
+            if not holders:  # the network may never be seen again
+                self._holders.pop(network, None)
+                self._pools.pop(network, None)
+            pools = self._pools.get(network, {})
+            for subnet, pool in pools.items():
+                pools[subnet] = pool.release(address)
+
+
+def _interface(attachment: Attachment, addresses: Iterable[InterfaceAddress]) -> AttachedInterface:
+    addresses = list(addresses)
+    return AttachedInterface(
+        name=attachment.name,
+        network=attachment.network,
+        vni=attachment.vni,
+        mtu=attachment.mtu,
+        mac=mac_address(attachment.network, addresses[0].address) if addresses else "",
+        addresses=[each.address for each in addresses],
+        gateways=[each.gateway for each in addresses],
+        routes=list(attachment.routes),
+        policy=attachment.policy,
+    )
+
+
+def _held(interfaces: Iterable[AttachedInterface]) -> Iterator[Held]:
+    for interface in interfaces:
+        for address in interface.addresses:
+            yield interface.network, address.partition("/")[0]
+
+
+def _annotation(item: Item[Any] | None) -> str:
+    return "" if item is None else (item.metadata.annotations or {}).get(ANNOTATION_INTERFACES, "")
+
+
+def _read(text: str) -> list[AttachedInterface]:
+    if not text:
+        return []
+    try:
+        return decode_interfaces(text)
+    except msgspec.MsgspecError as error:
+        _log.warning("unreadable interfaces", error=str(error))
+        return []
+
+
+def _about(refusal: Refusal, attachment: Attachment) -> Refusal:
+    return Refusal(refusal.reason, refusal.message, attachment.network, refusal.rule, refusal.change)

@@ -1,0 +1,84 @@
+"""Which pods are on which node, as far as anybody has to ask: kept pod by pod, so that asking costs only the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tarmac.api.partial import Partial, PartialStatus, whereabouts
+from tarmac.client.cache import Item
+from tarmac.client.envelope import Metadata
+from tarmac.client.informer import Informer
+from tarmac.decide.nodes import TaintToleration
+
+
+class _Toleration(Partial):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: float | None = None
+
+
+class _Spec(Partial):
+    tolerations: list[_Toleration] | None = None
+
+
+class Resident(Partial):
+    """A pod on a node, as far as the node's troubles go."""
+
+    metadata: Metadata
+    spec: _Spec
+    status: PartialStatus = msgspec.field(default_factory=PartialStatus)
+
+    def tolerances(self) -> list[TaintToleration]:
+        """What it tolerates, and for how long."""
+        return [
+            TaintToleration(each.key, each.operator == "Exists", each.value, each.effect, each.toleration_seconds)
+            for each in self.spec.tolerations or ()
+        ]
+
+
+_read = msgspec.json.Decoder(Resident).decode
+
+
+class Residents:
+    """Pods by node."""
+
+    def __init__(self, pods: Informer[Any]) -> None:
+        self._pods = pods
+        self._nodes: dict[str, set[str]] = {}
+        self._node_of: dict[str, str] = {}
+        pods.on_change(self._changed)
+
+    def of(self, node: str) -> Iterator[Resident]:
+        """The pods that are bound to a node."""
+        for key in sorted(self._nodes.get(node, ())):
+            item = self._pods.cache.item(key)
+            if item is not None:
+                yield _read(item.raw)
+
+    def nodes(self) -> list[str]:
+        """Every node that a pod is bound to, whether the node exists or not."""
+        return list(self._nodes)
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is None:
+            if old is not None:
+                self._leave(old.key)
+            return
+        node = whereabouts(new.raw).spec.node_name
+        if node and self._node_of.get(new.key) != node:
+            self._leave(new.key)
+            self._node_of[new.key] = node
+            self._nodes.setdefault(node, set()).add(new.key)
+
+    def _leave(self, key: str) -> None:
+        node = self._node_of.pop(key, None)
+        if node is not None:
+            left = self._nodes[node]
+            left.discard(key)
+            if not left:
+                del self._nodes[node]

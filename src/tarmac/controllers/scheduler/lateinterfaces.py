@@ -1,0 +1,74 @@
+"""Interfaces for Pods that came to their node without us: created with a node, or bound by another scheduler.
+
+Their node waits for the annotation, so it may come after the binding. Pods that only show what a node runs by itself
+(mirror Pods) get none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, LABEL_LOCATION
+from tarmac.api.partial import whereabouts
+from tarmac.client.cache import Item
+from tarmac.client.controller import RetryAfter
+from tarmac.client.targets.untyped import NODES, PODS
+from tarmac.controllers.context import Context
+from tarmac.controllers.scheduler.interfaces import MANAGER, PodInterfaces
+from tarmac.controllers.scheduler.podfacts import read_facts
+from tarmac.decide import reasons
+
+AGAIN_SECONDS = 2.0
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+class Latecomers:
+    """Reconciles by the Pod's key."""
+
+    def __init__(self, context: Context, interfaces: PodInterfaces) -> None:
+        self._interfaces = interfaces
+        self._pods = context.client.resource(PODS)
+        self._known = context.informers.informer(PODS)
+        self._nodes = context.informers.informer(NODES)
+        self._controller = context.controller("late-interfaces", self.reconcile)
+        self._known.on_change(self._changed)
+        for informer in (self._known, self._nodes, *interfaces.informers):
+            self._controller.awaits(informer)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """Only a Pod that comes to be on a node is worth a look: when it appears, or is bound."""
+        if new is None or not self._interfaces.enabled or not _lacks(new) or (old is not None and _on_node(old)):
+            return
+        if _on_node(new):
+            self._controller.queue.add(new.key)
+
+    async def reconcile(self, key: str) -> RetryAfter | None:
+        """Give one Pod its interface if it lacks one."""
+        item = self._known.cache.item(key)
+        if item is None or not _lacks(item) or item.metadata.deletion_timestamp is not None:
+            return None
+        facts = read_facts(item.raw)
+        node = self._nodes.cache.item(facts.spec.node_name)
+        if facts.ended or node is None:
+            return None
+        verdict = await self._interfaces.of(item, (node.metadata.labels or {}).get(LABEL_LOCATION, ""))
+        if verdict.value is None:
+            later = verdict.refusals[0].reason == reasons.PROVISIONING_NETWORK
+            return RetryAfter(AGAIN_SECONDS if later else 10 * AGAIN_SECONDS)
+        if verdict.value:
+            patch, metadata = {"metadata": {"annotations": {ANNOTATION_INTERFACES: verdict.value}}}, item.metadata
+            await self._pods.patch(metadata.name, patch, metadata.namespace, manager=MANAGER, uid=metadata.uid)
+        return None
+
+
+def _on_node(item: Item[Any]) -> bool:
+    return bool(whereabouts(item.raw).spec.node_name)
+
+
+def _lacks(item: Item[Any]) -> bool:
+    annotations = item.metadata.annotations or {}
+    return ANNOTATION_INTERFACES not in annotations and _MIRROR not in annotations

@@ -1,0 +1,31 @@
+"""What validation asks about the live system, answered from a world."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from tarmac.api.compute.lookup import TypeFacts, facts_of
+from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
+from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, LOCATIONS, Snapshot
+
+
+class SnapshotLookup:
+    """While there is no Location at all, places cannot be judged and none is refused."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._world = snapshot
+
+    def instance_types(self) -> Mapping[str, TypeFacts]:
+        """Every InstanceType by object name."""
+        objects = map(msgspec.json.decode, self._world.list(INSTANCE_TYPES.resource))
+        return {each["metadata"]["name"]: facts_of(each["spec"]) for each in objects}
+
+    def cities(self) -> Collection[str] | None:
+        """City codes of all Locations."""
+        return {each.spec.topology.get(TOPOLOGY_CITY_CODE, "") for each in LOCATIONS.all(self._world)} or None
+
+    def locations(self) -> Collection[str] | None:
+        """Names of all Locations."""
+        return {each.metadata.name for each in LOCATIONS.all(self._world)} or None

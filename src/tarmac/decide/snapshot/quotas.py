@@ -1,0 +1,78 @@
+"""The quotas of a namespace, and who holds and who waits for what they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.names import GATE_QUOTA, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
+from tarmac.api.kubernetes.core.pods.podresources import add
+from tarmac.api.shared import ResourceList
+from tarmac.base.clock import parse_rfc3339
+from tarmac.decide.children.resources import instance_amounts
+from tarmac.decide.quota import Admission, Claim, Quota, admit, charges, quotas_of, used_by
+from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, INSTANCES, PODS, QUOTAS, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLedger:
+    """What is limited, what pods use that are of no Instance, and what Instances hold and wait for."""
+
+    quotas: tuple[Quota, ...]
+    used: ResourceList
+    holding: list[Claim]
+    waiting: list[Claim]
+
+    def admit(self, more: Collection[Claim] = ()) -> Admission:
+        """Who of those that wait, and of these, may go on."""
+        return admit(self.quotas, self.used, self.holding, [*self.waiting, *more])
+
+    def raised_for(self, names: Collection[str], more: Collection[Claim] = ()) -> str:
+        """The limits to raise so that all of these may go on beside those that may anyway, as a sentence."""
+        claims = {claim.name: claim for claim in (*self.waiting, *more)}
+        let_through = [claims[name] for name in {*self.admit(more).granted, *names} if name in claims]
+        total = dict(self.used)
+        for claim in (*self.holding, *let_through):
+            add(total, charges(claim))
+        raises = [
+            f"{resource} of ResourceQuota {quota.name} to {total[resource]}"
+            for quota in self.quotas
+            for resource, limit in quota.hard.items()
+            if resource in total and total[resource] > limit
+        ]
+        return f"Raise {' and '.join(raises)}, or scale something else down." if raises else ""
+
+
+def ledger_of(snapshot: Snapshot, namespace: str, leaving_out: Collection[str] = ()) -> QuotaLedger | None:
+    """The ledger of a namespace, as if the Instances to be left out were not there; None where nothing is limited."""
+    quotas = quotas_of(QUOTAS.all(snapshot, namespace))
+    if not quotas:
+        return None
+    instances = list(INSTANCES.all(snapshot, namespace))
+    counted = [each for each in instances if each.metadata.name not in leaving_out]
+    return QuotaLedger(
+        quotas,
+        _used_by_others(snapshot, namespace, {each.metadata.name for each in instances}),
+        [_claim(snapshot, each) for each in counted if not _is_gated(each)],
+        [_claim(snapshot, each) for each in counted if _is_gated(each) and each.metadata.deletion_timestamp is None],
+    )
+
+
+def _is_gated(instance: Instance) -> bool:
+    controller = instance.spec.controller
+    return controller is not None and any(gate.name == GATE_QUOTA for gate in controller.scheduling_gates)
+
+
+def _claim(snapshot: Snapshot, instance: Instance) -> Claim:
+    own = instance.metadata
+    amounts = instance_amounts(instance.spec.runtime, lambda name: INSTANCE_TYPES.get(snapshot, name))
+    created = parse_rfc3339(own.creation_timestamp) if own.creation_timestamp else 0.0
+    ordinal = own.labels.get(LABEL_INSTANCE_INDEX, "")
+    city = own.labels.get(LABEL_CITY_CODE, "")
+    return Claim(own.name, amounts or {}, created, int(ordinal) if ordinal.isdecimal() else 0, city)
+
+
+def _used_by_others(snapshot: Snapshot, namespace: str, instances: Collection[str]) -> ResourceList:
+    """What pods use that are of no Instance; an Instance's Pod has its name."""
+    return used_by(pod for pod in PODS.all(snapshot, namespace) if pod["metadata"]["name"] not in instances)

@@ -1,0 +1,81 @@
+"""A request handed on over another connection, and its answer handed back, as it is.
+
+When the answer is an upgrade, the two connections become one: the server neither reads nor changes what passes. Else
+the body is read as fast as the client takes it. Nothing that says who the client is goes along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from tarmac.api.status import InternalError
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, hand_over, request_head
+from tarmac.http.messages import Answer, Request, UpgradeResponse
+from tarmac.http.splicing import splice
+from tarmac.http.streams import pulled
+from tarmac.server.nodes.nodeendpoints import Way
+
+_LARGEST_ERROR = 4096
+HEAD_SECONDS = 55.0  # a little less than the listener gives a handler
+_HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"}
+)
+_OWN = _HOP_BY_HOP | {"content-length", "content-type"}
+_WITHOUT_BODY = (204, 304)
+_NOT_PASSED_ON = _HOP_BY_HOP | {"authorization", "content-length", "expect", "host", "upgrade"}
+
+
+async def relay(way: Way, request: Request, target: str, more: Iterable[tuple[str, str]] = ()) -> Answer:
+    """Let somebody else answer. Raises InternalError when they cannot be reached."""
+    reply = await reach(way, request.method, target, [*_passed_on(request.headers), *more], request.body)
+    if reply.status == 101:
+        headers = _of_upgrade(reply.headers)
+        return UpgradeResponse(lambda client, rest: splice((client, rest), reply.detach()), headers, reply.close)
+    headers = [
+        pair for pair in reply.headers if pair[0].lower() not in (*_HOP_BY_HOP, "content-length", "content-type")
+    ]
+    return pulled(reply.chunks(), reply.status, reply.header("content-type"), headers, reply.close)
+
+
+async def reach(
+    way: Way, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b""
+) -> StreamedReply:
+    """Ask, and wait for the head of the answer. Raises InternalError."""
+    lines = list(headers)
+    if body or method in ("POST", "PUT", "PATCH"):
+        lines.append(("Content-Length", str(len(body))))
+    try:
+        return await ask(way.dial, request_head(method, target, way.host, lines) + body, HEAD_SECONDS)
+    except (OSError, ConnectionBroken) as error:
+        raise InternalError(f"error dialing backend: {error}") from error
+
+
+def _passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = []
+    for name, value in headers.items():
+        if name == "x-stream-protocol-version":  # some readers want each in a line of its own
+            lines += ((name, each.strip()) for each in value.split(","))
+        elif name not in _NOT_PASSED_ON and not name.startswith(("impersonate-", "x-remote-")):
+            lines.append((name, value))
+    if "upgrade" in headers:
+        return [*lines, ("Connection", "Upgrade"), ("Upgrade", headers["upgrade"])]
+    return [*lines, ("Connection", "close")]
+
+
+def _of_upgrade(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    kept = ("connection", "upgrade", "sec-websocket-accept", "sec-websocket-protocol", "x-stream-protocol-version")
+    return [pair for pair in headers if pair[0].lower() in kept]
+
+
+def dialled_through(way: Way, target: str, upgrade: str, host: str) -> Way:
+    """A way to what is behind somebody: a connection to `way` that is upgraded to one to `target`."""
+    headers = [("Connection", "Upgrade"), ("Upgrade", upgrade)]
+
+    async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
+        reply = await ask(way.dial, request_head("GET", target, way.host, headers), HEAD_SECONDS)
+        if reply.status != 101:
+            raise ConnectionError((await reply.read(_LARGEST_ERROR)).decode(errors="replace"))
+        hand_over(*reply.detach(), factory)
+
+    return Way(dial, host)

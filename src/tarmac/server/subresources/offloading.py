@@ -1,0 +1,31 @@
+"""Questions that take long to think about: explanations and plans.
+
+Over ten thousand instances they take seconds of computing, in which nobody else would be answered. They are therefore
+worked out in a thread, on a snapshot of everything that they may look at. What a snapshot refers to never changes, so
+taking one costs no more than its references. The loop gets the interpreter back within the switch interval, half a
+millisecond, whenever it has something to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from tarmac.decide.snapshot.snapshot import EVERYTHING, Objects, Snapshot
+from tarmac.server.storage.resourcestorage import ResourceStorage
+
+T = TypeVar("T")
+
+
+def snapshot(served: ResourceStorage) -> Objects:
+    """What the store holds at this moment."""
+    buckets = [source.resource for source in EVERYTHING]
+    store = served.store
+    objects = {bucket: {entry.name: entry.raw for entry in store.list(bucket).entries} for bucket in buckets}
+    return Objects(served.services.clock.now(), objects)
+
+
+async def ponder(world: Snapshot, question: Callable[[Snapshot], T]) -> T:
+    """The answer to a question about a snapshot."""
+    return await asyncio.get_running_loop().run_in_executor(None, question, world)

@@ -1,0 +1,59 @@
+"""Doors into an object that change one part of it: `finalize`, `ephemeralcontainers`, `resize`, `approval`.
+
+Each takes the whole object, keeps everything of the stored one but its part, and is otherwise an ordinary update.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tarmac.api.kubernetes.certificates import SigningRequestStrategy
+from tarmac.api.kubernetes.changes import keep
+from tarmac.api.kubernetes.core.namespaces import validate_finalizer
+from tarmac.api.kubernetes.core.pods import subresources as pods
+from tarmac.api.schema import JsonObject
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.routes import Route
+from tarmac.server.storage.getting import get
+from tarmac.server.storage.patching import patch
+from tarmac.server.storage.resourcestorage import ResourceStorage
+from tarmac.server.storage.updating import Rules, update
+
+
+def _door(served: ResourceStorage, rules: Rules) -> Route:
+    return {
+        "get": partial(get, served),
+        "update": partial(update, served, rules),
+        "patch": partial(patch, served, rules),
+    }
+
+
+def finalize_route(served: ResourceStorage) -> Route:
+    """PUT of `namespaces/NAME/finalize`: the only way to take off a namespace's own finalizers."""
+
+    def prepare(new: JsonObject, old: JsonObject) -> None:
+        keep(new, old, "status")
+
+    def validate(new: JsonObject, _: JsonObject, errors: FieldErrors) -> None:
+        # Kubernetes numbers them here, and not when a namespace is made.
+        for index, finalizer in enumerate((new.get("spec") or {}).get("finalizers") or ()):
+            validate_finalizer(finalizer, f"spec.finalizers[{index}]", errors)
+
+    return {"update": partial(update, served, Rules(prepare, validate))}
+
+
+def ephemeral_containers_route(served: ResourceStorage) -> Route:
+    """`pods/NAME/ephemeralcontainers`: containers to look into a running pod with. They can be added, never changed."""
+    return _door(served, Rules(pods.prepare_ephemeral_update, pods.validate_ephemeral_update))
+
+
+def resize_route(served: ResourceStorage) -> Route:
+    """`pods/NAME/resize`: what containers ask for, and nothing else."""
+    return _door(served, Rules(pods.prepare_resize, pods.validate_resize))
+
+
+def approval_route(served: ResourceStorage) -> Route:
+    """`certificatesigningrequests/NAME/approval`: the conditions Approved and Denied."""
+    strategy = served.strategy
+    assert isinstance(strategy, SigningRequestStrategy)
+    return _door(served, Rules(strategy.prepare_approval, strategy.validate_approval))

@@ -1,0 +1,277 @@
+"""Somebody who uses the platform: makes workloads, changes their mind, makes mistakes, and sets things right at last.
+
+What they want at the moment is in `wishes`; at the end the world must look like that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from tarmac.api.compute.names import API_VERSION as COMPUTE
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, Conflict, NotFound
+from tarmac.base.clock import Clock
+from tarmac.base.randomness import Randomness
+from tarmac.client.client import Client
+from tarmac.client.resources import Propagation
+from tarmac.client.targets.untyped import DEPLOYMENTS, INSTANCES, PODS, RESOURCE_QUOTAS, WORKLOADS
+from tarmac.sim.nodes.settings import CRASH_AFTER
+
+NAMESPACE = "default"
+PER_INSTANCE = 10.0  # requests per second that one instance should have
+_MOST = 3  # workloads at once
+_REQUESTS: JsonObject = {
+    "external": {
+        "metric": {"name": "requests", "selector": {"matchLabels": {"city": "{{ context.locality.cityCode }}"}}},
+        "target": {"type": "AverageValue", "averageValue": str(int(PER_INSTANCE))},
+    }
+}
+_WAYS: tuple[Propagation, ...] = ("Background", "Background", "Foreground", "Orphan")
+_LIMITED = ("pods", "count/instances.compute.datumapis.com", "requests.cpu")
+
+
+@dataclass
+class Wish:
+    """One workload as somebody wants it."""
+
+    name: str
+    cities: list[str]
+    refuges: list[str]  # where to move when a city is lost
+    replicas: int
+    policy: str
+    rollout: JsonObject
+    version: int = 1
+    broken: str = ""  # what is wrong with the newest version
+    paused: bool = False
+    most: int = 0  # with more than none, the load decides between this and `replicas`
+    moves: bool = False  # while a city is lost, its instances run elsewhere
+    disk: bool = False
+
+    @property
+    def image(self) -> str:
+        """Of its only container."""
+        host = "registry.example.invalid" if self.broken == "image" else "docker.io/example"
+        return f"{host}/app:{self.version}"
+
+    def expected(self, load: float) -> int:
+        """Instances in a city with this load."""
+        return min(self.most, max(self.replicas, ceil(load / PER_INSTANCE))) if self.most else self.replicas
+
+    def manifest(self) -> JsonObject:
+        """As a file would say it."""
+        annotations = {CRASH_AFTER: "3s"} if self.broken == "crash" else {}
+        template: JsonObject = {
+            "metadata": {"labels": {"app": self.name}, "annotations": annotations},
+            "spec": {
+                "runtime": {
+                    "resources": {"instanceType": "datumcloud/d1-custom", "requests": {"cpu": "1", "memory": "1Gi"}},
+                    "sandbox": {"containers": [{"name": "main", "image": self.image}]},
+                },
+                "networkInterfaces": [{"network": {"name": "default"}}],
+            },
+        }
+        if self.disk:
+            _add_disk(template["spec"])
+        placement: JsonObject = {"name": "all", "cityCodes": list(self.cities)}
+        if self.moves:
+            placement["onCityLoss"] = {"policy": "Move", "cities": self.refuges, "after": "90s"}
+        scale: JsonObject = {"minReplicas": self.replicas, "instanceManagementPolicy": self.policy}
+        if self.most:
+            scale |= {"maxReplicas": self.most, "metrics": [_REQUESTS]}
+        return {
+            "apiVersion": COMPUTE,
+            "kind": "Workload",
+            "metadata": {"name": self.name, "namespace": NAMESPACE},
+            "spec": {
+                "template": template,
+                "placements": [placement | {"scaleSettings": scale}],
+                "rollout": self.rollout,
+                "paused": self.paused,
+            },
+        }
+
+
+def _add_disk(spec: JsonObject) -> None:
+    disk = {"resources": {"requests": {"storage": "10Gi"}}, "populator": {"filesystem": {"type": "ext4"}}}
+    spec["volumes"] = [{"name": "data", "disk": {"template": {"spec": disk}}}]
+    for container in spec["runtime"]["sandbox"]["containers"]:
+        container["volumeAttachments"] = [{"name": "data", "mountPath": "/data"}]
+
+
+class Somebody:
+    """The user. `run` until cancelled, then `settle`."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        dice: Randomness,
+        cities: Sequence[str],
+        load: dict[str, float],
+        *,
+        pace: float = 18.0,
+        told: Callable[[str], None] = lambda _what: None,
+    ) -> None:
+        self.wishes: dict[str, Wish] = {}
+        self.refused: list[str] = []  # what the platform should have accepted
+        self._workloads = client.resource(WORKLOADS)
+        self._quotas = client.resource(RESOURCE_QUOTAS)
+        self._children = [client.resource(target) for target in (PODS, INSTANCES, DEPLOYMENTS)]
+        self._clock = clock
+        self._dice = dice
+        self._cities = cities
+        self._load = load  # by Location, which is called as its city in lower case
+        self._pace = pace
+        self._told = told
+        self._made = 0
+        self._acts: list[Callable[[], Coroutine[Any, Any, str]]] = [
+            self._create, self._create, self._scale, self._scale, self._release, self._release, self._release,
+            self._delete, self._limit, self._limit, self._pause, self._change_cities, self._delete_child, self._visit,
+            self._visit,
+        ]  # fmt: skip
+
+    async def run(self) -> None:
+        """Do something every now and then."""
+        while True:
+            await self._act(self._dice.choice(self._acts))
+            await self._clock.sleep(self._dice.uniform(0.1, 2 * self._pace))
+
+    async def settle(self) -> None:
+        """Mend every mistake: what is wanted now can be had."""
+        await self._quota(None)
+        if not self.wishes:
+            await self._act(self._create)
+        for wish in self.wishes.values():
+            if wish.broken or await self._has_failed(wish):
+                wish.version += 1
+            wish.broken, wish.paused = "", False
+            await self._apply(wish)
+
+    async def _has_failed(self, wish: Wish) -> bool:
+        """Whether its rollout was stopped, perhaps for nodes that were dead too long: it has to be begun anew."""
+        try:
+            status = (await self._workloads.get(wish.name, NAMESPACE)).get("status") or {}
+        except NotFound:
+            return False
+        return bool((status.get("rollout") or {}).get("failure"))
+
+    async def _act(self, act: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        try:
+            what = await act()
+        except (NotFound, Conflict):
+            return  # somebody was faster
+        except ApiError as error:
+            self.refused.append(f"{act.__name__}: {error}")
+            return
+        if what:
+            self._told(what)
+
+    async def _apply(self, wish: Wish) -> None:
+        await self._workloads.apply(wish.manifest(), manager="somebody")
+
+    def _any(self) -> Wish | None:
+        return self._dice.choice(list(self.wishes.values())) if self.wishes else None
+
+    def _number(self, least: int, most: int) -> int:
+        return int(self._dice.uniform(least, most + 1))
+
+    async def _create(self) -> str:
+        if len(self.wishes) >= _MOST:
+            return ""
+        self._made += 1
+        wish = Wish(
+            f"app{self._made}",
+            self._some_cities(),
+            list(self._cities),
+            self._number(1, 4),
+            self._dice.choice(("OrderedReady", "Parallel")),
+            self._dice.choice(({}, {"maxUnavailable": 2}, {"maxSurge": 1}, {"maxSurge": "50%", "maxUnavailable": 0})),
+            most=self._dice.choice((0, 0, 5)),
+            moves=self._dice.uniform(0, 1) < 0.3,
+            disk=self._dice.uniform(0, 1) < 0.3,
+        )
+        self.wishes[wish.name] = wish
+        await self._apply(wish)
+        return f"makes {wish.name}: {wish.replicas} in each of {', '.join(wish.cities)}, {wish.policy}"
+
+    def _some_cities(self) -> list[str]:
+        left = list(self._cities)
+        chosen = [left.pop(self._number(0, len(left) - 1)) for _ in range(self._number(1, len(left)))]
+        return sorted(chosen)
+
+    async def _scale(self) -> str:
+        wish = self._any()
+        if wish is None:
+            return ""
+        wish.replicas = self._number(1, 5)
+        await self._apply(wish)
+        return f"wants {wish.replicas} of {wish.name}"
+
+    async def _release(self) -> str:
+        wish = self._any()
+        if wish is None:
+            return ""
+        wish.version += 1
+        wish.broken = self._dice.choice(("", "", "", "image", "crash"))
+        await self._apply(wish)
+        return f"releases version {wish.version} of {wish.name}" + (f", broken ({wish.broken})" if wish.broken else "")
+
+    async def _delete(self) -> str:
+        wish = self._any()
+        if wish is None or self._dice.uniform(0, 1) < 0.5:
+            return ""
+        del self.wishes[wish.name]
+        way = self._dice.choice(_WAYS)
+        await self._workloads.delete(wish.name, NAMESPACE, propagation=way)
+        return f"deletes {wish.name} ({way})"
+
+    async def _limit(self) -> str:
+        if self._dice.uniform(0, 1) < 0.4:
+            await self._quota(None)
+            return "lifts the quota"
+        hard = {self._dice.choice(_LIMITED): str(self._number(1, 9))}
+        await self._quota(hard)
+        return f"sets a quota: {hard}"
+
+    async def _quota(self, hard: dict[str, str] | None) -> None:
+        with suppress(NotFound):
+            await self._quotas.delete("limit", NAMESPACE)
+        if hard is not None:
+            metadata = {"name": "limit", "namespace": NAMESPACE}
+            quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+            await self._quotas.create(quota)
+
+    async def _pause(self) -> str:
+        wish = self._any()
+        if wish is None:
+            return ""
+        wish.paused = not wish.paused
+        await self._apply(wish)
+        return f"{'pauses' if wish.paused else 'resumes'} {wish.name}"
+
+    async def _change_cities(self) -> str:
+        wish = self._any()
+        if wish is None:
+            return ""
+        wish.cities = self._some_cities()
+        await self._apply(wish)
+        return f"wants {wish.name} in {', '.join(wish.cities)}"
+
+    async def _visit(self) -> str:
+        city = self._dice.choice(self._cities)
+        self._load[city.lower()] = PER_INSTANCE * self._number(0, 6)
+        return f"sends {self._load[city.lower()]:g} requests per second to {city}"
+
+    async def _delete_child(self) -> str:
+        """What a Workload made, by hand, in any of the ways there are."""
+        resource, way = self._dice.choice(self._children), self._dice.choice(_WAYS)
+        found = (await resource.list(NAMESPACE)).items
+        if not found:
+            return ""
+        name = self._dice.choice(found)["metadata"]["name"]
+        await resource.delete(name, NAMESPACE, propagation=way)
+        return f"deletes {resource.target.kind} {name} ({way})"
