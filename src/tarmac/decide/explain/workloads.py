@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tarmac.api.compute.instancetype import object_name
-from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_UID
+from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide import reasons
@@ -19,8 +19,9 @@ from tarmac.decide.rollout.messages import rollout_failure, wave_progress
 from tarmac.decide.rollout.stored import history_now
 from tarmac.decide.rollout.waves import Waves, waves
 from tarmac.decide.snapshot.cachedreads import CachedReads
+from tarmac.decide.snapshot.deployments import deployments_of
 from tarmac.decide.snapshot.networks import unusable_networks
-from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCE_TYPES, WORKLOADS, Snapshot
+from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, WORKLOADS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
@@ -32,13 +33,6 @@ def explain_workload(snapshot: Snapshot, key: str) -> Explanation | None:
     own = workload.metadata
     lines = list(dict.fromkeys(_lines(snapshot, workload)))
     return explanation(Subject(API_VERSION, "Workload", own.namespace, own.name), _state(workload), lines)
-
-
-def deployments_of(snapshot: Snapshot, workload: Workload) -> list[WorkloadDeployment]:
-    """The WorkloadDeployments of a Workload."""
-    own = workload.metadata
-    found = DEPLOYMENTS.all(snapshot, own.namespace)
-    return [each for each in found if own.uid and each.metadata.labels.get(LABEL_WORKLOAD_UID) == own.uid]
 
 
 def _retired_type(snapshot: Snapshot, workload: Workload) -> Refusal | None:

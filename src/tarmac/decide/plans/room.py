@@ -12,9 +12,9 @@ from tarmac.decide import reasons
 from tarmac.decide.children.instances import instance_document
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
-from tarmac.decide.explain.priorities import Rank, rank_of
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.plans.difference import Difference
+from tarmac.decide.plans.priorities import Rank, rank_of
 from tarmac.decide.remedies.rightsizing import either, room_to_make, size_that_fits
 from tarmac.decide.remedies.usualchanges import usual_change
 from tarmac.decide.scheduling import Pod

@@ -14,7 +14,6 @@ from tarmac.decide import reasons
 from tarmac.decide.children.deployments import Child, document
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.children.waves import rollout_facts
-from tarmac.decide.explain.workloads import deployments_of
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, by_city, location_for
 from tarmac.decide.plans.difference import Difference, difference
@@ -25,6 +24,7 @@ from tarmac.decide.rollout.stored import history_now
 from tarmac.decide.rollout.waves import waves_to_come
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.candidates import CandidateNodes
+from tarmac.decide.snapshot.deployments import deployments_of
 from tarmac.decide.snapshot.networks import unusable_networks
 from tarmac.decide.snapshot.places import in_cities, places_of
 from tarmac.decide.snapshot.snapshot import Snapshot

@@ -1,7 +1,7 @@
 """Where explanations and plans read from: any source of encoded objects, such as a server's store or fetched lists.
 
 Resources are named as stores name them, `core/pods` or `compute.datumapis.com/workloads`; keys are `namespace/name`, or
-`name` for what has no namespace. Objects stay encoded until somebody looks: a world may hold a hundred thousand of
+`name` for what has no namespace. Objects stay encoded until somebody looks: a snapshot may hold a hundred thousand of
 them, and an explanation reads a few whole and the rest only in part.
 """
 
