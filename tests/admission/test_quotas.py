@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.status import QUOTA_EXCEEDED, Forbidden
-from tarmac.server.storage.encoding import encode_object
+from tarmac.server.encoding import encode_object
 from tests.admission.world import Object, World, asking, pod
 
 QUOTA = "ResourceQuota"

@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.api.status import Invalid
 from tarmac.server.admission.serviceaddresses import NODE_PORTS, RANGES
-from tarmac.server.storage.encoding import encode_object
+from tarmac.server.encoding import encode_object
 from tests.admission.world import World
 
 

@@ -13,10 +13,10 @@ from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.server.admission.chain import Attributes, Chain, Operation, Plugin
 from tarmac.server.admission.default import default_plugins
+from tarmac.server.encoding import encode_object
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.users import User
-from tarmac.server.storage.encoding import encode_object
 from tarmac.store.memory import MemoryStore
 
 Object = dict[str, Any]

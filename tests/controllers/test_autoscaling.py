@@ -9,8 +9,8 @@ from typing import Any
 from tarmac.api.schema import JsonObject
 from tarmac.apps.control_plane import CONTROLLING
 from tarmac.client.targets.untyped import DEPLOYMENTS, WORKLOADS
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, InstanceUsage, NoMetric
 from tarmac.controllers.manager import Manager
+from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric
 from tests.controllers.cities import Cities, condition, play
 from tests.controllers.planet import workload
 

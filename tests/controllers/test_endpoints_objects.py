@@ -12,8 +12,7 @@ from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.client.targets.target import encode
-from tarmac.client.targets.untyped import ENDPOINT_SLICES, EVENTS
-from tarmac.controllers.service.endpoints import ENDPOINTS, SERVICES
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, EVENTS, SERVICES
 from tests.controllers.cities import Cities, play, pod
 from tests.controllers.test_endpoints_of_services import service, slices
 

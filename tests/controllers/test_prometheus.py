@@ -20,9 +20,9 @@ from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS, WORKLOADS
 from tarmac.controllers.autoscaler.metricsclient import ServedMetrics
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, NoMetric
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager
+from tarmac.controllers.metricsources import ExternalQuestion, NoMetric
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import SimLocation
 from tests.client.backends import ADMIN, model

@@ -16,8 +16,8 @@ from tarmac.api.kubernetes.resources import resources
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Schema, Type
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.encoding import encode_json
 from tarmac.server.printing.table import TablePrinter
-from tarmac.server.storage.encoding import encode_json
 
 KINDS = [resource for resource in resources() if resource.stored]
 SEEDS = range(6)

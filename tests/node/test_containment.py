@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tarmac.agent.allocation.limits import Limits
 from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.model.limits import Limits
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of

@@ -11,9 +11,9 @@ from tarmac.apps.simworld import world as virtual_world
 from tarmac.apps.up import NODES
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, InstanceUsage, NoMetric
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager, choose
+from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric
 from tarmac.server.security.users import User
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.faults.draws import Luck

@@ -26,8 +26,8 @@ from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, Stated, read, stated
 from tarmac.agent.config.settings import AgentConfig, settle
-from tarmac.agent.config.sizing import resize, size
 from tarmac.agent.sizing.providers import ProviderFailed, SizingProviders
+from tarmac.agent.sizing.reservations import resize, size
 from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.node.composing import NodeAgent, Providers
 from tarmac.base.clock import SystemClock

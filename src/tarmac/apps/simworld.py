@@ -18,7 +18,7 @@ from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks
 from tarmac.apps.control_plane import CONTROLLING, STARTING, local_transport
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
-from tarmac.controllers.autoscaler.sources import MetricsSource
+from tarmac.controllers.metricsources import MetricsSource
 from tarmac.http.messages import Answer, Request
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates

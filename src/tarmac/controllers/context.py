@@ -19,8 +19,8 @@ from tarmac.client.controller import Controller, Reconcile
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.metrics import ClientMetrics
-from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.ipam import AddressBook
+from tarmac.controllers.metricsources import MetricsSource
 
 Sign = Callable[[str, list[str], int | None], str]
 """sign(request PEM, usages, expiration in seconds or None) -> certificate PEM.

@@ -23,7 +23,6 @@ from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.metrics import ClientMetrics
 from tarmac.controllers.autoscaler.controller import AutoscalerController
-from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.clusterrole.controller import ClusterRoleController
 from tarmac.controllers.context import Context, Settings, Sign, SignToken
@@ -36,6 +35,7 @@ from tarmac.controllers.instance.controller import InstanceController
 from tarmac.controllers.instancetype.controller import InstanceTypeController
 from tarmac.controllers.ipam import AddressBook
 from tarmac.controllers.location.controller import LocationController
+from tarmac.controllers.metricsources import MetricsSource
 from tarmac.controllers.namespace.controller import NamespaceController
 from tarmac.controllers.network.controller import NetworkControllers
 from tarmac.controllers.node.controller import NodeController

@@ -14,7 +14,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.quantity import Quantity
 from tarmac.base.selectors import LabelSelector
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, InstanceUsage, NoMetric
+from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.pod import SimulatedPod
 

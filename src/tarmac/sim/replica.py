@@ -9,8 +9,8 @@ from tarmac.api.identities import NAMESPACE, PROCESS
 from tarmac.base.tasks import Tasks
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector
-from tarmac.controllers.autoscaler.sources import MetricsSource
 from tarmac.controllers.manager import Manager
+from tarmac.controllers.metricsources import MetricsSource
 from tarmac.sim.faults.link import ServerLink
 
 Connect = Callable[[int], tuple[ServerLink, Client]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.model import PodAllotment, Refusal
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.allotment import PodAllotment, Refusal
+from tarmac.agent.model.pod import Pod
 from tarmac.runtimes.fake import Program
 from tests.agent.pods.machine import Machine, play
 

@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.encode import resources_message
 from tests.agent.pods.machine import pod

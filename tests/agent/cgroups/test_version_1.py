@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.model import PodAllotment
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.allotment import PodAllotment
+from tarmac.agent.model.pod import Pod
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 

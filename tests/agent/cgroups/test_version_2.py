@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.limits import Limits
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.cgroups.v2 import V2
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.limits import Limits
+from tarmac.agent.model.pod import Pod
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 

@@ -13,8 +13,8 @@ from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, Stated, decode, stated
 from tarmac.agent.config.settings import settle
-from tarmac.agent.config.sizing import size, stated_reservations
 from tarmac.agent.sizing.providers import SizingProviders
+from tarmac.agent.sizing.reservations import size, stated_reservations
 from tarmac.base.clock import SystemClock
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import configure

@@ -11,7 +11,7 @@ import pytest
 from tarmac.agent.containers.credentials import credentials_for, repository, with_tag
 from tarmac.agent.containers.messages import termination_message
 from tarmac.agent.containers.security import SecurityRefused, container_security, sandbox_security
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Image, LinuxSecurity
 from tarmac.volumes.fake import FakeSources

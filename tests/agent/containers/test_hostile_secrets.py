@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tarmac.agent.containers.credentials import credentials_for
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.interface import Sources
 

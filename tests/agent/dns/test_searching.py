@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.agent.environment.resolving import Resolving, resolving
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.networking.names import RESOLVERS
 
 

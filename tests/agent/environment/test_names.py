@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.agent.environment.hosts import HostnameTooLong, hosts_file, kernel_hostname
 from tarmac.agent.environment.resolving import Resolving, read_resolv_conf, resolving
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 
 NODE = Resolving(("9.9.9.9",), ("corp.example",), ("timeout:2",))
 

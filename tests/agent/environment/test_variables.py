@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.variables import ConfigMissing, PodEnvironment, environment
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.fake import FakeSources
 

@@ -8,8 +8,8 @@ from typing import Any
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.reading import API_VERSION, KIND, Stated, decode, stated
 from tarmac.agent.config.settings import AgentConfig, settle
-from tarmac.agent.config.sizing import stated_reservations
 from tarmac.agent.node.machine import Machine
+from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.base.cpuset import CPUSet
 
 MACHINE = Machine(

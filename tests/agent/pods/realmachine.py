@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.model import PodAllotment
 from tarmac.agent.allocation.settings import AllocationSettings
+from tarmac.agent.model.allotment import PodAllotment
+from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.pods.manager import PodManager
-from tarmac.agent.pods.settings import PodSettings
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.apps.control_plane import Running, local_transport

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tarmac.agent.containers.identity import container_hash
 from tarmac.agent.containers.notes import HASH
-from tarmac.agent.pods.backoff import BackOffs
-from tarmac.agent.pods.pod import Pod, is_sidecar
+from tarmac.agent.model.backoff import BackOffs
+from tarmac.agent.model.pod import Pod, is_sidecar
+from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.pods.podactions import Kill, MakeSandbox, PodActions, Resize, Situation, Start, StopSandbox, decide
-from tarmac.agent.pods.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Container, ContainerState, PodIdentity, Sandbox
 

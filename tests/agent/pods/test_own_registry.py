@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tarmac.agent.containers.repositories import guarded
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.client.targets.target import dynamic
 from tarmac.runtimes.fake import RegistryImage
 from tarmac.runtimes.interface import Image

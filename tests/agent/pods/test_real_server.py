@@ -11,8 +11,8 @@ import pytest
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
+from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.pods.manager import PodManager
-from tarmac.agent.pods.settings import PodSettings
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
 from tarmac.client.client import Client

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
+from tarmac.agent.model.pod import CONFIG_MIRROR
 from tarmac.agent.network.admission import unconnected
-from tarmac.agent.pods.pod import CONFIG_MIRROR
 from tarmac.api.schema import JsonObject
 from tests.agent.pods.machine import IMAGE, Machine, play
 

@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.probes.outcome import ProbeFault, ProbeResult
 from tarmac.api.schema import JsonObject

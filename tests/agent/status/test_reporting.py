@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AbstractAsyncContextManager
 
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.client.client import Client
 from tarmac.client.transport import Reply, Request, StreamReply

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tarmac.agent.allocation.containers import container_allotment
-from tarmac.agent.allocation.model import PodAllotment, Refusal
 from tarmac.agent.allocation.pods import burstable_request, pod_limits
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.allotment import PodAllotment, Refusal
+from tarmac.agent.model.pod import Pod
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tarmac.agent.allocation.limits import MOST_MEMORY, PERIOD, quota, shares
-from tarmac.agent.allocation.model import ContainerAllotment
-from tarmac.agent.pods.pod import Pod, is_sidecar
+from tarmac.agent.model.allotment import ContainerAllotment
+from tarmac.agent.model.limits import MOST_MEMORY, PERIOD, quota, shares
+from tarmac.agent.model.pod import Pod, is_sidecar
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity

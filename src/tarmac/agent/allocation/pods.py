@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tarmac.agent.allocation.limits import MOST_MEMORY, NONE, Limits, quota, shares
 from tarmac.agent.allocation.settings import AllocationSettings
+from tarmac.agent.model.limits import MOST_MEMORY, NONE, Limits, quota, shares
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.decide.scheduling.amounts import CPU, MEMORY

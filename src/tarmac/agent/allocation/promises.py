@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tarmac.agent.pods.pod import Pod, is_sidecar
+from tarmac.agent.model.pod import Pod, is_sidecar
 from tarmac.api.schema import JsonObject
 
 Resizes = Mapping[str, JsonObject]

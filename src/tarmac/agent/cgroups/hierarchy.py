@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tarmac.agent.allocation.limits import Limits
+from tarmac.agent.model.limits import Limits
 
 
 class CgroupError(Exception):

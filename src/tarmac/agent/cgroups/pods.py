@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
-from tarmac.agent.allocation.limits import LEAST_SHARES, NONE, UNLIMITED, Limits, shares, unlike
-from tarmac.agent.allocation.model import PodAllotment
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
+from tarmac.agent.model.allotment import PodAllotment
+from tarmac.agent.model.limits import LEAST_SHARES, NONE, UNLIMITED, Limits, shares, unlike
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.decide.scheduling.amounts import CPU, MEMORY

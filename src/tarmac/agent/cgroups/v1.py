@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.allocation.limits import NONE, Limits
 from tarmac.agent.cgroups.hierarchy import attempt, below, field, make_folder, number, processes, rmdir_tree
+from tarmac.agent.model.limits import NONE, Limits
 
 _MADE_IN: Final = ("cpu", "cpuacct", "cpuset", "memory", "pids", "blkio", "freezer", "devices")
 _CPUSET_FILES: Final = ("cpuset.cpus", "cpuset.mems")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.allocation.limits import MOST_SHARES, NONE, Limits
 from tarmac.agent.cgroups.hierarchy import attempt, field, make_folder, number, processes, rmdir_tree
+from tarmac.agent.model.limits import MOST_SHARES, NONE, Limits
 
 _CONTROLLERS: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.agent.allocation.model import ContainerAllotment
 from tarmac.agent.containers.mounts import HOSTS, volume_devices, volume_mounts
 from tarmac.agent.containers.notes import container_notes
 from tarmac.agent.containers.paths import PodPaths
@@ -14,8 +13,9 @@ from tarmac.agent.containers.security import container_security
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.hosts import hosts_file, write_hosts_file
 from tarmac.agent.environment.variables import PodEnvironment, environment
-from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.settings import PodSettings
+from tarmac.agent.model.allotment import ContainerAllotment
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.settings import PodSettings
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import ContainerConfig, Image, Mount
 from tarmac.volumes.interface import MountedVolume, Sources, Volumes

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Credentials
 from tarmac.volumes.interface import Sources

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.agent.pods.interfaces import Connector
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.interfaces import Connector
+from tarmac.agent.model.pod import Pod
 from tarmac.agent.probes.http import get, request_of
 from tarmac.agent.probes.outcome import ProbeFault
 from tarmac.api.schema import JsonObject

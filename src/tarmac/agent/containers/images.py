@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from tarmac.agent.containers.credentials import with_tag
 from tarmac.agent.containers.repositories import RepositoryAccess, pull_with_each
-from tarmac.agent.pods.backoff import BackOffs
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.backoff import BackOffs
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.variables import ConfigMissing
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Device, Mount
 from tarmac.volumes.interface import MountedVolume, VolumeError, Volumes

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from tarmac.agent.containers.identity import container_hash
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 
 HASH = "io.kubernetes.container.hash"

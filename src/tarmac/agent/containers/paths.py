@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 
 
 @dataclass(frozen=True, slots=True)

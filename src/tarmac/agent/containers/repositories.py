@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tarmac.agent.containers.credentials import credentials_for, repository
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.repositories import GROUP, PULL, REGISTRY, RESOURCE, Repository, is_own, parse_repository
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError

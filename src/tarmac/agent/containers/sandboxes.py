@@ -6,7 +6,7 @@ from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.security import sandbox_security
 from tarmac.agent.environment.hosts import kernel_hostname
 from tarmac.agent.environment.resolving import Resolving
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.runtimes.interface import PodIdentity, PortMapping, SandboxConfig
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Image, LinuxSecurity
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 
 LONGEST_HOSTNAME = 63

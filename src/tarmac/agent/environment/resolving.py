@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.schema import JsonObject
 

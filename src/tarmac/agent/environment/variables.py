@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tarmac.agent.environment.expansion import expand
 from tarmac.agent.environment.fields import pod_field
 from tarmac.agent.environment.servicelinks import service_links
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.content.downward import container_resource
 from tarmac.volumes.content.files import ContentUnsupported

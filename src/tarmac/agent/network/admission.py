@@ -6,8 +6,8 @@ there before any server is, and its mirror may be deleted while it runs; so it c
 
 from __future__ import annotations
 
-from tarmac.agent.pods.admission import Refusal
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 
 REASON = "NetworkNotAvailable"

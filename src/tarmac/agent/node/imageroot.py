@@ -14,8 +14,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from tarmac.agent.containers.repositories import RepositoryAccess, pull_with_each
+from tarmac.agent.model.pod import Pod
 from tarmac.agent.node.programs import run_program
-from tarmac.agent.pods.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Runtime, RuntimeFault
 from tarmac.volumes.interface import SourceUnavailable

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.allocation.model import Refusal
 from tarmac.agent.allocation.promises import Postponed
 from tarmac.agent.containers.security import wants_strict_groups
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.pod import Pod
 from tarmac.api.kubernetes.core.pods.security import SAFE_SYSCTLS
 from tarmac.api.schema import JsonObject
 from tarmac.decide.scheduling import requests_of

@@ -20,7 +20,7 @@ import msgspec
 
 from tarmac.agent.allocation.promises import Resizes
 from tarmac.agent.containers.paths import PodPaths
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log

@@ -11,10 +11,10 @@ from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.environment.variables import PodEnvironment
+from tarmac.agent.model.interfaces import PodCgroups
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.pods.checkpoints import PodCheckpoints
-from tarmac.agent.pods.interfaces import PodCgroups
-from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.settings import PodSettings
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.status.podstatus import in_order
 from tarmac.api.schema import JsonObject

@@ -19,11 +19,11 @@ from tarmac.agent.containers.security import SecurityRefused
 from tarmac.agent.environment.hosts import HostnameTooLong
 from tarmac.agent.environment.resolving import read_resolv_conf, resolving
 from tarmac.agent.environment.variables import ConfigMissing
-from tarmac.agent.pods.backoff import BackOffs
+from tarmac.agent.model.backoff import BackOffs
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.pods.dependencies import PodDependencies
-from tarmac.agent.pods.pod import Pod
 from tarmac.agent.pods.podactions import MakeSandbox, Resize, Start
-from tarmac.agent.pods.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.runtimes.interface import Image, NotFound, Runtime, RuntimeFault, RuntimeRefused, Sandbox, SandboxConfig

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.model import Refusal
 from tarmac.agent.allocation.promises import Postponed
 from tarmac.agent.environment.variables import ConfigMissing
+from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.interfaces import Handlers
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.pods.admission import handler_refusal, postponed, refusal
-from tarmac.agent.pods.interfaces import Handlers
-from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.settings import PodSettings
 from tarmac.api.schema import JsonObject
 from tarmac.client.informer import Informer
 

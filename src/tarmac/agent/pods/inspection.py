@@ -14,7 +14,7 @@ from pathlib import Path
 from tarmac.agent.containers.messages import termination_message
 from tarmac.agent.containers.notes import TERMINATION_PATH, TERMINATION_POLICY
 from tarmac.agent.containers.paths import PodPaths
-from tarmac.agent.pods.runtimestate import PodRuntimeState
+from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.status.containers import LOST_REASON
 from tarmac.runtimes.interface import Container, NotFound, Runtime, Sandbox
 

@@ -14,22 +14,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.model import Refusal
 from tarmac.agent.allocation.promises import Resizes
 from tarmac.agent.containers.configs import ContainerConfigs
 from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.repositories import RepositoryAccess
+from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.interfaces import Connector, Handlers, PodCgroups
+from tarmac.agent.model.pod import CONFIG_MIRROR, Pod
+from tarmac.agent.model.settings import PodSettings
+from tarmac.agent.model.waits import within
 from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.agent.pods.cleanup import PodCleanup
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.gate import Gate
-from tarmac.agent.pods.interfaces import Connector, Handlers, PodCgroups
-from tarmac.agent.pods.pod import CONFIG_MIRROR, Pod
-from tarmac.agent.pods.settings import PodSettings
 from tarmac.agent.pods.termination import LEAST_GRACE
-from tarmac.agent.pods.waits import within
 from tarmac.agent.pods.worker import Ending, PodWorker
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.static.manifests import Manifests

@@ -15,10 +15,10 @@ import msgspec
 
 from tarmac.agent.containers.hooks import HookFailed
 from tarmac.agent.containers.notes import PORTS, PRE_STOP
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.waits import first_of, within
 from tarmac.agent.pods.dependencies import PodDependencies
-from tarmac.agent.pods.pod import Pod
 from tarmac.agent.pods.podactions import Kill
-from tarmac.agent.pods.waits import first_of, within
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tarmac.agent.allocation.promises import Fits, PodPromises, Resizes
-from tarmac.agent.pods.backoff import BackOffs
+from tarmac.agent.model.backoff import BackOffs
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.runtimestate import PodRuntimeState
+from tarmac.agent.model.waits import Alarm
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.executor import StepExecutor, StepFailed
 from tarmac.agent.pods.inspection import Looker, Made
-from tarmac.agent.pods.pod import Pod
 from tarmac.agent.pods.podactions import Kill, MakeSandbox, PodActions, Resize, Situation, Start, StopSandbox, decide
-from tarmac.agent.pods.runtimestate import PodRuntimeState
 from tarmac.agent.pods.termination import Killer
-from tarmac.agent.pods.waits import Alarm
 from tarmac.agent.probes.prober import Prober
 from tarmac.agent.status.conditions import OURS
 from tarmac.agent.status.facts import TOO_LONG, PodTermination, StatusFacts

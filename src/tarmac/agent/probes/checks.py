@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tarmac.agent.environment.expansion import expand
-from tarmac.agent.pods.interfaces import Connector
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.interfaces import Connector
+from tarmac.agent.model.pod import Pod
 from tarmac.agent.probes.dialing import dial, port_of
 from tarmac.agent.probes.grpc import probe_grpc
 from tarmac.agent.probes.http import MOST_BODY, probe_http

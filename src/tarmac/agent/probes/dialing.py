@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 
-from tarmac.agent.pods.interfaces import Connector
+from tarmac.agent.model.interfaces import Connector
 from tarmac.api.schema import JsonObject
 
 _WORDS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tarmac.agent.pods.interfaces import Connector
+from tarmac.agent.model.interfaces import Connector
 from tarmac.agent.probes.dialing import dial, join, wording
 from tarmac.agent.probes.outcome import SUCCESS, ProbeResult, failure
 from tarmac.api.schema import JsonObject

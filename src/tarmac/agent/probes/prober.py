@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tarmac.agent.pods.pod import Pod, is_sidecar
-from tarmac.agent.pods.runtimestate import PodRuntimeState
+from tarmac.agent.model.pod import Pod, is_sidecar
+from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.probes.outcome import ProbeFault
 from tarmac.api.schema import JsonObject

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from tarmac.agent.pods.pod import CONFIG_HASH, CONFIG_SOURCE, Pod
+from tarmac.agent.model.pod import CONFIG_HASH, CONFIG_SOURCE, Pod
 from tarmac.api.kubernetes.core.pods.defaults import default_pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339

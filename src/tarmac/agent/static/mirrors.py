@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tarmac.agent.pods.pod import CONFIG_HASH, CONFIG_MIRROR, Pod
+from tarmac.agent.model.pod import CONFIG_HASH, CONFIG_MIRROR, Pod
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.log import log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tarmac.agent.pods.pod import Pod, is_sidecar
+from tarmac.agent.model.pod import Pod, is_sidecar
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 

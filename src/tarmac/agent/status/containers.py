@@ -7,7 +7,7 @@ nobody knows how.
 
 from __future__ import annotations
 
-from tarmac.agent.pods.pod import is_sidecar, restarts_after
+from tarmac.agent.model.pod import is_sidecar, restarts_after
 from tarmac.agent.status.facts import StatusFacts
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tarmac.agent.pods.pod import Pod
-from tarmac.agent.pods.runtimestate import PodRuntimeState
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tarmac.agent.pods.pod import Pod, is_sidecar, restarts_after
+from tarmac.agent.model.pod import Pod, is_sidecar, restarts_after
 from tarmac.api.schema import JsonObject
 
 

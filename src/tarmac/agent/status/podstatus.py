@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 from functools import lru_cache
 
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.agent.status.conditions import OURS, pod_conditions, with_times
 from tarmac.agent.status.containers import container_statuses, lost_at_the_end
 from tarmac.agent.status.facts import StatusFacts

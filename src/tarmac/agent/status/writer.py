@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.agent.status.patches import difference
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Conflict, NotFound, TooManyRequests

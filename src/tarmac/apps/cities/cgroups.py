@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from tarmac.agent.allocation.limits import Limits
 from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
+from tarmac.agent.model.limits import Limits
 from tarmac.agent.stats.machine import MachineStats
 from tarmac.apps.cities.layout import CityLayout
 from tarmac.decide.allocatable.reservations import Reservations, processes_for_pods

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.pods.settings import PodSettings
+from tarmac.agent.model.settings import PodSettings
 from tarmac.api.networking.names import RESOLVERS
 
 _PULLS = 4

@@ -16,7 +16,7 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import POD_METRICS
 from tarmac.client.transport import Request
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, InstanceUsage, NoMetric
+from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric
 
 if TYPE_CHECKING:
     from tarmac.client.http import HttpTransport

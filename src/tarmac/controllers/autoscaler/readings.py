@@ -8,7 +8,7 @@ from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID
 from tarmac.api.compute.scaling import MetricSpec, ResourceMetric
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.base.quantity import Quantity
-from tarmac.controllers.autoscaler.sources import ExternalQuestion, InstanceUsage, MetricsSource, NoMetric
+from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, MetricsSource, NoMetric
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.scaling import ExternalReading, InstanceUse, Reading, ResourceReading, Unreadable, Use
 from tarmac.decide.scaling.queries import prometheus_query

@@ -19,10 +19,9 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import Terminal
 from tarmac.client.envelope import reference_to
 from tarmac.client.events import InvolvedObject
-from tarmac.client.targets.untyped import ENDPOINT_SLICES
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from tarmac.controllers.context import Context
-from tarmac.controllers.service.endpoints import ENDPOINTS, SERVICES
-from tarmac.controllers.service.slices import (
+from tarmac.controllers.endpointslices import (
     BY_SERVICE,
     LABEL_MANAGED_BY,
     LABEL_SERVICE,

@@ -19,9 +19,9 @@ from tarmac.client.cache import Item, by_namespace
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, PODS
 from tarmac.controllers.context import Context
+from tarmac.controllers.endpointslices import BY_SERVICE, is_managed, service_of, write_slices
 from tarmac.controllers.service.endpoints import SERVICES, EndpointsObjects
 from tarmac.controllers.service.selectors import Selectors, matches
-from tarmac.controllers.service.slices import BY_SERVICE, is_managed, service_of, write_slices
 from tarmac.decide import reasons
 from tarmac.decide.endpoints import EndpointPod, Grouping, Listing, ServiceFacts
 

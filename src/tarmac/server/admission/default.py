@@ -27,6 +27,7 @@ from tarmac.server.admission.nodetaints import TaintNodesByCondition
 from tarmac.server.admission.podsecurity.plugin import PodSecurity
 from tarmac.server.admission.priority import Priority
 from tarmac.server.admission.quota.plugin import ResourceQuotas
+from tarmac.server.admission.rbacescalation import RbacEscalation
 from tarmac.server.admission.runtimeclasses import RuntimeClasses
 from tarmac.server.admission.serviceaccounts import ServiceAccounts
 from tarmac.server.admission.serviceaddresses import ServiceAddresses
@@ -39,7 +40,6 @@ from tarmac.server.admission.tolerations import DefaultTolerationSeconds
 from tarmac.server.admission.workloadreferences import WorkloadReferences
 from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer
-from tarmac.server.security.escalation import RbacEscalation
 
 
 def default_plugins(

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from tarmac.api.schema import JsonObject
 from tarmac.http.messages import Request, Response
+from tarmac.server.encoding import encode_json
 from tarmac.server.printing.metadata import partial_metadata
 from tarmac.server.printing.negotiation import PLAIN, AnswerShape, named, shape_of
 from tarmac.server.printing.table import TablePrinter
 from tarmac.server.printing.texts import as_yaml, indented
-from tarmac.server.storage.encoding import encode_json
 
 Headers = list[tuple[str, str]]
 

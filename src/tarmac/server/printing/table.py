@@ -19,8 +19,8 @@ from tarmac.api.resource import Age, Column, Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.duration import human_duration
+from tarmac.server.encoding import decode_json, encode_json
 from tarmac.server.printing.metadata import partial_metadata
-from tarmac.server.storage.encoding import decode_json, encode_json
 
 _NAME = "Name must be unique within a namespace."
 _CREATED = "CreationTimestamp is a timestamp representing the server time when this object was created."

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tarmac.server.storage.encoding import decode_json
+from tarmac.server.encoding import decode_json
 
 _MOST_VALUES = 2000
 _LONGEST = 64 * 1024  # bytes

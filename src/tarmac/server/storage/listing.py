@@ -18,13 +18,13 @@ from tarmac.api.status import ApiError, BadRequest, Gone, Timeout
 from tarmac.base.pieces import Work
 from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.messages import Request, Response
+from tarmac.server.encoding import decode_json, encode_json
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.metadata import partial_metadata_list_head
 from tarmac.server.printing.negotiation import AnswerShape, shape_of
 from tarmac.server.printing.texts import ListFrame, indented_frame, indented_item
 from tarmac.server.storage.batches import batches
 from tarmac.server.storage.continuetokens import ExpiredToken, position, token
-from tarmac.server.storage.encoding import decode_json, encode_json
 from tarmac.server.storage.listcache import CachedAnswer, ListCache, size_of
 from tarmac.server.storage.options import ListOptions, list_options, parse_revision
 from tarmac.server.storage.resourcestorage import ResourceStorage

@@ -21,6 +21,7 @@ from tarmac.base.pieces import Pieces
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes, Chain, Operation
+from tarmac.server.encoding import decode_json, encode_object, tail_of
 from tarmac.server.printing.answers import object_answer
 from tarmac.server.printing.metadata import cut_metadata, metadata_end
 from tarmac.server.printing.negotiation import PLAIN, shape_of
@@ -29,7 +30,6 @@ from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User
 from tarmac.server.storage.derived import derived
-from tarmac.server.storage.encoding import decode_json, encode_object, tail_of
 from tarmac.server.storage.eventviews import View
 from tarmac.server.storage.options import WriteOptions
 from tarmac.server.storage.projections import Projection

@@ -15,8 +15,8 @@ import msgspec
 from tarmac.api.resource import Resource
 from tarmac.api.status import BadRequest
 from tarmac.base.selectors import FieldSelector, LabelSelector
+from tarmac.server.encoding import decode_json
 from tarmac.server.storage.derived import Selected, derived
-from tarmac.server.storage.encoding import decode_json
 from tarmac.store.interface import Entry
 
 _PLACE = ("metadata.name", "metadata.namespace")

@@ -15,10 +15,10 @@ from tarmac.api.decode import check_object
 from tarmac.api.schema import JsonObject
 from tarmac.base.pieces import Work
 from tarmac.http.messages import Chunk, Notice
+from tarmac.server.encoding import encode_json
 from tarmac.server.printing.negotiation import AnswerShape, named
 from tarmac.server.storage.batches import batches
 from tarmac.server.storage.derived import Selected
-from tarmac.server.storage.encoding import encode_json
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.storage.selectors import Selection
 from tarmac.store.interface import Entry, Event, splice, unsplice

@@ -17,13 +17,13 @@ from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.http.messages import Request, Response
+from tarmac.server.encoding import encode_json
 from tarmac.server.patch.apply import server_side_apply
 from tarmac.server.patch.engine import APPLY_PATCH, apply_patch, check_type
 from tarmac.server.printing.answers import object_answer
 from tarmac.server.printing.negotiation import shape_of
 from tarmac.server.printing.table import TablePrinter
 from tarmac.server.routes import Route
-from tarmac.server.storage.encoding import encode_json
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.server.storage.updating import check_name, check_version, rewrite, rules_of

@@ -14,8 +14,9 @@ from typing import Final, NoReturn
 import msgspec
 
 from tarmac.agent.environment.variables import ConfigMissing, PodEnvironment, environment
-from tarmac.agent.pods.admission import Refusal, handler_refusal
-from tarmac.agent.pods.pod import Pod
+from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.pods.admission import handler_refusal
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client

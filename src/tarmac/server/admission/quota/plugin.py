@@ -25,8 +25,8 @@ from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.quota.charges import CLAIMS, INSTANCES, PODS, SERVICES, matches, unspecified
 from tarmac.server.admission.quota.ledger import BUCKET, Ledger, Quota, exceeded
 from tarmac.server.admission.refusal import Cause, refuse
+from tarmac.server.encoding import encode_object
 from tarmac.server.reader import Reader, decode
-from tarmac.server.storage.encoding import encode_object
 from tarmac.store.interface import Conflict, Entry, Missing, StoreError
 
 _UNCOUNTED = frozenset({"core/events", "core/bindings", "core/resourcequotas/status"})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tarmac.agent.allocation.limits import PERIOD, Limits
+from tarmac.agent.model.limits import PERIOD, Limits
 from tarmac.runtimes.interface import Resources
 
 NOBODYS_OWN: Final = ""

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tarmac.agent.config.evictions import hard_evictions
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import BadConfig, Stated
@@ -24,7 +25,7 @@ from tarmac.decide.allocatable.reservations import (
     oversubscription_of,
     reserved_amounts,
 )
-from tarmac.decide.allocatable.thresholds import DEFAULT_HARD, Threshold, thresholds
+from tarmac.decide.allocatable.thresholds import Threshold, thresholds
 from tarmac.decide.scheduling.amounts import CPU, shown
 
 FILE = "file"
@@ -70,14 +71,6 @@ def stated_reservations(stated: Stated, present: CPUSet, answer: Response = UNAS
 
 def _present() -> CPUSet:
     return CPUSet(range(os.cpu_count() or 1))
-
-
-def hard_evictions(kubelet: KubeletConfiguration) -> dict[str, str]:
-    """Below which amounts pods are ended at once."""
-    stated = kubelet.eviction_hard
-    if stated is None or kubelet.merge_default_eviction_settings:
-        return {**DEFAULT_HARD, **(stated or {})}
-    return stated
 
 
 def _thresholds(kubelet: KubeletConfiguration) -> tuple[Threshold, ...]:

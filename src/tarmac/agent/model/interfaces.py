@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Protocol
 
-from tarmac.agent.allocation.model import PodAllotment
+from tarmac.agent.model.allotment import PodAllotment
 from tarmac.api.schema import JsonObject
 
 
