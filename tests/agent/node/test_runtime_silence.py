@@ -97,3 +97,16 @@ async def test_a_handler_that_fails_is_not_offered_and_tried_again_when_the_runt
     runtime.answer = SANDBOXED
     await found.look()
     assert runtime.trials == 2
+
+
+async def test_a_runtime_that_dies_under_the_trial_proves_nothing_about_its_handlers() -> None:
+    clock, runtime = ManualClock(), Answers(SANDBOXED)
+
+    async def dies() -> Proof:
+        runtime.answer = Unreachable("connection reset")
+        return Proof(FINE, {"gvisor": "connection reset"})
+
+    found = RuntimeHealth(cast("Runtime", runtime), clock, dies)
+    await found.look()
+    assert found.handlers() == frozenset(), "nothing is known yet"
+    assert found.unready

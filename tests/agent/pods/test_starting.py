@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
+from tarmac.agent.pods.admission import handler_refusal
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
 from tarmac.runtimes.fake import Program, RegistryImage
 from tarmac.runtimes.interface import ExecResult, RuntimeRefused
@@ -328,3 +329,8 @@ def test_a_runtime_class_chooses_the_handler() -> None:
         assert (await machine.phase("Failed", "strange"))["reason"] == "RuntimeHandlerNotSupported"
 
     play(story)
+
+
+def test_nobody_is_refused_for_good_while_the_runtime_has_not_answered() -> None:
+    assert handler_refusal("gvisor", "gvisor", frozenset) is None
+    assert handler_refusal("gvisor", "gvisor", lambda: frozenset(("", "runc"))) is not None

@@ -89,6 +89,8 @@ class RuntimeHealth:
                 failures = (await self._prove()).failures
         except TimeoutError:
             failures = dict.fromkeys(offered, f"no trial sandbox started within {_TRIAL_SECONDS:.0f} s")
+        if failures:
+            await self._runtime.status()  # a runtime that was killed under the trial proves nothing about its handlers
         for handler, why in failures.items():
             _log.warning("a runtime handler does not work and is not offered", handler=handler, why=why)
             self._tell_failed(handler, why)

@@ -40,8 +40,13 @@ def refusal(pod: Pod, node: JsonObject, others: Iterable[Pod], unsafe_sysctls: I
 
 
 def handler_refusal(name: str, handler: str, known: Callable[[], frozenset[str]]) -> Refusal | None:
-    """A RuntimeClass that this node cannot serve."""
-    if not handler or handler in known():
+    """A RuntimeClass that this node cannot serve.
+
+    A runtime that has not answered yet offers nothing that anybody knows of: then nobody is refused for good, and the
+    pod's sandbox waits for the runtime.
+    """
+    offered = known()
+    if not handler or not offered or handler in offered:
         return None
     message = f'RuntimeClass "{name}" needs the handler "{handler}", which this node does not have'
     return "RuntimeHandlerNotSupported", message
