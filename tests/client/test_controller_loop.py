@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.status import Conflict
+from tarmac.api.status import NAMESPACE_TERMINATING, Conflict, Forbidden, NotFound
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.controller import Controller, RetryAfter, Terminal, controller_key
@@ -74,7 +74,12 @@ async def test_a_reconciler_can_ask_to_come_back() -> None:
         assert len(loop.calls) == 4
 
 
-@pytest.mark.parametrize("error", [RuntimeError("bug"), Conflict("race")])
+LEAVING = Forbidden("no", details={"causes": [{"reason": NAMESPACE_TERMINATING}]})
+FAILURES = [RuntimeError("bug"), Forbidden("no right")]
+RACES = [Conflict("changed"), NotFound("gone"), LEAVING]
+
+
+@pytest.mark.parametrize("error", [*FAILURES, *RACES])
 async def test_failures_are_retried_later_and_later(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     async with running(Loop()) as loop:
         loop.outcome = failing(error)
@@ -84,7 +89,7 @@ async def test_failures_are_retried_later_and_later(error: Exception, capsys: py
         assert 6 <= len(waits) <= 14
         assert waits[-1] > 10 * waits[0]
         logged = "reconcile failed" in capsys.readouterr().err
-        assert logged == isinstance(error, RuntimeError), "bugs are logged, lost races are not"
+        assert logged == (error in FAILURES), "failures are logged, lost races are not"
         loop.outcome = lambda: None
         await loop.pass_time(600)
         assert loop.controller.results["success"] == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable
+from itertools import count
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -24,7 +25,7 @@ from tarmac.client.feed import Kept
 from tarmac.client.targets.untyped import PODS as PODS_TARGET
 from tarmac.client.watch import Change
 from tarmac.store.interface import splice
-from tests.cost.measuring import ADMIN, LIMIT, Reply, Server, allowed, serving
+from tests.cost.measuring import ADMIN, ALLOWED, Reply, Server, at_best, serving
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(300)]
 
@@ -75,24 +76,33 @@ async def change_all(server: Server, state: str) -> None:
 
 
 async def test_the_first_list_of_any_kind_holds_nobody_up(server: Server) -> None:
-    most, slow = allowed(), []
+    states, slow = count(), list[str]()
     for shape, accept in SHAPES.items():
         for query, text in QUERIES.items():
-            await change_all(server, f"{shape}-{query}") if query != "all" else None
-            hold = await longest_hold(server.send("GET", PODS, query=text, headers={"accept": accept}))
+
+            async def once(query: str = query, text: str = text, accept: str = accept) -> float:
+                await change_all(server, str(next(states))) if query != "all" else None
+                return await longest_hold(server.send("GET", PODS, query=text, headers={"accept": accept}))
+
+            hold = await at_best(once)
             print(f"{hold * 1000:6.1f} ms  {shape}, {query}")
-            slow += [f"{shape}, {query}: {hold * 1000:.1f} ms"] if hold > most else []
+            slow += [f"{shape}, {query}: {hold * 1000:.1f} ms"] if hold > ALLOWED else []
     assert not slow
 
 
 async def test_many_first_lists_at_once_hold_nobody_up(server: Server) -> None:
-    asked = [
-        server.send("GET", PODS, query=f"labelSelector=app!%3D{number}", headers={"accept": TABLE})
-        for number in range(16)
-    ]
-    hold = await longest_hold(asyncio.gather(*asked))
+    numbers = count()
+
+    async def once() -> float:
+        asked = [
+            server.send("GET", PODS, query=f"labelSelector=app!%3D{next(numbers)}", headers={"accept": TABLE})
+            for _ in range(16)
+        ]
+        return await longest_hold(asyncio.gather(*asked))
+
+    hold = await at_best(once)
     print(f"{hold * 1000:6.1f} ms")
-    assert hold <= LIMIT or hold <= allowed()
+    assert hold <= ALLOWED
 
 
 async def test_an_explanation_among_thousands_holds_nobody_up(server: Server) -> None:
@@ -101,25 +111,34 @@ async def test_an_explanation_among_thousands_holds_nobody_up(server: Server) ->
     async def ask() -> None:
         replies.append(await server.send("GET", f"{PODS}/p1/why"))
 
-    hold = await longest_hold(ask())
+    hold = await at_best(lambda: longest_hold(ask()))
     print(f"{hold * 1000:6.1f} ms")
     assert replies[0].status == 200, replies[0].body
-    assert hold <= LIMIT or hold <= allowed()
+    assert hold <= ALLOWED
 
 
 async def test_whoever_follows_thousands_takes_them_in_without_holding_anybody_up() -> None:
     raws = [splice(msgspec.json.encode(shown(number)), number + 1) for number in range(10_000)]
     state = [Change("ADDED", metadata_of(raw), raw) for raw in raws]
-    cache: Cache[Any] = Cache(PODS_TARGET)
-    cache.add_index("namespace", by_namespace)
-    phases: Counter[str] = Counter()
-    cache.add_handler(lambda _, new: phases.update([new.object["status"]["phase"]] if new else ()))
-    kept = Kept[Any](lambda change: msgspec.json.decode(change.raw)["status"], lambda *_: None)
-    pieces = Pieces(SystemClock())
-    holds = [await longest_hold(pieces.done(sink.replaced(state))) for sink in (cache, kept)]
+
+    async def cached() -> float:
+        cache: Cache[Any] = Cache(PODS_TARGET)
+        cache.add_index("namespace", by_namespace)
+        phases: Counter[str] = Counter()
+        cache.add_handler(lambda _, new: phases.update([new.object["status"]["phase"]] if new else ()))
+        hold = await longest_hold(Pieces(SystemClock()).done(cache.replaced(state)))
+        assert len(cache) == phases["Running"] == len(state)
+        return hold
+
+    async def kept() -> float:
+        some = Kept[Any](lambda change: msgspec.json.decode(change.raw)["status"], lambda *_: None)
+        hold = await longest_hold(Pieces(SystemClock()).done(some.replaced(state)))
+        assert len(some.by_key) == len(state)
+        return hold
+
+    holds = [await at_best(cached), await at_best(kept)]
     print(*(f"{hold * 1000:6.1f} ms" for hold in holds))
-    assert len(kept.by_key) == len(cache) == phases["Running"] == len(state)
-    assert max(holds) <= LIMIT or max(holds) <= allowed()
+    assert max(holds) <= ALLOWED
 
 
 def shown(number: int) -> dict[str, Any]:

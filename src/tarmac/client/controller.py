@@ -6,7 +6,8 @@ between calls. What it returns or raises says what happens next, by type:
     None                done; come back when something changes
     RetryAfter(seconds) done for now; come back then
     raises Terminal     cannot succeed until somebody changes something: logged, not retried
-    raises Conflict     lost a race: retried with back-off, not worth a log line
+    raises Conflict     lost a race: retried with back-off, not worth a log line; so is a refusal by a namespace that is
+                        on its way out, until our copy shows it
     raises anything     logged and retried with back-off, so a bug in one object never stops the others
 
 Workers, the queue's timer and nothing else live in one task group: cancelling `run` cancels the reconciles under way.
@@ -21,7 +22,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.api.status import Conflict, NotFound
+from tarmac.api.status import NAMESPACE_TERMINATING, Conflict, Forbidden, NotFound
 from tarmac.base.clock import Clock
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
@@ -65,6 +66,13 @@ def controller_key(kind: str) -> KeysOf:
         return (f"{namespace}/{owner.name}" if namespace else owner.name,)
 
     return keys
+
+
+def _lost_a_race(error: Exception) -> bool:
+    """Whether somebody was faster than our copy of the world, which will show it."""
+    if isinstance(error, Forbidden):
+        return error.has_cause(NAMESPACE_TERMINATING)
+    return isinstance(error, (Conflict, NotFound))
 
 
 class Controller:
@@ -136,16 +144,15 @@ class Controller:
         except Terminal as error:
             self._finish(key, "terminal")
             _log.warning("gave up", controller=self.name, key=key, error=str(error))
-        except (Conflict, NotFound) as error:
-            self.results["error"] += 1
-            self.queue.add_rate_limited(key)
-            _log.debug("lost a race", controller=self.name, key=key, error=str(error))
         except NotLeader:
             raise
         except Exception as error:
             end_if_out_of_memory(error)
             self.results["error"] += 1
             self.queue.add_rate_limited(key)
+            if _lost_a_race(error):
+                _log.debug("lost a race", controller=self.name, key=key, error=str(error))
+                return
             where = traceback.format_exc(limit=-3)
             _log.error("reconcile failed", controller=self.name, key=key, error=repr(error), where=where)
         else:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
 from tarmac.client.targets.untyped import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from tarmac.controllers.context import Context
+from tarmac.controllers.writing import create_if_absent
 
 ACCOUNT = "default"
 CA_MAP = "kube-root-ca.crt"
@@ -44,15 +44,9 @@ class ServiceAccountController:
         if item is None or item.metadata.deletion_timestamp is not None:
             return
         if f"{namespace}/{ACCOUNT}" not in self._known_accounts.cache:
-            await self._create_account(namespace)
+            await create_if_absent(self._accounts, _object("ServiceAccount", namespace, ACCOUNT))
         if self._root_ca:
             await self._ensure_map(namespace)
-
-    async def _create_account(self, namespace: str) -> None:
-        try:
-            await self._accounts.create(_object("ServiceAccount", namespace, ACCOUNT))
-        except AlreadyExists:
-            return
 
     async def _ensure_map(self, namespace: str) -> None:
         data = {"ca.crt": self._root_ca}
@@ -61,10 +55,7 @@ class ServiceAccountController:
             wanted = _object("ConfigMap", namespace, CA_MAP)
             wanted["metadata"]["annotations"] = {DESCRIPTION: "CA bundle that verifies the API server's certificate"}
             wanted["data"] = data
-            try:
-                await self._maps.create(wanted)
-            except AlreadyExists:
-                return
+            await create_if_absent(self._maps, wanted)
         elif known.get("data") != data or known.get("binaryData"):
             await self._maps.update({**known, "data": data, "binaryData": None})
 
