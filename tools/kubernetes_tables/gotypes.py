@@ -79,6 +79,12 @@ class GoTypes:
         package = self._packages.get(prefix)
         return package.structs.get(name) if package else None
 
+    def extend(self, full_name: str, fields: list[Field]) -> None:
+        """Give a struct more fields, or a package of those read one more struct."""
+        prefix, _, name = full_name.rpartition(".")
+        structs = self._packages[prefix].structs
+        structs[name] = structs.get(name, []) + fields
+
     def doc(self, full_name: str) -> str:
         """The comment above a struct."""
         prefix, _, name = full_name.rpartition(".")

@@ -8,6 +8,7 @@ from typing import Any
 
 from tools.kubernetes_tables.enumerations import add_enumerations
 from tools.kubernetes_tables.gotypes import Field, GoTypes
+from tools.kubernetes_tables.ownfields import add_own_fields
 
 METRICS = "io.k8s.metrics.pkg.apis.metrics.v1beta1"
 _METRICS_KINDS = ("NodeMetrics", "NodeMetricsList", "PodMetrics", "PodMetricsList")
@@ -45,13 +46,14 @@ def read_documents(kubernetes: Path) -> dict[str, dict[str, Any]]:
 
 
 def components(documents: dict[str, dict[str, Any]], go: GoTypes) -> dict[str, Any]:
-    """Every published type by name; the same name means the same type in all documents."""
+    """Every published type by name, with our own fields; the same name means the same type in all documents."""
     merged: dict[str, Any] = {}
     for document in documents.values():
         merged.update(document.get("components", {}).get("schemas", {}))
     for name in (*_METRICS_KINDS, "ContainerMetrics"):
         merged[f"{METRICS}.{name}"] = _from_go(f"{METRICS}.{name}", go)
     add_enumerations(merged, go)
+    add_own_fields(merged, go)
     return merged
 
 

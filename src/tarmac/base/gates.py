@@ -34,9 +34,11 @@ class FeatureGate:
     aliases: tuple[str, ...] = ()
 
 
+CLASS_RESOURCES: Final = "ClassResources"
 SIZING_PROVIDERS: Final = "KubeletSizingProviders"
 
 REGISTRY: Final[tuple[FeatureGate, ...]] = (
+    FeatureGate(CLASS_RESOURCES, "alpha", False, frozenset({"agent", "server", "controllers"}), ("QOSResources",)),
     FeatureGate(SIZING_PROVIDERS, "alpha", False, frozenset({"agent"}), ("KubeletSizingProvider",)),
 )
 """Every gate there is."""

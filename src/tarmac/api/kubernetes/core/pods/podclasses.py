@@ -1,0 +1,130 @@
+"""Which classes (of cache, of block I/O, …) a pod asks for.
+
+A class can be asked for in four places. For each type, the first that says something about a container is what the
+container gets: its field `resources.classes`, its annotation, `spec.resources.classes`, the annotation for all
+containers. Where the node offers a type for whole pods, `spec.resources.classes` is the class of the pod and no default
+of its containers. An ephemeral container has no field and no annotation of its own.
+
+This is the only place where that order is known: quotas, the scheduler, the node and the explanations ask here. A pod
+is anything with the `metadata` and `spec` of one. Most pods ask for no class, and `asks_for_classes` tells that at the
+cost of a look at their annotations and resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from tarmac.api.schema import JsonObject
+
+BLOCKIO: Final = "blockio"
+RDT: Final = "rdt"
+ANNOTATED_TYPES: Final = (BLOCKIO, RDT)
+"""The types that annotations can ask for."""
+
+POD_QOS: Final = "pod-qos"
+"""A type that runtimes are told about and nobody can ask for."""
+
+DEFAULT: Final = "default"
+CONTAINER: Final = "container."
+_SUFFIX: Final = ".resources.alpha.kubernetes.io/"
+_FAMILIES: Final = {kind: f"{kind}{_SUFFIX}" for kind in ANNOTATED_TYPES}
+_LONG_NAMES: Final = {f"k8s.io/{kind}": kind for kind in ANNOTATED_TYPES}
+
+Classes = dict[str, str]
+"""Type -> class."""
+
+
+def stored_type(name: str) -> str:
+    """A type as it is stored: `k8s.io/rdt` is `rdt`."""
+    return _LONG_NAMES.get(name, name)
+
+
+def default_annotation(kind: str) -> str:
+    """The key that gives all containers a class of one of `ANNOTATED_TYPES`."""
+    return f"{_FAMILIES[kind]}{DEFAULT}"
+
+
+def container_annotation(kind: str, container: str) -> str:
+    """The key that gives one container a class of one of `ANNOTATED_TYPES`."""
+    return f"{_FAMILIES[kind]}{CONTAINER}{container}"
+
+
+def class_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Those of the two families, whether they make sense or not."""
+    return {key: value for key, value in annotations.items() if annotated_type(key) is not None}
+
+
+def annotated_type(key: str) -> str | None:
+    """The type that a key of the two families is about; None for any other key."""
+    kind, found, _ = key.partition(_SUFFIX)
+    return kind if found and kind in _FAMILIES else None
+
+
+def asks_for_classes(pod: JsonObject) -> bool:
+    """Whether the pod asks for any class in any way."""
+    if any(_SUFFIX in key and annotated_type(key) is not None for key in _annotations(pod)):
+        return True
+    spec = pod["spec"]
+    return bool(_field(spec)) or any(_field(container) for container in _containers(spec))
+
+
+def pod_classes(pod: JsonObject, pod_types: Collection[str]) -> Classes:
+    """The classes of the pod as a whole, where `pod_types` are offered for pods."""
+    return {kind: name for kind, name in _field(pod["spec"]).items() if kind in pod_types}
+
+
+def container_classes(pod: JsonObject, name: str, pod_types: Collection[str] = ()) -> Classes:
+    """The classes of one container, by its name, whatever sort of container it is."""
+    found = next((each for each in _containers(pod["spec"]) if each.get("name") == name), None)
+    return _resolve(pod, found, pod_types)
+
+
+def classes_of_containers(pod: JsonObject, pod_types: Collection[str] = ()) -> Iterator[tuple[JsonObject, Classes]]:
+    """Every init container and container with its classes, in the order in which they start."""
+    for container in _containers(pod["spec"]):
+        yield container, _resolve(pod, container, pod_types)
+
+
+def default_classes(pod: JsonObject, pod_types: Collection[str] = ()) -> Classes:
+    """The classes of containers that say nothing themselves: what an ephemeral container gets."""
+    return _resolve(pod, None, pod_types)
+
+
+def named_classes(pod: JsonObject) -> Iterator[tuple[str, str]]:
+    """Every (type, class) that the pod names anywhere, also where another place wins."""
+    spec, annotations = pod["spec"], _annotations(pod)
+    yield from _field(spec).items()
+    for container in _containers(spec):
+        yield from _field(container).items()
+    for key, value in annotations.items():
+        if _SUFFIX in key and (kind := annotated_type(key)) is not None:
+            yield kind, value
+
+
+def _resolve(pod: JsonObject, container: JsonObject | None, pod_types: Collection[str]) -> Classes:
+    annotations = _annotations(pod)
+    found: Classes = {}
+    for kind in ANNOTATED_TYPES:
+        if (value := annotations.get(default_annotation(kind))) is not None:
+            found[kind] = value
+    found.update((kind, value) for kind, value in _field(pod["spec"]).items() if kind not in pod_types)
+    if container is not None:
+        for kind in ANNOTATED_TYPES:
+            if (value := annotations.get(container_annotation(kind, container.get("name", "")))) is not None:
+                found[kind] = value
+        found.update(_field(container))
+    return found
+
+
+def _field(owner: JsonObject) -> Classes:
+    return (owner.get("resources") or {}).get("classes") or {}
+
+
+def _containers(spec: JsonObject) -> Iterator[JsonObject]:
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+
+
+def _annotations(pod: JsonObject) -> Mapping[str, str]:
+    return pod["metadata"].get("annotations") or {}

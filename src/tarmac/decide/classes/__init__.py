@@ -1,0 +1,1 @@
+"""Classes of shared resources: how many places of a class pods take."""
