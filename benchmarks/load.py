@@ -39,6 +39,9 @@ class Outcome:
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
+LAST_CHUNK = b"\r\n0\r\n\r\n"
+
+
 class _Connection(asyncio.Protocol):
     """One keep-alive connection in the closed loop."""
 
@@ -68,7 +71,12 @@ class _Connection(asyncio.Protocol):
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0:
                 return
-            self._expected = end + 4 + content_length(self._buffer[:end])
+            head = self._buffer[:end]
+            if b"transfer-encoding: chunked" in head.lower():
+                if self._buffer.endswith(LAST_CHUNK):  # JSON holds no such bytes, and nothing follows an answer
+                    self._take_answer()
+                return
+            self._expected = end + 4 + content_length(head)
         if len(self._buffer) >= self._expected:
             self._take_answer()
 

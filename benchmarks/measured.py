@@ -34,6 +34,15 @@ class Measured:
     growth_kb: list[float] = field(default_factory=list[float])
 
 
+OBJECTS_AT_START = 30_000
+
+
+async def fill(subject: Subject, count: int) -> None:
+    """Give a server so many objects of 1 KB."""
+    await scenarios.make_namespace(subject, "bench-start")
+    await scenarios.create(subject, "bench-start", "item", count, 64)
+
+
 async def measure(subject: Subject, repeat: int, floor: Subject | None = None, full: bool = True) -> Measured:
     """Memory first, on a fresh server; then reads; then writes that leave more objects behind."""
     result = Measured()

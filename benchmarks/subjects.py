@@ -39,9 +39,9 @@ class Subject:
 
 
 @contextmanager
-def tarmac(directory: Path) -> Generator[Subject]:
+def tarmac(directory: Path, data: str = "data") -> Generator[Subject]:
     """`tarmac server` with its defaults: SQLite, TLS, RBAC, audit."""
-    with TarmacProcess(directory / "data") as process:
+    with TarmacProcess(directory / data) as process:
         yield Subject("tarmac", process.url, process.client_context(), (process.pid,))
 
 
@@ -71,9 +71,9 @@ def kubernetes() -> Generator[Subject]:
         yield Subject("kube-apiserver", peer.url, context, tuple(peer.pids()))
 
 
-def start_seconds(directory: Path) -> tuple[float, float]:
+def start_seconds(data: Path) -> tuple[float, float]:
     """From exec to the ready line, on data that is already there: by the clock, and of CPU."""
-    process = TarmacProcess(directory / "data")
+    process = TarmacProcess(data)
     begin = perf_counter()
     process.start()
     seconds, used = perf_counter() - begin, cpu_seconds([process.pid])
