@@ -112,7 +112,10 @@ def _rows(directory: Path, repeat: int, with_peer: bool) -> Iterator[Row]:
         "create 1 KB, 1 client", "req/s", [c.rate for c in own.create_one], peer=[c.rate for c in peer.create_one]
     )
     updates, peers = [cost.cpu_us for cost in own.update], [cost.cpu_us for cost in peer.update]
+    creates, theirs = [cost.cpu_us for cost in own.create_few], [cost.cpu_us for cost in peer.create_few]
+    yield Row("create 1 KB, 16 clients", "CPU-µs", creates, peer=theirs)
     yield Row("PUT 1 KB, 16 clients", "CPU-µs", updates, 200 * slow, peer=peers)
+    yield Row("PUT over create of as many clients", "ratio", [statistics.median(updates) / statistics.median(creates)])
     pods, peers = [cost.cpu_us for cost in own.create_pod], [cost.cpu_us for cost in peer.create_pod]
     yield Row("create a Pod, 16 clients", "CPU-µs", pods, peer=peers)
     reports, peers = [cost.cpu_us for cost in own.report_pod], [cost.cpu_us for cost in peer.report_pod]

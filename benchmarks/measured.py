@@ -23,6 +23,7 @@ class Measured:
     gzip_cpu_ms: list[float] = field(default_factory=list[float])
     table_cpu_ms: list[float] = field(default_factory=list[float])
     metadata_cpu_ms: list[float] = field(default_factory=list[float])
+    create_few: list[Cost] = field(default_factory=list[Cost])
     update: list[Cost] = field(default_factory=list[Cost])
     create_pod: list[Cost] = field(default_factory=list[Cost])
     report_pod: list[Cost] = field(default_factory=list[Cost])
@@ -69,7 +70,9 @@ async def measure(subject: Subject, repeat: int, floor: Subject | None = None, f
         if floor is not None:
             result.floor.append(await scenarios.get(floor, "/"))
         result.create.append(await scenarios.create(subject, "bench-create", f"c64-{run}", int(5000 * scale), 64))
-        result.update.append(await scenarios.update(subject, "bench-create", f"c64-{run}", int(5000 * scale), 16))
+        few = (subject, "bench-create", f"c16-{run}", int(5000 * scale), 16)
+        result.create_few.append(await scenarios.create(*few))
+        result.update.append(await scenarios.update(*few))
         pods = (subject, "bench-pods", f"p-{run}", int(1500 * scale), 16)
         result.create_pod.append(await scenarios.create_pods(*pods))
         result.report_pod.append(await scenarios.report_pods(*pods))
