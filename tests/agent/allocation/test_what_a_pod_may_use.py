@@ -9,7 +9,8 @@ import pytest
 from tarmac.agent.allocation.pods import burstable_request, pod_limits
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.v2 import weight
-from tarmac.agent.model.limits import Limits, quota, shares
+from tarmac.agent.model.limits import Limits, quota
+from tarmac.decide.allocatable.weights import shares
 
 
 def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:

@@ -7,16 +7,17 @@ from typing import Any
 
 from tarmac.agent.node.machine import capacity
 from tarmac.agent.node.status import Facts, changes, node_status
-from tarmac.decide.allocatable.reservations import Reservations, Reserved, schedulable
+from tarmac.decide.allocatable.ledger import node_ledger, sized
+from tarmac.decide.allocatable.reservations import Reservations, Reserved
 from tarmac.runtimes.interface import Handler, Image, RuntimeStatus
 from tests.agent.node.settings import MACHINE
 
 CAPACITY = capacity(MACHINE, 100 << 30, 110, 0)
+LENT = Reservations(system={"cpu": Reserved(500, "file")}, oversubscription=16000)
 RUNTIME = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("runc"), Handler("gvisor", own_kernel=True)))
 FACTS = Facts(
     machine=MACHINE,
-    capacity=CAPACITY,
-    allocatable=schedulable(CAPACITY, Reservations(system={"cpu": Reserved(500)}, oversubscription=16000)),
+    ledger=node_ledger(sized(CAPACITY, LENT)),
     addresses=[{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": "h"}],
     port=10250,
     runtime=RUNTIME,
@@ -40,6 +41,7 @@ def test_capacity_and_allocatable() -> None:
     found = status()
     assert found["capacity"] == {
         "cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-2Mi": "0",
+        "cpu oversubscription": "16",
     }  # fmt: skip
     assert found["allocatable"]["cpu"] == "19500m"
 
@@ -124,7 +126,7 @@ def test_resources_and_conditions_of_others_are_left_alone() -> None:
 
 def test_only_what_changed_is_said() -> None:
     before = status()
-    grown = replace(FACTS, capacity={**CAPACITY, "pods": 200})
+    grown = replace(FACTS, ledger=node_ledger(sized({**CAPACITY, "pods": 200}, LENT)))
     assert changes(status(grown, before), before) == {"capacity": {"pods": "200"}}
 
 

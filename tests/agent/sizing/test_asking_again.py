@@ -48,7 +48,7 @@ async def test_other_amounts_take_effect_and_are_told_with_old_and_new() -> None
     node = Node()
     node.says = reservations(1500, "provider q")
     await node.resizing.once()
-    assert node.sizes.allocatable["cpu"] == 6500
+    assert node.sizes.ledger()["cpu"].allocatable == 6500
     told = "Reservations of the node changed: kubeReserved cpu from 1 (provider p) to 1500m (provider q)"
     assert node.events == [("Normal", "SizingChanged", told)]
 
@@ -68,14 +68,14 @@ async def test_any_failure_leaves_all_as_it_is_and_is_told_as_at_the_start() -> 
         node.says = wrong
         await node.resizing.once()
         assert node.events.pop() == ("Warning", "SizingProviderFailed", str(wrong))
-    assert node.sizes.allocatable["cpu"] == 7000
+    assert node.sizes.ledger()["cpu"].allocatable == 7000
 
 
 async def test_more_than_the_machine_has_changes_nothing() -> None:
     node = Node()
     node.says = reservations(9000)
     await node.resizing.once()
-    assert node.sizes.allocatable["cpu"] == 7000
+    assert node.sizes.ledger()["cpu"].allocatable == 7000
     [(kind, reason, message)] = node.events
     assert (kind, reason) == ("Warning", "SizingProviderFailed")
     assert message.startswith(

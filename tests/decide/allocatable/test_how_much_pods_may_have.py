@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 
 from tarmac.base.cpuset import CPUSet
-from tarmac.decide.allocatable.reservations import (
-    Reservations,
-    Reserved,
-    enforced,
-    objections,
-    oversubscription_of,
-    processes_for_pods,
-    reserved_amounts,
-    schedulable,
-)
+from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
+from tarmac.decide.allocatable.reservations import Reservations, Reserved, oversubscription_of, reserved_amounts
 from tarmac.decide.allocatable.thresholds import DEFAULT_HARD, thresholds
+from tarmac.decide.scheduling.amounts import Amounts
 
 CAPACITY = {"cpu": 104_000, "memory": 10 << 30, "ephemeral-storage": 100 << 30, "pods": 110}
 LENT = (0, 1000, 1500, 4000, 5000)
+
+
+def schedulable(capacity: Amounts, reservations: Reservations) -> Amounts:
+    return node_ledger(sized(capacity, reservations)).amounts("allocatable")
+
+
+def enforced(capacity: Amounts, reservations: Reservations) -> Amounts:
+    return node_ledger(sized(capacity, reservations)).amounts("enforced")
 
 
 @pytest.mark.parametrize(
@@ -74,10 +75,11 @@ def test_huge_pages_are_no_ordinary_memory() -> None:
 
 
 def test_reserving_more_than_there_is_is_refused_whatever_is_lent() -> None:
-    assert objections(
-        CAPACITY, Reservations({"cpu": Reserved(104_000)}, {"cpu": Reserved(1)}, oversubscription=9000)
-    ) == ['Resource "cpu" has a reservation of 104001m but capacity of 104. Expected capacity >= reservation.']
-    assert objections(CAPACITY, Reservations({"cpu": Reserved(104_000)})) == []
+    lent = Reservations({"cpu": Reserved(104_000)}, {"cpu": Reserved(1)}, oversubscription=9000)
+    assert objections(sized(CAPACITY, lent)) == [
+        'Resource "cpu" has a reservation of 104001m but capacity of 104. Expected capacity >= reservation.'
+    ]
+    assert objections(sized(CAPACITY, Reservations({"cpu": Reserved(104_000)}))) == []
 
 
 @pytest.mark.parametrize(("text", "milli"), [("200.5m", 201), ("200.4m", 200), ("1", 1000), ("0.1", 100)])
@@ -103,6 +105,6 @@ def test_oversubscription_that_is_none(text: str) -> None:
 
 
 def test_all_pods_together_leave_processes_to_the_machine() -> None:
-    assert processes_for_pods(32_768, Reservations()) == 29_492
-    assert processes_for_pods(32_768, Reservations({"pid": Reserved(1000)}, {"pid": Reserved(500)})) == 31_268
-    assert "pid" in objections({"pid": 1000}, Reservations({"pid": Reserved(1001)}))[0]
+    assert enforced({"pid": 32_768}, Reservations())["pid"] == 29_492
+    assert enforced({"pid": 32_768}, Reservations({"pid": Reserved(1000)}, {"pid": Reserved(500)}))["pid"] == 31_268
+    assert "pid" in objections(sized({"pid": 1000}, Reservations({"pid": Reserved(1001)})))[0]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tarmac.agent.model.allotment import ContainerAllotment
-from tarmac.agent.model.limits import MOST_MEMORY, PERIOD, quota, shares
+from tarmac.agent.model.limits import MOST_MEMORY, PERIOD, quota
 from tarmac.agent.model.pod import Pod, is_sidecar
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
+from tarmac.decide.allocatable.weights import shares
 
 GUARANTEED_SCORE = -997
 BEST_EFFORT_SCORE = 1000

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.model.limits import MOST_MEMORY, NONE, Limits, quota, shares
+from tarmac.agent.model.limits import MOST_MEMORY, NONE, Limits, quota
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.schema import JsonObject
+from tarmac.decide.allocatable.weights import shares
 from tarmac.decide.scheduling.amounts import CPU, MEMORY
 
 

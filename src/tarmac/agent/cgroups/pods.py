@@ -17,9 +17,10 @@ from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
 from tarmac.agent.model.allotment import PodAllotment
-from tarmac.agent.model.limits import LEAST_SHARES, NONE, UNLIMITED, Limits, shares, unlike
+from tarmac.agent.model.limits import NONE, UNLIMITED, Limits, unlike
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
+from tarmac.decide.allocatable.weights import LEAST_SHARES, shares
 from tarmac.decide.scheduling.amounts import CPU, MEMORY
 
 _LEVELS: Final = {"Guaranteed": "", "Burstable": "/burstable", "BestEffort": "/besteffort"}

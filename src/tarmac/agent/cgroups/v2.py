@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import attempt, field, make_folder, number, processes, rmdir_tree
-from tarmac.agent.model.limits import MOST_SHARES, NONE, Limits
+from tarmac.agent.model.limits import NONE, Limits
+from tarmac.decide.allocatable.weights import MOST_SHARES
 
 _CONTROLLERS: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 

@@ -1,12 +1,10 @@
-"""How much a cgroup may use, and how thousandths of a processor become weight and time. Pure."""
+"""How much a cgroup may use, and how thousandths of a processor become time. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-LEAST_SHARES: Final = 2
-MOST_SHARES: Final = 262144
 LEAST_QUOTA: Final = 1000  # microseconds; the kernel takes no less
 MOST_QUOTA: Final = (1 << 44) - 1  # nor more
 MOST_MEMORY: Final = (1 << 63) - 1  # bytes, of the runtime's 64 bits
@@ -38,11 +36,6 @@ def unlike(wanted: Limits, known: Limits) -> Limits:
         memory=wanted.memory if wanted.memory != known.memory else None,
         pids=wanted.pids if wanted.pids != known.pids else None,
     )
-
-
-def shares(milli: int) -> int:
-    """Processors as weight."""
-    return min(MOST_SHARES, max(LEAST_SHARES, milli * 1024 // 1000))
 
 
 def quota(milli: int, period: int) -> int:

@@ -42,8 +42,7 @@ class Observer:
         troubles = [self._health.unready, *(trouble() for trouble in self._troubles)]
         return Facts(
             machine=self._machine,
-            capacity=self._sizes.capacity,
-            allocatable=self._sizes.allocatable,
+            ledger=self._sizes.ledger(),
             addresses=node_addresses(self._config.flags.node_ips, self._config.node_name),
             port=self._config.kubelet.port,
             runtime=self._health.status,

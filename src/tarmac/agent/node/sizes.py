@@ -1,21 +1,18 @@
 """How large the node is: what the machine has, what is held back of it now, and what pods may have.
 
-Everybody who needs one of these asks here each time, because what is held back may change while the node runs.
+Everybody who needs one of these asks here each time, because what is held back may change while the node runs. The
+numbers are the ledger's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tarmac.agent.config.reading import BadConfig
-from tarmac.decide.allocatable.reservations import (
-    PID,
-    Reservations,
-    enforced,
-    objections,
-    processes_for_pods,
-    schedulable,
-)
+from tarmac.api.kubernetes.core.nodeclasses import NOTHING, OfferedClasses
+from tarmac.decide.allocatable.accounts import NodeLedger, NodeSize, PodEntry
+from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
+from tarmac.decide.allocatable.reservations import PID, Reservations
 from tarmac.decide.scheduling.amounts import Amounts
 
 
@@ -29,21 +26,23 @@ class NodeSizes:
 
     def fitting(self, reservations: Reservations) -> Reservations:
         """The same if the machine has as much. Raises BadConfig."""
-        if findings := objections({**self.capacity, PID: self.processes}, reservations):
+        if findings := objections(self._sized(reservations)):
             raise BadConfig(f"invalid Node Allocatable configuration. {' '.join(findings)}")
         return reservations
 
-    @property
-    def allocatable(self) -> Amounts:
-        """What pods may ask for in all."""
-        return schedulable(self.capacity, self.reservations)
+    def ledger(self, pods: Sequence[PodEntry] = (), offered: OfferedClasses = NOTHING) -> NodeLedger:
+        """Every number of the node, with these pods on it."""
+        return node_ledger(self._sized(self.reservations), pods, offered)
 
     @property
     def enforced(self) -> Amounts:
         """What all pods together can get at most."""
-        return enforced(self.capacity, self.reservations)
+        return self.ledger().amounts("enforced")
 
     @property
     def pids(self) -> int:
         """How many processes all pods together may have."""
-        return processes_for_pods(self.processes, self.reservations)
+        return self.enforced[PID]
+
+    def _sized(self, reservations: Reservations) -> NodeSize:
+        return sized({**self.capacity, PID: self.processes}, reservations)

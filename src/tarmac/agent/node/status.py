@@ -14,7 +14,8 @@ from tarmac.agent.node.conditions import Tell, conditions, same_conditions
 from tarmac.agent.node.machine import Machine
 from tarmac.api.kubernetes.version import GIT_VERSION
 from tarmac.api.schema import JsonObject
-from tarmac.decide.scheduling.amounts import Amounts, shown
+from tarmac.decide.allocatable.accounts import NodeLedger
+from tarmac.decide.allocatable.nodestatus import OPTIONAL, sizes_in_status
 from tarmac.runtimes.interface import Image, RuntimeStatus
 
 _NAMES_OF_AN_IMAGE = 5
@@ -26,8 +27,7 @@ class Facts:
     """Everything a status is made from. `unready` says why no pod can be run, if so."""
 
     machine: Machine
-    capacity: Amounts
-    allocatable: Amounts
+    ledger: NodeLedger
     addresses: Sequence[JsonObject]
     port: int
     runtime: RuntimeStatus | None
@@ -42,8 +42,7 @@ def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> Jso
     if (booted := (before.get("nodeInfo") or {}).get("bootID")) and booted != facts.machine.boot_id:
         tell("Rebooted", f"Node has been rebooted, boot id: {facts.machine.boot_id}")
     status: JsonObject = {
-        "capacity": {name: shown(name, amount) for name, amount in facts.capacity.items()},
-        "allocatable": {name: shown(name, amount) for name, amount in facts.allocatable.items()},
+        **sizes_in_status(facts.ledger),
         "conditions": conditions(before.get("conditions") or (), facts.pressures, facts.unready, now, tell),
         "addresses": list(facts.addresses),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": facts.port}},
@@ -74,7 +73,8 @@ def changes(status: JsonObject, before: JsonObject) -> JsonObject:
 
 def _resource_changes(ours: JsonObject, before: JsonObject) -> JsonObject:
     changed = {name: amount for name, amount in ours.items() if before.get(name) != amount}
-    gone = {name: None for name in before if name.startswith("hugepages-") and name not in ours}
+    own = (name for name in before if name.startswith("hugepages-") or name in OPTIONAL)
+    gone = {name: None for name in own if name not in ours}
     return {**changed, **gone}
 
 

@@ -20,7 +20,8 @@ from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
 from tarmac.agent.model.limits import Limits
 from tarmac.agent.stats.machine import MachineStats
 from tarmac.apps.cities.layout import CityLayout
-from tarmac.decide.allocatable.reservations import Reservations, processes_for_pods
+from tarmac.decide.allocatable.ledger import node_ledger, sized
+from tarmac.decide.allocatable.reservations import PID, Reservations
 
 _RUNTIME_MEMORY: Final = 2 << 30
 _AGENT_MEMORY: Final = 1 << 30
@@ -34,7 +35,8 @@ class Confinement:
     def __init__(self, hierarchy: Hierarchy | None = None, stats: MachineStats | None = None) -> None:
         self._hierarchy = hierarchy or mounted()
         stats = stats or MachineStats()
-        self._processes = processes_for_pods(stats.processes()[0], Reservations())
+        most, _ = stats.processes()
+        self._processes = node_ledger(sized({PID: most}, Reservations())).amounts("enforced")[PID]
         self._most = stats.memory().total // 4
 
     def prepare(self, city: CityLayout) -> None:

@@ -42,8 +42,8 @@ from tarmac.client.client import Client
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS
+from tarmac.decide.allocatable.nodestatus import sizes_in_status
 from tarmac.decide.allocatable.reservations import Reservations
-from tarmac.decide.scheduling.amounts import shown
 from tarmac.runtimes.interface import Unreachable
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.layout import Layout
@@ -246,10 +246,8 @@ class NodeAgent:
         self._reporter.wake()
 
     def _as_nobody_knows_it(self) -> JsonObject:
-        capacity, allocatable = self._parts.sizes.capacity, self._parts.sizes.allocatable
         status: JsonObject = {
-            "capacity": {name: shown(name, amount) for name, amount in capacity.items()},
-            "allocatable": {name: shown(name, amount) for name, amount in allocatable.items()},
+            **sizes_in_status(self._parts.sizes.ledger()),
             "addresses": node_addresses(self._config.flags.node_ips, self.name),
         }
         return node_object(self._config, self._parts.machine.architecture, status)
