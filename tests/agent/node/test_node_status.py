@@ -127,7 +127,7 @@ def test_resources_and_conditions_of_others_are_left_alone() -> None:
 def test_only_what_changed_is_said() -> None:
     before = status()
     grown = replace(FACTS, ledger=node_ledger(sized({**CAPACITY, "pods": 200}, LENT)))
-    assert changes(status(grown, before), before) == {"capacity": {"pods": "200"}}
+    assert changes(status(grown, before), before) == {"capacity": {"pods": "200"}, "allocatable": {"pods": "200"}}
 
 
 def test_huge_pages_that_are_gone_are_taken_away() -> None:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.node.ownfields import annotation_change, were_dropped, without_own_fields
 from tarmac.agent.node.registration import node_object, register
 from tarmac.agent.node.status import Facts, changes, node_status
 from tarmac.api.schema import JsonObject
@@ -23,6 +24,8 @@ from tarmac.client.errors import ClientError
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import NODES
+from tarmac.decide.allocatable.nodestatus import three_decimals
+from tarmac.decide.scheduling.amounts import CPU
 
 WHILE_UNREADY = 1.0
 _log = log("agent")
@@ -53,6 +56,7 @@ class NodeReporter:
         self._reported = 0.0
         self._unready = True
         self._unheard = False
+        self._dropped = False  # what the server's Nodes have no field for
         self._woken = asyncio.Event()
 
     def node(self) -> JsonObject | None:
@@ -81,22 +85,36 @@ class NodeReporter:
             return
         facts = await self._observe()
         self._unready = bool(facts.unready)
-        status = node_status(facts, before.get("status") or {}, self._clock.now(), self._tell)
+        whole = node_status(facts, before.get("status") or {}, self._clock.now(), self._tell)
+        status = without_own_fields(whole) if self._dropped else whole
         patch = changes(status, before.get("status") or {})
+        metadata = annotation_change(whole, before, self._dropped)
         due = self._clock.monotonic() - self._reported >= self._config.kubelet.report_frequency
-        if not patch and not due:
+        if not patch and not metadata and not due:
             return
-        body = {"status": {**patch, "conditions": status["conditions"]}}
+        body: JsonObject = {"status": {**patch, "conditions": status["conditions"]}}
+        if metadata:
+            body["metadata"] = metadata
         try:
-            self._node = await self._client.resource(NODES).patch(
+            node = await self._client.resource(NODES).patch(
                 self._config.node_name, body, type="strategic", subresource="status"
             )
-            self._reported = self._clock.monotonic()
-            self._unheard = False
+            self._took(node, status)
+            self._tell_sizes(facts, patch)
         except (ApiError, ClientError) as error:
             tell = _log.debug if self._unheard else _log.warning
             tell("the node's status is not reported", why=str(error))
             self._unheard = True
+
+    def _took(self, node: JsonObject, sent: JsonObject) -> None:
+        """The server has it. If it dropped a field, it is to hear the same again at once, in another way."""
+        self._node = node
+        self._reported = self._clock.monotonic()
+        self._unheard = False
+        if not self._dropped and were_dropped(sent, node):
+            self._dropped = True
+            _log.info("the server does not keep all fields of the node's status; it is told them in an annotation")
+            self.wake()
 
     async def _register(self) -> None:
         facts = await self._observe()
@@ -118,6 +136,12 @@ class NodeReporter:
         elif self._node is not None and not is_newer(_version(node), _version(self._node)):
             return  # an answer to a write of ours was quicker than the watch
         self._node = node
+
+    def _tell_sizes(self, facts: Facts, patch: JsonObject) -> None:
+        told = {name: patch[name] for name in ("capacity", "allocatable") if name in patch}
+        if told:
+            lent = three_decimals(facts.ledger[CPU].oversubscription)
+            _log.info("the node reports other sizes", **told, cpu_oversubscription=lent)
 
     def _tell(self, reason: str, message: str) -> None:
         if reason.startswith("NodeHas") or reason in ("NodeReady", "NodeNotReady"):

@@ -17,11 +17,17 @@ from tarmac.decide.scheduling.amounts import Amounts
 
 
 class NodeSizes:
-    """The node's sizes as of now; making them raises BadConfig. `processes`: how many the machine can have."""
+    """The node's sizes as of now; making them raises BadConfig. `processes`: how many the machine can have.
 
-    def __init__(self, capacity: Mapping[str, int], processes: int, reservations: Reservations) -> None:
+    `exclusive`: how many processors may be given to containers for themselves; None where the policy gives none.
+    """
+
+    def __init__(
+        self, capacity: Mapping[str, int], processes: int, reservations: Reservations, exclusive: int | None = None
+    ) -> None:
         self.capacity: Amounts = dict(capacity)
         self.processes = processes
+        self.exclusive = exclusive
         self.reservations = self.fitting(reservations)
 
     def fitting(self, reservations: Reservations) -> Reservations:
@@ -45,4 +51,4 @@ class NodeSizes:
         return self.enforced[PID]
 
     def _sized(self, reservations: Reservations) -> NodeSize:
-        return sized({**self.capacity, PID: self.processes}, reservations)
+        return sized({**self.capacity, PID: self.processes}, reservations, exclusive=self.exclusive)

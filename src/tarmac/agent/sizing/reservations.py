@@ -19,7 +19,9 @@ from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.response import Response
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import log
+from tarmac.decide.allocatable.nodestatus import three_decimals
 from tarmac.decide.allocatable.reservations import (
+    RESERVED_CPUS,
     Reservations,
     Reserved,
     oversubscription_of,
@@ -42,12 +44,14 @@ async def size(stated: Stated, providers: SizingProviders | None = None) -> Rese
     if providers is not None:
         found = await resize(stated, providers)
     _tell_overridden(stated, found)
+    lent = three_decimals(found.oversubscription)
     for pool, amounts in (("systemReserved", found.system), ("kubeReserved", found.kube)):
         for resource, reserved in amounts.items():
-            amount = shown(resource, reserved.amount)
-            _log.info("reserved", pool=pool, resource=resource, amount=amount, said_by=reserved.said_by)
+            told = {"amount": shown(resource, reserved.amount), "said_by": reserved.said_by}
+            _log.info("reserved", pool=pool, resource=resource, **told, cpu_oversubscription=lent)
     if found.reserved_cpus is not None:
-        _log.info("processors reserved by number", cpus=str(found.reserved_cpus), said_by="reservedSystemCPUs")
+        told = {"cpus": str(found.reserved_cpus), "said_by": RESERVED_CPUS}
+        _log.info("processors reserved by number", **told, cpu_oversubscription=lent)
     return found
 
 
@@ -106,7 +110,7 @@ def _tell_overridden(stated: Stated, found: Reservations) -> None:
                 if final[resource].said_by != reserved.said_by:
                     _tell(pool, resource, reserved, final[resource])
     if found.reserved_cpus is not None:
-        by = Reserved(1000 * len(found.reserved_cpus), "reservedSystemCPUs")
+        by = Reserved(found.held(CPU), RESERVED_CPUS)
         for pool, amounts in (("systemReserved", found.system), ("kubeReserved", found.kube)):
             if CPU in amounts:
                 _tell(pool, CPU, amounts[CPU], by)

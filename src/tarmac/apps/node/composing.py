@@ -20,6 +20,7 @@ from tarmac.agent.node.imageroot import image_root
 from tarmac.agent.node.lease import Heartbeat
 from tarmac.agent.node.networkmode import has_own_network
 from tarmac.agent.node.observer import Observer
+from tarmac.agent.node.oversubscription import oversubscription_event
 from tarmac.agent.node.registration import node_object
 from tarmac.agent.node.reporter import NodeReporter
 from tarmac.agent.node.runtimehealth import RuntimeHealth
@@ -117,6 +118,8 @@ class NodeAgent:
 
     async def run(self) -> None:
         """Be a node until cancelled."""
+        if event := oversubscription_event(self._parts.sizes.ledger()):
+            self._recorder.event(self._about, *event)
         await self._health.look()  # before pods: they ask for handlers
         try:
             async with asyncio.TaskGroup() as group:
@@ -166,7 +169,7 @@ class NodeAgent:
         layout = Layout(str(config.root_dir))
         self._volumes = PodVolumes(layout, LinuxMedium(layout), self._sources, self._facts, self._clock)
         self._house = Housekeeping(
-            config, self._parts, self._health, self._volumes, self._recorder, self._about, self._clock
+            config, self._parts, self._health, self._volumes, self.node, self._recorder, self._about, self._clock
         )
         self._bound = self._informers.informer(PODS, fields=f"spec.nodeName={config.node_name}")
         self._bound.on_change(self._follow)

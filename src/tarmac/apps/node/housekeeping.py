@@ -15,11 +15,16 @@ from tarmac.agent.eviction.signals import Signals
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.stats.agent import pod_metrics, process_metrics
+from tarmac.agent.stats.ledger import ledger_metrics
 from tarmac.agent.stats.pods import PodStats
 from tarmac.agent.stats.summary import Figures, Sample
+from tarmac.api.kubernetes.core.nodeclasses import offered_classes
+from tarmac.api.schema import JsonObject
 from tarmac.apps.node.machinery import Machinery
 from tarmac.base.clock import Clock
 from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.decide.allocatable.accounts import NodeLedger
+from tarmac.decide.allocatable.podentries import pod_entries
 from tarmac.decide.scheduling.amounts import MEMORY
 from tarmac.volumes.interface import Volumes
 
@@ -33,12 +38,14 @@ class Housekeeping:
         parts: Machinery,
         health: RuntimeHealth,
         volumes: Volumes,
+        node: Callable[[], JsonObject],
         recorder: Recorder,
         about: InvolvedObject,
         clock: Clock,
     ) -> None:
         self._config = config
         self._parts = parts
+        self._node = node
         self._recorder = recorder
         self._about = about
         self._clock = clock
@@ -71,7 +78,8 @@ class Housekeeping:
             changed=changed,
         )
         pods.add_admission(evictions.admission)
-        for source in (process_metrics, pod_metrics(config.node_name, pods.pods), evictions.metrics, self._own):
+        sizes = ledger_metrics(lambda: self._ledger(pods))
+        for source in (process_metrics, pod_metrics(config.node_name, pods.pods), evictions.metrics, self._own, sizes):
             self.figures.add_metrics(source)
         return {
             "eviction": evictions.run,
@@ -93,6 +101,10 @@ class Housekeeping:
             self._parts.cgroups.memory_used,
         )
 
+    def _ledger(self, pods: PodManager) -> NodeLedger:
+        """With what pods were promised, not with what they ask for by now; classes as the node tells them."""
+        offered = offered_classes(self._node())
+        return self._parts.sizes.ledger(pod_entries(pods.allocated(), offered.pod), offered)
+
     def _own(self) -> Iterator[Sample]:
         yield "kubelet_image_garbage_collected_total", "counter", "", self.images.removed
-        yield "node_cpu_oversubscription_millicores", "gauge", "", self._parts.sizes.reservations.oversubscription

@@ -15,12 +15,16 @@ from tarmac.agent.node.observer import node_capacity
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.stats.machine import MachineStats
 from tarmac.base.clock import Clock
-from tarmac.decide.scheduling.amounts import MEMORY, Amounts
+from tarmac.base.log import log
+from tarmac.decide.allocatable.nodestatus import three_decimals
+from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, shown
 from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.handlercheck import Proof, prove_handlers
 from tarmac.runtimes.interface import Runtime
 from tarmac.runtimes.parts import PartMissing, find_parts
 from tarmac.runtimes.routed import RoutedRuntime
+
+_log = log("agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,14 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
         enforce_cpu=config.kubelet.cpu_cfs_quota,
         period=round(config.kubelet.cpu_cfs_quota_period * 1_000_000),
     )
-    cgroups.prepare(for_all_pods(config, found.sizes), found.sizes.pids)
+    limits = for_all_pods(config, found.sizes)
+    cgroups.prepare(limits, found.sizes.pids)
+    _log.info(
+        "all pods together are limited",
+        **{name: shown(name, limits[name]) for name in (CPU, MEMORY)},
+        pids=found.sizes.pids,
+        cpu_oversubscription=three_decimals(config.reservations.oversubscription),
+    )
     return Machinery(
         machine=found.machine,
         sizes=found.sizes,

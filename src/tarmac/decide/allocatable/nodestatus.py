@@ -1,4 +1,4 @@
-"""The ledger's sizes in the status of a Node: written by agents and simulated nodes, read by whoever reports or explains.
+"""The ledger's sizes in the status of a Node: written by agents and simulated nodes, read by reports and explanations.
 
 Oversubscription and the processors that may be had exclusively stand in the capacity, under names with a space: there,
 and only there, stock kubectl shows them. What is reserved stands in `status.reservations`; a server that does not know

@@ -1,4 +1,4 @@
-"""How thousandths of a processor become weight: what a container or a pod counts against others that want to run too."""
+"""How thousandths of a processor become weight: what a container or a pod counts against others that want to run."""
 
 from __future__ import annotations
 

@@ -1,0 +1,24 @@
+"""The event that tells how many processors a node lends out twice."""
+
+from __future__ import annotations
+
+from tarmac.client.events import EventType
+from tarmac.decide.allocatable.accounts import NodeLedger
+from tarmac.decide.allocatable.nodestatus import three_decimals
+from tarmac.decide.allocatable.reservations import KUBE, SYSTEM
+from tarmac.decide.scheduling.amounts import CPU, shown
+
+REASON = "CPUOverSubscription"
+
+
+def oversubscription_event(ledger: NodeLedger) -> tuple[EventType, str, str] | None:
+    """Type, reason and message; none where nothing is lent out. More than is reserved is worth a warning."""
+    cpu = ledger[CPU]
+    if not cpu.oversubscription:
+        return None
+    reserved = cpu.held(SYSTEM, KUBE)
+    message = (
+        f"capacity {shown(CPU, cpu.capacity)}, reserved {shown(CPU, reserved)}, "
+        f"oversubscription {three_decimals(cpu.oversubscription)}, allocatable {shown(CPU, cpu.allocatable)}"
+    )
+    return ("Warning" if cpu.oversubscription > reserved else "Normal"), REASON, message
