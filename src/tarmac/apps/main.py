@@ -28,6 +28,7 @@ ROOTS = {
     "why": "tarmac.apps.verbs",
     "plan": "tarmac.apps.verbs",
     "rollout": "tarmac.apps.verbs",
+    "node": "tarmac.apps.verbs",
 }
 
 _BROKEN_PIPE = 128 + signal.SIGPIPE  # as shells tell it of programs that the signal ends

@@ -1,4 +1,4 @@
-"""`tarmac why`, `plan` and `rollout`: a client of the server that the kubeconfig names, and one verb on it.
+"""`tarmac why`, `plan`, `rollout` and `node report`: a client of the server that a kubeconfig names, and one verb on it.
 
 Errors are told as kubectl tells them, on standard error.
 """
@@ -50,6 +50,10 @@ async def _run(options: argparse.Namespace, console: Console) -> int:
 
 
 async def _verb(options: argparse.Namespace, client: Client, connection: ServerContext, console: Console) -> int:
+    if options.command == "node":
+        from tarmac.cli.verbs.nodereport import node_report
+
+        return await node_report(client, options.names, console, options.output)
     namespace = options.namespace or connection.namespace
     if options.command == "plan":
         from tarmac.cli.verbs.plan import plan

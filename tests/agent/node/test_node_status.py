@@ -142,3 +142,21 @@ def test_addresses_are_replaced_as_a_whole() -> None:
     assert changes(status(moved, before), before) == {
         "addresses": [{"$patch": "replace"}, {"type": "InternalIP", "address": "10.0.0.8"}]
     }
+
+
+def test_reservations_are_told_with_their_sources() -> None:
+    assert status()["reservations"] == [{"resource": "cpu", "for": "system", "amount": "500m", "source": "file"}]
+    before = status()
+    del before["reservations"]
+    assert changes(status(before=before), before) == {"reservations": status()["reservations"]}
+
+
+def test_oversubscription_and_exclusive_processors_that_are_over_are_taken_away() -> None:
+    before = status()
+    before["capacity"]["cpu exclusive"] = "3"
+    plain = replace(FACTS, ledger=node_ledger(sized(CAPACITY, Reservations())))
+    assert changes(status(plain, before), before) == {
+        "capacity": {"cpu oversubscription": None, "cpu exclusive": None},
+        "allocatable": {"cpu": "4"},
+        "reservations": [],
+    }

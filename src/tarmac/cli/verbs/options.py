@@ -30,6 +30,7 @@ def add_verbs(commands: Any) -> None:
     _add_connection_flags(plan)
     _add_output_flag(plan)
     _add_rollout(commands)
+    _add_node(commands)
 
 
 def _add_rollout(commands: Any) -> None:
@@ -67,8 +68,24 @@ def _add_rollout(commands: Any) -> None:
         _add_connection_flags(action)
 
 
+def _add_node(commands: Any) -> None:
+    node = commands.add_parser("node", help="what nodes have, and what became of it")
+    actions = node.add_subparsers(dest="action", metavar="ACTION", required=True)
+    report = actions.add_parser(
+        "report", help="capacity, reservations with their sources, oversubscription, what pods asked for and use",
+        epilog="Exit codes: 0 reported, 1 a node was not found or it failed, 2 the command line is wrong.",
+    )  # fmt: skip
+    report.add_argument("names", nargs="*", metavar="NODE", help="nodes to show in detail (default: a table of all)")
+    _add_server_flags(report)
+    _add_output_flag(report)
+
+
 def _add_connection_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("-n", "--namespace", metavar="NAME", help="namespace (default: that of the context)")
+    _add_server_flags(command)
+
+
+def _add_server_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
     command.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
 

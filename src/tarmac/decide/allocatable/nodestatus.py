@@ -7,18 +7,22 @@ the field has it in an annotation. Whatever else is missing from allocatable on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
+
+from tarmac.api.kubernetes.core.nodeclasses import RESERVATIONS, node_resources, offered_classes
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
 from tarmac.decide.allocatable.accounts import UNEXPLAINED, NodeLedger, NodeSize
-from tarmac.decide.allocatable.ledger import huge_pages, unhealthy
+from tarmac.decide.allocatable.ledger import huge_pages, node_ledger, unhealthy
+from tarmac.decide.allocatable.podentries import pod_entries
 from tarmac.decide.allocatable.reservations import EVICTION, KUBE, PID, SYSTEM, Holding
+from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, amounts_of, shown, whole
 
 CPU_OVERSUBSCRIPTION: Final = "cpu oversubscription"
-CPU_EXCLUSIVE: Final = "cpu exclusive"
 OPTIONAL: Final = (CPU_OVERSUBSCRIPTION, CPU_EXCLUSIVE)
 """Names in the capacity that are taken away when they no longer apply."""
 _TOLD: Final = (SYSTEM, KUBE, EVICTION)
@@ -63,8 +67,24 @@ def stored_decimals(milli: int) -> str:
     return str(Quantity.parse(three_decimals(milli)))
 
 
-def size_in_status(status: JsonObject, reservations: Sequence[JsonObject]) -> NodeSize:
-    """The sizes that a Node tells. `reservations` are those of the field, or of the annotation that stands for it."""
+def ledger_of_node(
+    node: JsonObject, pods: Iterable[JsonObject] = (), used: Mapping[str, str] | None = None
+) -> NodeLedger:
+    """The ledger by what the Node tells, the pods that are on it, and what is measured."""
+    offered = offered_classes(node)
+    entries = pod_entries(pods, offered.pod)
+    return node_ledger(_size(node), entries, offered, None if used is None else amounts_of(used))
+
+
+class _Reservation(msgspec.Struct):
+    resource: str
+    purpose: str = msgspec.field(name="for")
+    amount: str
+    source: str = ""
+
+
+def _size(node: JsonObject) -> NodeSize:
+    status: JsonObject = node.get("status") or {}
     told: Mapping[str, str] = status.get("capacity") or {}
     capacity = amounts_of({name: amount for name, amount in told.items() if name not in OPTIONAL})
     allocatable = amounts_of(status.get("allocatable"))
@@ -72,22 +92,18 @@ def size_in_status(status: JsonObject, reservations: Sequence[JsonObject]) -> No
     exclusive = told.get(CPU_EXCLUSIVE)
     return NodeSize(
         capacity,
-        _holdings(capacity, allocatable, lent, reservations),
+        _holdings(capacity, allocatable, lent, node_resources(node).get(RESERVATIONS)),
         lent,
         None if exclusive is None else whole(CPU, Quantity.parse(exclusive)),
         allocatable,
     )
 
 
-def _holdings(
-    capacity: Amounts, allocatable: Amounts, lent: int, reservations: Iterable[JsonObject]
-) -> dict[str, list[Holding]]:
+def _holdings(capacity: Amounts, allocatable: Amounts, lent: int, reservations: object) -> dict[str, list[Holding]]:
     """What a node says is held back, and what must be beside it: allocatable would be more otherwise."""
     found: dict[str, list[Holding]] = {}
-    for each in reservations:
-        resource = each["resource"]
-        amount = whole(resource, Quantity.parse(each["amount"]))
-        found.setdefault(resource, []).append(Holding(each["for"], amount, each.get("source") or ""))
+    for resource, holding in _stated(reservations or ()):
+        found.setdefault(resource, []).append(holding)
     for resource, amount in capacity.items():
         held = found.setdefault(resource, [])
         if resource == MEMORY:
@@ -96,6 +112,17 @@ def _holdings(
         if (missing := rest - allocatable.get(resource, 0)) > 0:
             held.append(unhealthy(missing) if "/" in resource else Holding(UNEXPLAINED, missing, _UNKNOWN))
     return found
+
+
+def _stated(reservations: object) -> list[tuple[str, Holding]]:
+    """An annotation may say anything: one that makes no sense says nothing."""
+    try:
+        return [
+            (each.resource, Holding(each.purpose, whole(each.resource, Quantity.parse(each.amount)), each.source))
+            for each in msgspec.convert(reservations, list[_Reservation])
+        ]
+    except ValueError:
+        return []
 
 
 def _told(amounts: Amounts) -> Amounts:
