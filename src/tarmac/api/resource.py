@@ -69,6 +69,10 @@ class Strategy:
     def default(self, obj: JsonObject) -> None:
         """Fill in defaults, in place. Must be idempotent."""
 
+    def is_of_a_stranger(self, new: JsonObject) -> bool:
+        """Whether an object that replaces another comes from a client who does not know our own fields in it."""
+        return False
+
     def prepare_for_create(self, obj: JsonObject) -> None:
         """Drop or set what a client may not choose on create, in place."""
 

@@ -104,8 +104,10 @@ EVERYTHING = Chosen()
 
 
 @asynccontextmanager
-async def control_plane(layout: Layout, address: Address, controllers: Chosen = EVERYTHING) -> AsyncGenerator[Running]:
-    """Serve until the block ends, with the chosen controllers beside.
+async def control_plane(
+    layout: Layout, address: Address, controllers: Chosen = EVERYTHING, class_resources: bool = False
+) -> AsyncGenerator[Running]:
+    """Serve until the block ends, with the chosen controllers beside. `class_resources`: the server's feature gate.
 
     Raises ValueError, OSError or StoreError with a text for the operator.
     """
@@ -120,7 +122,7 @@ async def control_plane(layout: Layout, address: Address, controllers: Chosen = 
         stack.push_async_callback(store.close)
         await ensure_defaults(store, clock, randomness)
         metering = Metering()
-        server = _server(layout, pki, store, metrics, metering, stack)
+        server = _server(layout, pki, store, metrics, metering, stack, class_resources)
         await server.start()
         stack.push_async_callback(server.stop)
         starting = Client(local_transport(server, STARTING), clock, randomness)
@@ -155,7 +157,13 @@ async def _say_that_it_waits(url: str, clock: Clock) -> None:
 
 
 def _server(
-    layout: Layout, pki: Pki, store: Store, metrics: Metrics, metering: Metering, stack: AsyncExitStack
+    layout: Layout,
+    pki: Pki,
+    store: Store,
+    metrics: Metrics,
+    metering: Metering,
+    stack: AsyncExitStack,
+    class_resources: bool,
 ) -> ApiServer:
     clock, randomness = SystemClock(), Randomness()
     authorizer = Authorizer(store)
@@ -168,7 +176,7 @@ def _server(
     gates = Gates(authenticator, authorizer, Fairness(), audit)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
-    chain = default_chain(reader, catalog, clock, randomness, authorizer)
+    chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=class_resources)
     reviews = Reviews(authenticator, authorizer, clock)
     issuer = TokenIssuer(store, tokens, clock, randomness)
     parts = ServerParts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)

@@ -21,8 +21,9 @@ from tarmac.api.identities import BOOTSTRAP, controller_user
 from tarmac.api.status import ApiError
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_objects_of_workloads
 from tarmac.apps.leaderelection import elector
-from tarmac.apps.settings import names_of, settings_of
+from tarmac.apps.settings import gates_of, names_of, settings_of
 from tarmac.base.clock import SystemClock
+from tarmac.base.gates import BadGate, FeatureGates
 from tarmac.base.log import configure, log
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background, supervise
@@ -40,21 +41,25 @@ _log = log("tarmac")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Work until SIGTERM or SIGINT; the exit code is 0 then, 1 when it could not start."""
+    """Work until SIGTERM or SIGINT; the exit code is 0 then, 1 when it could not start, 2 for a gate we do not have."""
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     try:
         choose(names_of(options))
+        gates = gates_of(options, "controllers")
         timing = Timing(
             options.leader_elect_lease_duration, options.leader_elect_renew_deadline, options.leader_elect_retry_period
         )
-        uvloop.run(run(options, load(options.kubeconfig, options.context), timing))
+        uvloop.run(run(options, gates, load(options.kubeconfig, options.context), timing))
+    except BadGate as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return 2
     except (OSError, ValueError, ClientError, ApiError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def run(options: argparse.Namespace, connection: ServerContext, timing: Timing) -> None:
+async def run(options: argparse.Namespace, gates: FeatureGates, connection: ServerContext, timing: Timing) -> None:
     """Connect, then work until a signal comes; one line says when the server has answered."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -69,7 +74,7 @@ async def run(options: argparse.Namespace, connection: ServerContext, timing: Ti
             names_of(options, beside=beside),
             root_ca=connection.http.ca or "",
             elector=elector(client, timing) if options.leader_elect else None,
-            settings=settings_of(options, beside=beside),
+            settings=settings_of(options, gates, beside=beside),
             networked=not beside,
         )
 

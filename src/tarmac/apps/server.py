@@ -16,8 +16,9 @@ import uvloop
 from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
 from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.layout import Layout, make_layout
-from tarmac.apps.settings import names_of, settings_of
+from tarmac.apps.settings import gates_of, names_of, settings_of
 from tarmac.base.exhaustion import end_if_out_of_memory, end_when_out_of_memory
+from tarmac.base.gates import CLASS_RESOURCES, BadGate
 from tarmac.base.log import configure, log
 from tarmac.store.interface import StoreError
 
@@ -50,18 +51,23 @@ def _alone(_layout: Layout) -> ServerExtras:
 
 
 def main(options: argparse.Namespace, surround: Callable[[Layout], ServerExtras] = _alone) -> int:
-    """Serve; the exit code is 0 after a signal, 1 when it could not start."""
+    """Serve; the exit code is 0 after a signal, 1 when it could not start, 2 for a gate that there is not."""
     sys.setswitchinterval(_SWITCH_INTERVAL)
     _allow_descriptors()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     host, port = options.listen
     try:
+        gates = gates_of(options, "server", "controllers")
         layout = make_layout(options)
         surroundings = surround(layout)
         address = Address(host, port, tuple(getattr(options, "tls_san", ())), surroundings.hosts)
-        uvloop.run(run(layout, address, surroundings.beside, Chosen(names_of(options), settings_of(options))))
+        chosen = Chosen(names_of(options), settings_of(options, gates))
+        uvloop.run(run(layout, address, surroundings.beside, chosen, gates.enabled(CLASS_RESOURCES)))
     except asyncio.CancelledError:
         return 0
+    except BadGate as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return 2
     except (OSError, ValueError, StoreError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
@@ -78,7 +84,7 @@ def _allow_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def run(layout: Layout, address: Address, beside: Beside, controllers: Chosen) -> None:
+async def run(layout: Layout, address: Address, beside: Beside, controllers: Chosen, class_resources: bool) -> None:
     """Serve until a signal comes; print one line when ready. A signal before that ends the start where it is."""
     stopping = asyncio.Event()
     starting = asyncio.current_task()
@@ -92,7 +98,7 @@ async def run(layout: Layout, address: Address, beside: Beside, controllers: Cho
     end_when_out_of_memory(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    async with control_plane(layout, address, controllers) as running, beside(running):
+    async with control_plane(layout, address, controllers, class_resources) as running, beside(running):
         starting = None
         collect_rarely(50_000)
         print(f"tarmac ready {running.url} kubeconfig={layout.kubeconfig}", flush=True)

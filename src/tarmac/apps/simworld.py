@@ -129,5 +129,5 @@ def _server(store: HistoryStore, authorizer: Authorizer, clock: VirtualClock, ra
     gates = Gates(strangers, authorizer, Fairness(), strangers)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
-    chain = default_chain(reader, catalog, clock, randomness, authorizer)
+    chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=True)
     return assemble(ServerParts(store, catalog, gates, chain, clock, randomness, reviews=reviews, issuer=strangers))

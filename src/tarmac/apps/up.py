@@ -22,6 +22,7 @@ from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
 from tarmac.apps.pathhints import hints
 from tarmac.apps.registry.running import Registry, find_registry, with_registry
+from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS
@@ -40,6 +41,7 @@ _FIELD_MANAGER = "tarmac-up"
 def main(options: argparse.Namespace) -> int:
     """Serve until a signal; exit codes as those of `tarmac server`."""
     try:
+        _tell_gates(options)
         choice = choose(options.runtime)
         print(f"runtime {choice.runtime}: {choice.why}", file=sys.stderr)
         layout = make_layout(options)
@@ -48,9 +50,20 @@ def main(options: argparse.Namespace) -> int:
         if code == 0:
             print(_farewell(layout, real=choice.parts is not None), file=sys.stderr)
         return code
+    except BadGate as error:
+        print(f"tarmac: --feature-gates: {error}", file=sys.stderr)
+        return 2
     except (Impossible, PartMissing, OSError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
         return 1
+
+
+def _tell_gates(options: argparse.Namespace) -> None:
+    """Everything here runs with classes on. Gates are judged once, for all parts; each part is told its own."""
+    gates = FeatureGates(("agent", "server", "controllers"), options.feature_gates, usual={CLASS_RESOURCES: True})
+    options.feature_gates = gates.told("server", "controllers")
+    stated = ",".join(f"{name}={str(value).lower()}" for name, value in gates.told("agent").items())
+    options.agent_arg = [f"--feature-gates={stated}", *options.agent_arg]
 
 
 def _surround(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
@@ -82,7 +95,7 @@ def _known_to(codes: Sequence[str], registry: Registry) -> Registry:
 
 def _cities(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
     if parts is not None:
-        return _real(options.cities, parts, layout)
+        return _real(options.cities, parts, layout, options.agent_arg)
     places = [SimLocation(city.lower(), city, options.sim_nodes) for city in options.cities]
     return server.ServerExtras(partial(_told_of, layout, partial(simulated, places, options.node_monitor_grace_period)))
 
@@ -107,7 +120,9 @@ async def _told_of(layout: Layout, beside: server.Beside, running: Running) -> A
         yield
 
 
-def _real(codes: Sequence[str], parts: NodeParts, layout: Layout) -> server.ServerExtras:
+def _real(
+    codes: Sequence[str], parts: NodeParts, layout: Layout, agent_arguments: Sequence[str]
+) -> server.ServerExtras:
     """Hosts for the cities, before the server can listen on the bridge between them."""
     from tarmac.apps.cities.formercities import leave
     from tarmac.apps.cities.layout import city_of
@@ -119,7 +134,7 @@ def _real(codes: Sequence[str], parts: NodeParts, layout: Layout) -> server.Serv
     underlay = hosts.plan(layout.data_dir, [code.lower() for code in codes], hosts.free_subnet(layout.data_dir))
     hosts.build(underlay)
     cities = [city_of(code, underlay, layout.data_dir) for code in codes]
-    beside = partial(_told_of, layout, partial(real, cities, parts, layout, underlay.gateways[0]))
+    beside = partial(_told_of, layout, partial(real, cities, parts, layout, underlay.gateways[0], agent_arguments))
     return server.ServerExtras(beside, underlay.gateways)
 
 

@@ -8,7 +8,7 @@ gate cannot be changed any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -45,11 +45,20 @@ REGISTRY: Final[tuple[FeatureGate, ...]] = (
 
 
 class FeatureGates:
-    """What one part of Tarmac was told about the gates that it has."""
+    """What one part of Tarmac, or several in one process, was told about the gates that it has."""
 
-    def __init__(self, part: Part, stated: Mapping[str, bool], registry: Iterable[FeatureGate] = REGISTRY) -> None:
-        """Raises BadGate."""
-        self._gates = {gate.name: gate for gate in registry if part in gate.parts}
+    def __init__(
+        self,
+        parts: Part | Collection[Part],
+        stated: Mapping[str, bool],
+        registry: Iterable[FeatureGate] = REGISTRY,
+        *,
+        usual: Mapping[str, bool] | None = None,
+    ) -> None:
+        """`usual`: defaults that differ from the registry's. Raises BadGate."""
+        here = {parts} if isinstance(parts, str) else set(parts)
+        self._gates = {gate.name: gate for gate in registry if here & gate.parts}
+        self._usual = usual or {}
         named = {name: gate for gate in self._gates.values() for name in (gate.name, *gate.aliases)}
         self._set: dict[str, bool] = {}
         for name, value in stated.items():
@@ -62,7 +71,11 @@ class FeatureGates:
 
     def enabled(self, name: str) -> bool:
         """Whether a gate of this part is on. Raises KeyError for one that it does not have."""
-        return self._set.get(name, self._gates[name].default)
+        return self._set.get(name, self._usual.get(name, self._gates[name].default))
+
+    def told(self, *parts: Part) -> dict[str, bool]:
+        """What to tell these parts: the value of each gate that they have, by its own name."""
+        return {name: self.enabled(name) for name, gate in self._gates.items() if gate.parts.intersection(parts)}
 
     def _say(self, gate: FeatureGate, name: str, value: bool) -> None:
         if gate.stage == "stable" and value is not gate.default:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from tarmac.base.duration import parse_duration
+from tarmac.cli.agent import gates
 
 
 def add_controllers(commands: Any) -> None:
@@ -57,6 +58,10 @@ def add_controller_flags(command: argparse.ArgumentParser) -> None:
         "--scheduler-names", type=names, default=None, metavar="NAME,NAME",
         help="pods with one of these schedulerNames are given nodes "
         "(default: tarmac,default-scheduler, and tarmac alone beside an API server that is not Tarmac's)",
+    )  # fmt: skip
+    command.add_argument(
+        "--feature-gates", type=gates, default={}, metavar="NAME=BOOL,NAME=BOOL",
+        help="what to switch on or off, such as ClassResources=true",
     )  # fmt: skip
 
 

@@ -113,6 +113,10 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
         "--sim-nodes", type=count, default=3, metavar="N", help="simulated nodes in each city (default: 3)"
     )
     command.add_argument(
+        "--agent-arg", action="append", default=[], metavar="ARG",
+        help="another flag for every agent, such as --agent-arg=--config=FILE; over those that `up` gives; repeatable",
+    )  # fmt: skip
+    command.add_argument(
         "--registry", type=port, nargs="?", const=REGISTRY_PORT, metavar="PORT",
         help=f"have a registry to push your own images to, on this port of 127.0.0.1 (without one: {REGISTRY_PORT})",
     )  # fmt: skip

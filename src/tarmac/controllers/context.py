@@ -43,6 +43,7 @@ class Settings:
     metrics_url: str = ""  # Prometheus for external metrics of places that name none of their own
     autoscaling_period: float = 15.0  # between two looks at a deployment's metrics
     scheduler_names: tuple[str, ...] = ("tarmac", DEFAULT_SCHEDULER)  # whose pods are given nodes here
+    class_resources: bool = False  # the feature gate ClassResources: pods get nodes that offer their classes
 
     @property
     def schedules_the_cluster(self) -> bool:

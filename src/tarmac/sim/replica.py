@@ -9,6 +9,7 @@ from tarmac.api.identities import NAMESPACE, PROCESS
 from tarmac.base.tasks import Tasks
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector
+from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager
 from tarmac.controllers.metricsources import MetricsSource
 from tarmac.sim.faults.link import ServerLink
@@ -47,7 +48,12 @@ class Replica:
         self.link, client = self._connect(self._runs)
         self._elector = Elector(client, PROCESS, NAMESPACE, f"{self.name}-{self._runs}")
         manager = Manager(
-            client, self._controllers, root_ca="simulated", elector=self._elector, metrics_source=self._load
+            client,
+            self._controllers,
+            root_ca="simulated",
+            elector=self._elector,
+            metrics_source=self._load,
+            settings=Settings(class_resources=True),
         )
         self._task = self._tasks.begin(manager.run(), f"{self.name}-{self._runs}")
 

@@ -41,7 +41,12 @@ _log = log("cities")
 
 @asynccontextmanager
 async def real(
-    cities: Sequence[CityLayout], parts: NodeParts, layout: Layout, server: str, running: Running
+    cities: Sequence[CityLayout],
+    parts: NodeParts,
+    layout: Layout,
+    server: str,
+    agent_arguments: Sequence[str],
+    running: Running,
 ) -> AsyncGenerator[None]:
     """The nodes are Ready when the block begins, or it was said why not. `server` is its address, as cities see it."""
     client = Client(local_transport(running.server, STARTING))
@@ -66,7 +71,7 @@ async def real(
             await stack.enter_async_context(background(supervise(what, keep, client.clock), what))
         await asyncio.gather(*(each.wait() for each in begun.values()))
         for city in cities:
-            arguments = [*confined.agent(city), *agents.command(city, parts, promised)]
+            arguments = [*confined.agent(city), *agents.command(city, parts, promised), *agent_arguments]
             await stack.enter_async_context(background(agents.keep_running(city, arguments), f"agent of {city.name}"))
         await asyncio.gather(*(_reported(client, city) for city in cities))
         yield

@@ -12,6 +12,7 @@ from tarmac.server.admission.certificates import (
     CertificateSubjectRestriction,
 )
 from tarmac.server.admission.chain import Chain, Plugin
+from tarmac.server.admission.classresources import ClassResources, NoClassResources
 from tarmac.server.admission.creationrights import CreationRights
 from tarmac.server.admission.hostkernel import HostKernel
 from tarmac.server.admission.instances import InstanceCreation
@@ -43,7 +44,13 @@ from tarmac.server.security.authorize import Authorizer
 
 
 def default_plugins(
-    reader: Reader, catalog: Catalog, clock: Clock, randomness: Randomness, authorizer: Authorizer
+    reader: Reader,
+    catalog: Catalog,
+    clock: Clock,
+    randomness: Randomness,
+    authorizer: Authorizer,
+    *,
+    class_resources: bool = False,
 ) -> list[Plugin]:
     """Every plugin that is on by default. Quotas come last, so that nothing refuses an object that was charged."""
     quotas = catalog.find("", "v1", "resourcequotas")
@@ -51,7 +58,7 @@ def default_plugins(
     return [
         CreationRights(authorizer),
         NamespaceLifecycle(reader),
-        LimitRanger(reader),
+        LimitRanger(reader, class_resources=class_resources),
         ServiceAccounts(reader, randomness),
         NodeRestriction(reader, authorizer),
         NodeAddresses(reader),
@@ -65,6 +72,7 @@ def default_plugins(
         PersistentVolumeClaimResize(reader),
         RuntimeClasses(reader),
         HostKernel(reader, authorizer),
+        ClassResources(reader) if class_resources else NoClassResources(),
         CertificateRequester(clock),
         CertificateApproval(authorizer),
         CertificateSigning(authorizer),
@@ -76,12 +84,18 @@ def default_plugins(
         NetworkRanges(reader),
         NetworkOverlaps(reader),
         ServiceAddresses(reader, randomness),
-        ResourceQuotas(reader, quotas),
+        ResourceQuotas(reader, quotas, class_resources=class_resources),
     ]
 
 
 def default_chain(
-    reader: Reader, catalog: Catalog, clock: Clock, randomness: Randomness, authorizer: Authorizer
+    reader: Reader,
+    catalog: Catalog,
+    clock: Clock,
+    randomness: Randomness,
+    authorizer: Authorizer,
+    *,
+    class_resources: bool = False,
 ) -> Chain:
-    """The default plugins as a chain."""
-    return Chain(default_plugins(reader, catalog, clock, randomness, authorizer))
+    """The default plugins as a chain. `class_resources`: the feature gate."""
+    return Chain(default_plugins(reader, catalog, clock, randomness, authorizer, class_resources=class_resources))

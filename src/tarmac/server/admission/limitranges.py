@@ -1,10 +1,12 @@
-"""LimitRanger: defaults for containers that ask for nothing, and bounds for those that ask."""
+"""LimitRanger: defaults for containers that ask for nothing, bounds for those that ask, and default classes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
+from tarmac.api.kubernetes.core.limitranges import DEFAULT_CLASSES
+from tarmac.api.kubernetes.core.pods.podclasses import classes_of_containers, default_classes
 from tarmac.api.kubernetes.core.pods.podresources import aggregate
 from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.resource import Resource
@@ -27,8 +29,10 @@ class LimitRanger(Plugin):
 
     name = "LimitRanger"
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, *, class_resources: bool = False) -> None:
+        """`class_resources`: the feature gate, without which classes have no defaults."""
         self._reader = reader
+        self._class_resources = class_resources
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         if resource.bucket == BUCKET:
@@ -40,6 +44,8 @@ class LimitRanger(Plugin):
             return
         for limit_range in self._ranges(attributes):
             _apply_defaults(pod_of(attributes), limit_range)
+            if self._class_resources and attributes.operation == "CREATE":
+                _apply_default_classes(pod_of(attributes), limit_range)
 
     def validate(self, attributes: Attributes) -> None:
         for limit_range in self._ranges(attributes):
@@ -74,6 +80,25 @@ def _apply_defaults(pod: JsonObject, limit_range: JsonObject) -> None:
     if notes:
         annotations = pod["metadata"].setdefault("annotations", {})
         annotations[_ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
+
+
+def _apply_default_classes(pod: JsonObject, limit_range: JsonObject) -> None:
+    """Fill what the pod says nothing about. What is meant for containers comes before what is meant for pods."""
+    items = {
+        item.get("type"): item.get(DEFAULT_CLASSES) for item in (limit_range.get("spec") or {}).get("limits") or ()
+    }
+    if defaults := items.get("Container"):
+        for container, classes in list(classes_of_containers(pod)):
+            _fill_classes(container, defaults, classes)
+    if defaults := items.get("Pod"):
+        _fill_classes(pod["spec"], defaults, default_classes(pod))
+
+
+def _fill_classes(owner: JsonObject, defaults: Mapping[str, str], said: Mapping[str, str]) -> None:
+    missing = {kind: name for kind, name in defaults.items() if kind not in said}
+    if missing:
+        resources = owner.setdefault("resources", {})
+        resources["classes"] = {**(resources.get("classes") or {}), **missing}
 
 
 def _problems(item: JsonObject, obj: JsonObject, bucket: str) -> Iterator[str]:

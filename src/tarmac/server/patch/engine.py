@@ -67,6 +67,8 @@ def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: 
         return Result(patched, notes_on_operations(parsed))
     notes = strictness.repeated_fields(parsed.pairs)
     patch = _mapping(parsed.value, prefix)
+    if patch is not None and resource.native:  # a shorthand stands for what it means, also over what is stored
+        resource.strategy.normalise(patch)
     if patch_type == STRATEGIC_PATCH:
         return Result(apply_strategic_patch(resource.schema, current, patch or {}), notes)
     if patch is None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tarmac.api.decode.media import PROTOBUF, body_type
+from tarmac.api.kubernetes.ownvalues import carry_over, has_own_fields
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, invalid
@@ -64,8 +66,10 @@ async def update(served: ResourceStorage, rules: Rules, request: Request) -> Res
     """PUT through any door that takes the whole object."""
     call = Call(served, request, write_options("UpdateOptions", request))
 
-    def change(old: JsonObject, _: Entry) -> JsonObject:
+    def change(old: JsonObject, entry: Entry) -> JsonObject:
         new = read_object(call)
+        if served.resource.native and has_own_fields(entry.raw) and _knows_no_own_fields(call, new):
+            carry_over(served.resource.schema, new, old)
         check_name(call, new)
         _check_uid(call, new, old["metadata"]["uid"])
         check_version(call, new, old)
@@ -80,6 +84,13 @@ async def update(served: ResourceStorage, rules: Rules, request: Request) -> Res
         return served.answer(request, await create_object(call, obj), 201, call.warnings)
     entry = await rewrite(call, change, rules)
     return served.answer(request, entry, 200, call.warnings)
+
+
+def _knows_no_own_fields(call: Call, new: JsonObject) -> bool:
+    """Whether the client cannot know the fields that only we have: protobuf has no numbers for them."""
+    if body_type(call.request.headers.get("content-type", ""), native=True) == PROTOBUF:
+        return True
+    return call.info.subresource != "status" and call.served.strategy.is_of_a_stranger(new)
 
 
 async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:

@@ -14,6 +14,7 @@ import msgspec
 
 from tarmac.api.conditions import replaced
 from tarmac.api.decode import decode_kind
+from tarmac.api.kubernetes.core.pods.classfields import validate_annotations_unchanged
 from tarmac.api.kubernetes.core.pods.validation import MIRROR
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, conflict, misplaced
@@ -109,7 +110,8 @@ async def _assign(call: Call, binding: JsonObject) -> Response:
         pod = _take_apart(entry.raw)
         _check_pod(call, pod, metadata)
         spec, status = _with_node(pod, node, served.services.now())
-        value = served.encode({"metadata": _with_marks(pod.metadata, metadata), "spec": spec, "status": status})
+        marked = _with_marks(call, pod.metadata, metadata)
+        value = served.encode({"metadata": marked, "spec": spec, "status": status})
         try:
             if not call.options.dry_run:
                 await served.store.update(served.bucket, entry.name, value, entry.revision)
@@ -144,12 +146,21 @@ def _with_node(pod: _Pod, node: str, now: str) -> tuple[Part, Part]:
     return {**pod.spec, "nodeName": node}, status
 
 
-def _with_marks(metadata: Part, wanted: JsonObject) -> Part:
-    """The pod's metadata with the annotations and labels that come with the binding. None makes it a mirror."""
+def _with_marks(call: Call, metadata: Part, wanted: JsonObject) -> Part:
+    """The pod's metadata with the annotations and labels of the binding. None makes it a mirror or asks for a class."""
     if MIRROR in (wanted.get("annotations") or {}):
         raise BadRequest(f"metadata.annotations[{MIRROR}]: may not add mirror pod annotation")
     marked = dict(metadata)
     for field in ("annotations", "labels"):
         if wanted.get(field):
             marked[field] = {**(_value(metadata, field) or {}), **wanted[field]}
+    if wanted.get("annotations"):
+        _check_class_annotations(call, {"metadata": marked}, {"annotations": _value(metadata, "annotations")})
     return marked
+
+
+def _check_class_annotations(call: Call, pod: JsonObject, before: JsonObject) -> None:
+    with FieldErrors() as errors:
+        validate_annotations_unchanged(pod, {"metadata": before}, errors)
+    if errors:
+        raise call.served.invalid(call.info.name, errors)

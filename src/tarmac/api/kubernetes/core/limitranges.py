@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tarmac.api.kubernetes import checks
+from tarmac.api.kubernetes.core import classrules
 from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.kubernetes.resourcenames import (
     container_resource_name,
@@ -16,6 +17,7 @@ from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity
 
+DEFAULT_CLASSES = "defaultClasses"
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 _LISTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
@@ -29,6 +31,7 @@ class LimitRangeStrategy(NativeStrategy):
         for item in checks.objects(obj, "spec", "limits"):
             for field in _LISTS:
                 round_up(item.get(field))
+            classrules.store_map(item, DEFAULT_CLASSES)
             if item.get("type") == "Container":
                 _default_container_limits(item)
 
@@ -58,6 +61,10 @@ def _default_container_limits(item: JsonObject) -> None:
 
 
 def _validate_item(item: JsonObject, kind: str, path: str, errors: FieldErrors) -> None:
+    if classes := item.get(DEFAULT_CLASSES):
+        if kind not in ("Container", "Pod"):
+            errors.forbidden(f"{path}.{DEFAULT_CLASSES}", "may be specified when `type` is 'Container' or 'Pod'")
+        classrules.class_map(classes, f"{path}.{DEFAULT_CLASSES}", errors)
     check = container_resource_name if kind in ("Pod", "Container") else resource_name
     amounts: dict[str, dict[str, Quantity]] = {}
     for field in _LISTS:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.changes import keep
+from tarmac.api.kubernetes.core import classrules
+from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL, RESERVATIONS
 from tarmac.api.kubernetes.core.nodeselection import validate_taints
 from tarmac.api.kubernetes.plain import NativeStrategy
-from tarmac.api.kubernetes.resourcenames import resource_quantity, round_up
+from tarmac.api.kubernetes.resourcenames import ZERO, quantity, resource_quantity, round_up
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
+_RESERVED_FOR = ("system", "kube", "eviction")
+_MOST_RESERVATIONS = 256
 _ONCE = 'except from "" to valid'
 
 
@@ -35,6 +41,8 @@ class NodeStrategy(NativeStrategy):
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
         round_up(status.get("allocatable"))
+        for field in (POD_LEVEL, CONTAINER_LEVEL):
+            classrules.store_list(status, field)
 
     def prepare_for_create(self, obj: JsonObject) -> None:
         obj["spec"].pop("configSource", None)
@@ -75,6 +83,25 @@ def _validate_resources(node: JsonObject, errors: FieldErrors) -> None:
     for side in ("capacity", "allocatable"):
         for name, text in checks.mapping(node, "status", side).items():
             resource_quantity(name, text, f"status.{side}.{name}", errors)
+    status = checks.mapping(node, "status")
+    for field in (POD_LEVEL, CONTAINER_LEVEL):
+        if types := status.get(field):
+            classrules.type_list(types, f"status.{field}", 1, errors)
+    if reservations := status.get(RESERVATIONS):
+        _validate_reservations(reservations, f"status.{RESERVATIONS}", errors)
+
+
+def _validate_reservations(reservations: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
+    if len(reservations) > _MOST_RESERVATIONS:
+        errors.too_many(path, len(reservations), _MOST_RESERVATIONS)
+        return
+    for index, item in enumerate(reservations):
+        at, name = f"{path}[{index}]", item.get("resource", "")
+        if not name:
+            errors.required(f"{at}.resource")
+        checks.one_of(item.get("for", ""), _RESERVED_FOR, f"{at}.for", errors)
+        if quantity(item.get("amount", "0")) <= ZERO:
+            errors.invalid(f"{at}.amount", item.get("amount", "0"), "must be greater than 0")
 
 
 def _validate_unchanged(spec: JsonObject, before: JsonObject, errors: FieldErrors) -> None:

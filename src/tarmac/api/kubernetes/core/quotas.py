@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.changes import keep
+from tarmac.api.kubernetes.core import classrules
+from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
 from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.kubernetes.resourcenames import (
     is_standard_quota,
@@ -17,6 +19,7 @@ from tarmac.api.kubernetes.resourcenames import (
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
+CLASS_LISTS = (POD_LEVEL, CONTAINER_LEVEL)
 _PODS = frozenset({"pods"})
 _COMPUTE = _PODS | {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
 # scope -> resources it can be applied to
@@ -45,6 +48,9 @@ class ResourceQuotaStrategy(NativeStrategy):
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})
         round_up(spec.get("hard"))
+        for owner in (spec, obj.get("status") or {}):
+            for field in CLASS_LISTS:
+                classrules.store_list(owner, field)
         obj.setdefault("status", {})
 
     def prepare_for_create(self, obj: JsonObject) -> None:
@@ -65,6 +71,7 @@ class ResourceQuotaStrategy(NativeStrategy):
         _validate_conflicts(scopes, "spec.scopes", scopes, errors)
         if (selector := spec.get("scopeSelector")) is not None:
             _validate_selector(selector, hard, scopes, errors)
+        _validate_classes(spec, errors)
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         self.validate(new, errors)
@@ -76,6 +83,8 @@ class ResourceQuotaStrategy(NativeStrategy):
         for side in ("hard", "used"):
             amounts = checks.mapping(new, "status", side)
             resource_list(amounts, f"status.{side}", quota_resource_name, errors)
+        for field in CLASS_LISTS:
+            classrules.type_list(checks.objects(new, "status", field), f"status.{field}", 0, errors)
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         if old is not None:
@@ -89,6 +98,17 @@ class ResourceQuotaStrategy(NativeStrategy):
             if request in hard and limit in hard and quantity(hard[request]) > quantity(hard[limit]):
                 found.append(f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})")
         return found
+
+
+def _validate_classes(spec: JsonObject, errors: FieldErrors) -> None:
+    for field in CLASS_LISTS:
+        if types := spec.get(field):
+            classrules.type_list(types, f"spec.{field}", 0, errors)
+    of_pods = {item.get("name") for item in spec.get(POD_LEVEL) or ()}
+    for index, item in enumerate(spec.get(CONTAINER_LEVEL) or ()):
+        if item.get("name") in of_pods:
+            path = f"spec.{CONTAINER_LEVEL}[{index}].name"
+            errors.invalid(path, item["name"], f"is in {POD_LEVEL}, too: a type is counted by pods or by containers")
 
 
 def _validate_applicable(scope: str, hard: JsonObject, path: str, shown: object, errors: FieldErrors) -> None:

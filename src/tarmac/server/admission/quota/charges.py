@@ -11,6 +11,7 @@ from tarmac.api.kubernetes.resourcenames import ZERO, is_extended, is_huge_pages
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
+from tarmac.server.admission.quota.classes import class_charges
 
 PODS = "core/pods"
 SERVICES = "core/services"
@@ -56,6 +57,7 @@ def charges(bucket: str, obj: JsonObject | None) -> ResourceList:
     if bucket == PODS:
         if not is_terminal(obj):
             found.update(_pod(obj["spec"]))
+            found.update(class_charges(obj))
     elif bucket == SERVICES:
         found.update(_service(obj["spec"]))
     elif bucket == CLAIMS:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from tarmac.api.kubernetes.core.quotas import CLASS_LISTS
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
-from tarmac.server.admission.quota.charges import buckets_of, charges, matches
+from tarmac.server.admission.quota.charges import PODS, buckets_of, charges, matches
+from tarmac.server.admission.quota.classes import limits_of
 from tarmac.server.reader import Reader, decode
 from tarmac.store.interface import Entry, Event
 
@@ -22,31 +24,36 @@ BUCKET = "core/resourcequotas"
 
 
 class Quota:
-    """One ResourceQuota and what is visibly used of it."""
+    """One ResourceQuota and what is visibly used of it. Without `class_resources` it does not count classes."""
 
-    __slots__ = ("buckets", "counted", "hard", "name", "namespace", "spec", "used")
+    __slots__ = ("amounts", "buckets", "counted", "hard", "name", "namespace", "spec", "used")
 
-    def __init__(self, obj: JsonObject) -> None:
+    def __init__(self, obj: JsonObject, *, class_resources: bool = False) -> None:
         self.namespace: str = obj["metadata"]["namespace"]
         self.name: str = obj["metadata"]["name"]
         self.spec: JsonObject = obj.get("spec") or {}
-        self.hard: ResourceList = {name: quantity(text) for name, text in (self.spec.get("hard") or {}).items()}
-        self.buckets = buckets_of(self.hard)
-        self.used: ResourceList = dict.fromkeys(self.hard, ZERO)
+        self.amounts: ResourceList = {name: quantity(text) for name, text in (self.spec.get("hard") or {}).items()}
+        classes = dict(limits_of(self.spec)) if class_resources else {}
+        self.hard = self.amounts | {name: limit for name, limit in classes.items() if limit is not None}
+        self.used: ResourceList = dict.fromkeys((*self.amounts, *classes), ZERO)
+        self.buckets = buckets_of(self.amounts)
+        if class_resources and any(self.spec.get(field) for field in CLASS_LISTS):
+            self.buckets.add(PODS)  # also a quota that lists no class of a type says something about it
         self.counted = 0  # the revision as of which it was summed up
 
     def cost(self, bucket: str, obj: JsonObject | None) -> ResourceList:
         """What the object costs in this quota; nothing when it is not counted."""
         if obj is None or not matches(self.spec, bucket, obj):
             return {}
-        return {name: amount for name, amount in charges(bucket, obj).items() if name in self.hard}
+        return {name: amount for name, amount in charges(bucket, obj).items() if name in self.used}
 
 
 class Ledger:
     """All quotas by namespace. `changed` is called when what a quota has used, or its limits, changed."""
 
-    def __init__(self, reader: Reader, changed: Callable[[Quota], None]) -> None:
+    def __init__(self, reader: Reader, changed: Callable[[Quota], None], *, class_resources: bool = False) -> None:
         self._reader = reader
+        self._class_resources = class_resources
         self._changed = changed
         self._quotas: dict[str, dict[str, Quota]] = {}
         self._watched: set[str] = set()
@@ -84,7 +91,7 @@ class Ledger:
                 self._put(decode(event.entry))
 
     def _put(self, obj: JsonObject) -> None:
-        quota = Quota(obj)
+        quota = Quota(obj, class_resources=self._class_resources)
         known = self._quotas.setdefault(quota.namespace, {}).get(quota.name)
         if known is not None and known.spec == quota.spec:
             self._changed(known)  # only its status, perhaps not by us
@@ -135,5 +142,5 @@ def _add(total: ResourceList, amounts: ResourceList, sign: int) -> None:
 def exceeded(used: ResourceList, delta: ResourceList, hard: ResourceList) -> Iterator[tuple[str, Quantity]]:
     """The names of `delta` that do not fit any more, with what was asked."""
     for name, amount in delta.items():
-        if amount > ZERO and used.get(name, ZERO) + amount > hard[name]:
+        if amount > ZERO and name in hard and used.get(name, ZERO) + amount > hard[name]:
             yield name, amount

@@ -16,6 +16,7 @@ from asyncio import Future
 from collections.abc import Awaitable
 from functools import partial
 
+from tarmac.api.kubernetes.core.quotas import CLASS_LISTS
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
@@ -23,6 +24,7 @@ from tarmac.api.status import QUOTA_EXCEEDED
 from tarmac.base.log import log
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.quota.charges import CLAIMS, INSTANCES, PODS, SERVICES, matches, unspecified
+from tarmac.server.admission.quota.classes import forbidden_class, shown_name, usage
 from tarmac.server.admission.quota.ledger import BUCKET, Ledger, Quota, exceeded
 from tarmac.server.admission.refusal import Cause, refuse
 from tarmac.server.encoding import encode_object
@@ -42,12 +44,14 @@ class ResourceQuotas(Plugin):
 
     name = "ResourceQuota"
 
-    def __init__(self, reader: Reader, quota_resource: Resource) -> None:
+    def __init__(self, reader: Reader, quota_resource: Resource, *, class_resources: bool = False) -> None:
+        """`class_resources`: the feature gate. Without it, quotas for classes do not bind."""
         self._reader = reader
+        self._class_resources = class_resources
         self._resource = quota_resource
         self._dirty: dict[str, Quota] = {}
         self._writing: dict[str, Future[Entry]] = {}  # the newest write of each status that is under way
-        self._ledger = Ledger(reader, self._changed)
+        self._ledger = Ledger(reader, self._changed, class_resources=class_resources)
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         if not resource.namespaced or not resource.stored or resource.bucket in _UNCOUNTED:
@@ -91,6 +95,8 @@ class ResourceQuotas(Plugin):
             return
         if bucket == PODS and attributes.operation == "CREATE" and (missing := unspecified(quota.hard, obj)):
             raise refuse(attributes, f"failed quota: {quota.name}: {missing}")
+        if bucket == PODS and self._class_resources and (why := forbidden_class(quota.spec, obj, attributes.old)):
+            raise refuse(attributes, f"failed quota: {quota.name}: {why}", [Cause(QUOTA_EXCEEDED, why, "")])
         cost = quota.cost(bucket, obj)
         before = quota.cost(bucket, attributes.old)
         delta = {name: amount - before[name] if name in before else amount for name, amount in cost.items()}
@@ -101,7 +107,7 @@ class ResourceQuotas(Plugin):
                 attributes,
                 f"exceeded quota: {quota.name}, requested: {_show(over, over)}, used: {_show(used, over)}, "
                 f"limited: {_show(quota.hard, over)}",
-                [Cause(QUOTA_EXCEEDED, f"quota {quota.name} has no room", name) for name in over],
+                [Cause(QUOTA_EXCEEDED, f"quota {quota.name} has no room", shown_name(name)) for name in over],
             )
         if delta and not attributes.dry_run:
             self._changed(quota)  # looked at when the write is accepted: its batch takes the status along
@@ -119,12 +125,19 @@ class ResourceQuotas(Plugin):
                 continue
             obj, used = decode(entry), self._ledger.used(quota)
             status = {
-                "hard": {name: str(amount) for name, amount in quota.hard.items()},
-                "used": {name: str(used[name]) for name in quota.hard},
+                "hard": {name: str(amount) for name, amount in quota.amounts.items()},
+                "used": {name: str(used[name]) for name in quota.amounts},
+                **self._classes(quota, used, obj.get("status") or {}),
             }
             if obj.get("status") != status:
                 obj["status"] = status
                 self._write(key, obj, entry)
+
+    def _classes(self, quota: Quota, used: ResourceList, before: JsonObject) -> JsonObject:
+        """What the status says about classes. While nobody counts them, what it said."""
+        if self._class_resources:
+            return usage(quota.spec, used)
+        return {field: before[field] for field in CLASS_LISTS if field in before}
 
     def _write(self, key: str, obj: JsonObject, entry: Entry) -> None:
         try:
@@ -147,4 +160,4 @@ def _report(future: Future[Entry]) -> None:
 
 
 def _show(amounts: ResourceList, names: ResourceList) -> str:
-    return ",".join(f"{name}={amounts[name]}" for name in sorted(names) if name in amounts)
+    return ",".join(f"{shown_name(name)}={amounts[name]}" for name in sorted(names) if name in amounts)

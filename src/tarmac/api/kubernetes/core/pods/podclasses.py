@@ -65,7 +65,11 @@ def asks_for_classes(pod: JsonObject) -> bool:
     """Whether the pod asks for any class in any way."""
     if any(_SUFFIX in key and annotated_type(key) is not None for key in _annotations(pod)):
         return True
-    spec = pod["spec"]
+    return names_classes(pod["spec"])
+
+
+def names_classes(spec: JsonObject) -> bool:
+    """Whether a field asks for a class."""
     return bool(_field(spec)) or any(_field(container) for container in _containers(spec))
 
 
@@ -76,19 +80,27 @@ def pod_classes(pod: JsonObject, pod_types: Collection[str]) -> Classes:
 
 def container_classes(pod: JsonObject, name: str, pod_types: Collection[str] = ()) -> Classes:
     """The classes of one container, by its name, whatever sort of container it is."""
+    default = default_classes(pod, pod_types)
     found = next((each for each in _containers(pod["spec"]) if each.get("name") == name), None)
-    return _resolve(pod, found, pod_types)
+    return default if found is None else _own(pod, found, default)
 
 
 def classes_of_containers(pod: JsonObject, pod_types: Collection[str] = ()) -> Iterator[tuple[JsonObject, Classes]]:
     """Every init container and container with its classes, in the order in which they start."""
+    default = default_classes(pod, pod_types)
     for container in _containers(pod["spec"]):
-        yield container, _resolve(pod, container, pod_types)
+        yield container, _own(pod, container, default)
 
 
 def default_classes(pod: JsonObject, pod_types: Collection[str] = ()) -> Classes:
     """The classes of containers that say nothing themselves: what an ephemeral container gets."""
-    return _resolve(pod, None, pod_types)
+    annotations = _annotations(pod)
+    found: Classes = {}
+    for kind in ANNOTATED_TYPES:
+        if (value := annotations.get(default_annotation(kind))) is not None:
+            found[kind] = value
+    found.update((kind, value) for kind, value in _field(pod["spec"]).items() if kind not in pod_types)
+    return found
 
 
 def named_classes(pod: JsonObject) -> Iterator[tuple[str, str]]:
@@ -102,19 +114,26 @@ def named_classes(pod: JsonObject) -> Iterator[tuple[str, str]]:
             yield kind, value
 
 
-def _resolve(pod: JsonObject, container: JsonObject | None, pod_types: Collection[str]) -> Classes:
-    annotations = _annotations(pod)
-    found: Classes = {}
-    for kind in ANNOTATED_TYPES:
-        if (value := annotations.get(default_annotation(kind))) is not None:
-            found[kind] = value
-    found.update((kind, value) for kind, value in _field(pod["spec"]).items() if kind not in pod_types)
-    if container is not None:
-        for kind in ANNOTATED_TYPES:
-            if (value := annotations.get(container_annotation(kind, container.get("name", "")))) is not None:
-                found[kind] = value
-        found.update(_field(container))
-    return found
+def annotation_giving(pod: JsonObject, container: JsonObject, kind: str) -> str | None:
+    """The key of the annotation that gives a container its class of a type; None if a field does, or nothing."""
+    if kind not in ANNOTATED_TYPES or kind in _field(container):
+        return None
+    annotations, own = _annotations(pod), container_annotation(kind, container.get("name", ""))
+    if own in annotations:
+        return own
+    default = default_annotation(kind)
+    return default if default in annotations and kind not in _field(pod["spec"]) else None
+
+
+def _own(pod: JsonObject, container: JsonObject, default: Classes) -> Classes:
+    """The classes of a container; those of a container without any of its own are `default` itself."""
+    annotations, name = _annotations(pod), container.get("name", "")
+    own: Classes = {}
+    for kind in ANNOTATED_TYPES if annotations else ():
+        if (value := annotations.get(container_annotation(kind, name))) is not None:
+            own[kind] = value
+    own.update(_field(container))
+    return {**default, **own} if own else default
 
 
 def _field(owner: JsonObject) -> Classes:

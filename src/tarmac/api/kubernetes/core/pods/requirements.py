@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tarmac.api.kubernetes import checks
+from tarmac.api.kubernetes.core import classrules
+from tarmac.api.kubernetes.core.pods import classfields
 from tarmac.api.kubernetes.core.pods.podresources import aggregate
 from tarmac.api.kubernetes.resourcenames import (
     HUGE_PAGES,
@@ -30,6 +32,7 @@ def validate_container_resources(
 ) -> None:
     """`resources` of a container."""
     _validate(resources, path, container_resource_name, errors)
+    _validate_classes(resources, path, errors)
     if claims := resources.get("claims"):
         _validate_claims(claims, pod_claims, f"{path}.claims", errors)
 
@@ -43,6 +46,7 @@ def validate_pod_resources(spec: JsonObject, path: str, errors: FieldErrors) -> 
     if resources.get("claims") is not None:
         errors.forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
     _validate(resources, path, pod_resource_name, errors)
+    _validate_classes(resources, path, errors)
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, total in aggregate(spec, "requests").items():
         if name in requests and total > quantity(requests[name]):
@@ -82,6 +86,13 @@ def _validate(resources: JsonObject, path: str, check_name: NameCheck, errors: F
     asked = limits.keys() | requests.keys()
     if "cpu" not in asked and "memory" not in asked and any(is_huge_pages(name) for name in asked):
         errors.forbidden(path, "HugePages require cpu or memory")
+
+
+def _validate_classes(resources: JsonObject, path: str, errors: FieldErrors) -> None:
+    if classes := resources.get("classes"):
+        classrules.class_map(classes, f"{path}.classes", errors)
+    if listed := resources.get(classfields.OTHER_FORM):
+        classfields.validate_other_form(listed, classes or {}, f"{path}.{classfields.OTHER_FORM}", errors)
 
 
 def _request_within_limit(name: str, text: str, limits: dict[str, str], path: str, errors: FieldErrors) -> None:

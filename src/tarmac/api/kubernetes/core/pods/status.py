@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.api.kubernetes import checks
+from tarmac.api.kubernetes.core import classrules
+from tarmac.api.kubernetes.core.pods.classfields import validate_annotations_unchanged
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar
 from tarmac.api.kubernetes.core.pods.validation import validate_mirror_unchanged
 from tarmac.api.schema import JsonObject
@@ -18,6 +20,7 @@ _NO_RESTART = "may not be transitioned to non-terminated state"
 def validate_status(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """What a node agent or scheduler may report."""
     validate_mirror_unchanged(new, old, errors)
+    validate_annotations_unchanged(new, old, errors)
     status, before, spec = new.get("status") or {}, old.get("status") or {}, old["spec"]
     for index, condition in enumerate(status.get("conditions") or ()):
         if condition.get("type") not in _SYSTEM_CONDITIONS:
@@ -36,6 +39,15 @@ def validate_status(new: JsonObject, old: JsonObject, errors: FieldErrors) -> No
     hosts = status.get("hostIPs")
     if hosts and hosts[0].get("ip") != status.get("hostIP"):
         errors.invalid("status.hostIPs[0].ip", hosts[0].get("ip", ""), "must be equal to `hostIP`")
+    _validate_classes(status, "status", errors)
+    for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        for index, entry in enumerate(status.get(field) or ()):
+            _validate_classes(entry, f"status.{field}[{index}]", errors)
+
+
+def _validate_classes(owner: JsonObject, path: str, errors: FieldErrors) -> None:
+    if classes := (owner.get("resources") or {}).get("classes"):
+        classrules.effective_map(classes, f"{path}.resources.classes", errors)
 
 
 def _validate_transitions(status: JsonObject, before: JsonObject, spec: JsonObject, errors: FieldErrors) -> None:

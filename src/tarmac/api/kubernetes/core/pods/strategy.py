@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core.pods import status, update, validation
+from tarmac.api.kubernetes.core.pods.classfields import normalise_classes
 from tarmac.api.kubernetes.core.pods.defaults import default_pod
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.placement import merge_label_keys
+from tarmac.api.kubernetes.core.pods.podclasses import names_classes
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.kubernetes.core.pods.warnings import pod_warnings
 from tarmac.api.resource import Strategy
@@ -40,8 +42,16 @@ class PodStrategy(Strategy):
     has_status = True
     returns_deleted = True
 
+    def normalise(self, obj: JsonObject) -> None:
+        normalise_classes(obj)
+
     def default(self, obj: JsonObject) -> None:
+        normalise_classes(obj)
         default_pod(obj)
+
+    def is_of_a_stranger(self, new: JsonObject) -> bool:
+        # Who knows the fields changes classes through `pods/resize`, and takes the last one away with a patch there.
+        return not names_classes(new["spec"])
 
     def prepare_for_create(self, obj: JsonObject) -> None:
         spec = obj["spec"]

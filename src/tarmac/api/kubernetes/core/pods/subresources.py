@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tarmac.api.kubernetes.changes import describe, keep
+from tarmac.api.kubernetes.core.pods.classfields import validate_classes_resized
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar, qos_class
 from tarmac.api.kubernetes.core.pods.validation import MIRROR, validate_pod
 from tarmac.api.schema import JsonObject
@@ -45,7 +46,10 @@ def validate_ephemeral_update(new: JsonObject, old: JsonObject, errors: FieldErr
 
 
 def prepare_resize(new: JsonObject, old: JsonObject) -> None:
-    """`pods/resize` changes the resources and resize policies of containers that keep their names and order."""
+    """`pods/resize` changes the resources and resize policies of containers that keep their names and order.
+
+    Of the pod's own resources it changes the classes alone.
+    """
     spec = dict(old["spec"])
     for field in ("containers", "initContainers"):
         wanted, current = (new.get("spec") or {}).get(field) or [], old["spec"].get(field) or []
@@ -56,12 +60,22 @@ def prepare_resize(new: JsonObject, old: JsonObject) -> None:
         if wanted:
             pairs = zip(current, wanted, strict=True)
             spec[field] = [keep(keep(dict(was), ask, "resources"), ask, "resizePolicy") for was, ask in pairs]
+    _take_pod_classes(spec, (new.get("spec") or {}).get("resources") or {})
     new["spec"] = spec
     _restore(new, old)
 
 
+def _take_pod_classes(spec: JsonObject, wanted: JsonObject) -> None:
+    before = spec.get("resources") or {}
+    if wanted.get("classes") == before.get("classes"):
+        return
+    spec["resources"] = keep(dict(before), wanted, "classes")
+    if not spec["resources"]:
+        del spec["resources"]
+
+
 def validate_resize(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """Only cpu and memory of running containers, without a change of the quality of service."""
+    """Only cpu, memory and classes of running containers, without a change of the quality of service."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         errors.forbidden("[]", "static pods cannot be resized")
         return
@@ -72,7 +86,8 @@ def validate_resize(new: JsonObject, old: JsonObject, errors: FieldErrors) -> No
         errors.invalid("spec", quality, "Pod QOS Class may not change as a result of resizing")
     if not _node_can_resize(old):
         errors.forbidden("spec", "Pod running on node without support for resize")
-    if _has_amounts(spec.get("resources")) or _has_amounts(before.get("resources")):
+    pod_level = _has_amounts(spec.get("resources")) or _has_amounts(before.get("resources"))
+    if pod_level and not _only_classes_differ(spec, before):
         errors.forbidden(
             "[]",
             "resize of pods with pod-level resources is forbidden when InPlacePodLevelResourcesVerticalScalingEnabled "
@@ -86,6 +101,23 @@ def validate_resize(new: JsonObject, old: JsonObject, errors: FieldErrors) -> No
             if field == "containers" or is_sidecar(was):
                 _only_more_resources(now, was, f"spec.{field}[{index}].resources", errors)
     _only_cpu_and_memory(spec, before, errors)
+    validate_classes_resized(new, old, errors)
+
+
+def _only_classes_differ(spec: JsonObject, before: JsonObject) -> bool:
+    return spec != before and _without_classes(spec) == _without_classes(before)
+
+
+def _without_classes(spec: JsonObject) -> JsonObject:
+    masked = _mask_classes(spec)
+    for field in ("containers", "initContainers"):
+        if field in spec:
+            masked[field] = [_mask_classes(container) for container in spec[field]]
+    return masked
+
+
+def _mask_classes(owner: JsonObject) -> JsonObject:
+    return {**owner, "resources": {**(owner.get("resources") or {}), "classes": None}}
 
 
 def _has_amounts(resources: JsonObject | None) -> bool:
@@ -137,9 +169,9 @@ def _only_cpu_and_memory(spec: JsonObject, before: JsonObject, errors: FieldErro
 
 
 def _without_cpu_and_memory(container: JsonObject) -> JsonObject:
-    masked = dict(container)
-    resources = container.get("resources") or {}
-    masked["resources"] = {
+    masked = _mask_classes(container)
+    resources = masked["resources"]
+    masked["resources"] = resources | {
         side: {name: amount for name, amount in (resources.get(side) or {}).items() if name not in ("cpu", "memory")}
         for side in ("requests", "limits")
     }

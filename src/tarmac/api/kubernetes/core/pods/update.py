@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.core import nodeselection
+from tarmac.api.kubernetes.core.pods.classfields import validate_annotations_unchanged
 from tarmac.api.kubernetes.core.pods.validation import validate_mirror_unchanged, validate_pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
@@ -31,6 +32,7 @@ def validate_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> No
     """An update of the Pod itself."""
     validate_pod(new, errors)
     validate_mirror_unchanged(new, old, errors)
+    validate_annotations_unchanged(new, old, errors)
     spec, before = new["spec"], old["spec"]
     for field in ("containers", "initContainers"):
         if len(spec.get(field) or ()) != len(before.get(field) or ()):

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core import nodeselection
-from tarmac.api.kubernetes.core.pods import containers, network, placement, requirements, security, volumes
+from tarmac.api.kubernetes.core.pods import (
+    classfields,
+    containers,
+    network,
+    placement,
+    requirements,
+    security,
+    volumes,
+)
 from tarmac.api.kubernetes.core.pods.alike import Unremarkable, text_of
 from tarmac.api.schema import JsonObject
 from tarmac.base.digits import whole
@@ -105,6 +113,9 @@ def _validate_spec(spec: JsonObject, pod_name: str, errors: FieldErrors) -> None
         )
     if spec.get("resources") is not None:
         requirements.validate_pod_resources(spec, "spec.resources", errors)
+    if listed := spec.get(classfields.OTHER_FORM):
+        classes = checks.mapping(spec, "resources", "classes")
+        classfields.validate_other_form(listed, classes, f"spec.{classfields.OTHER_FORM}", errors)
     if context.restart_policy not in _RESTART_POLICIES:
         checks.one_of(context.restart_policy, _RESTART_POLICIES, "spec.restartPolicy", errors)
     network.validate_network(spec, errors)

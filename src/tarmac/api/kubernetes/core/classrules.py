@@ -1,0 +1,110 @@
+"""Rules for types and classes, wherever they are named: in pods, nodes, quotas and limit ranges.
+
+A type is an optionally prefixed name, a class one without a prefix. There is no list of known ones: what exists is the
+nodes' business. Types that have a long name as well are stored by their short one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tarmac.api.kubernetes import checks
+from tarmac.api.kubernetes.core.pods.podclasses import POD_QOS, stored_type
+from tarmac.api.schema import JsonObject
+from tarmac.base import names
+from tarmac.base.fielderrors import FieldErrors
+
+MOST_TYPES = 16
+"""Types that one map or list can name."""
+
+MOST_CLASSES = 1024
+"""Classes of one type that a list can name."""
+
+
+def store_map(owner: JsonObject, field: str) -> None:
+    """Write the types of a map by their short names, in place. One that is there by both names stays, to be refused."""
+    classes = owner.get(field)
+    if classes and any(stored_type(kind) != kind and stored_type(kind) not in classes for kind in classes):
+        owner[field] = {
+            stored_type(kind) if stored_type(kind) not in classes else kind: name for kind, name in classes.items()
+        }
+
+
+def store_list(owner: JsonObject, field: str) -> None:
+    """The same for a list of types."""
+    for item in owner.get(field) or ():
+        if (name := item.get("name")) is not None:
+            item["name"] = stored_type(name)
+
+
+def class_map(classes: Mapping[str, str], path: str, errors: FieldErrors) -> None:
+    """Classes by type that somebody asks for."""
+    if len(classes) > MOST_TYPES:
+        errors.too_many(path, len(classes), MOST_TYPES)
+        return
+    for kind, name in classes.items():
+        at = f"{path}[{kind}]"
+        type_name(kind, at, errors)
+        class_name(name, at, errors)
+        if stored_type(kind) != kind:  # its short name is there, too
+            errors.duplicate(at, stored_type(kind))
+        if stored_type(kind) == POD_QOS:
+            errors.forbidden(at, "is told to runtimes and cannot be asked for")
+
+
+def effective_map(classes: Mapping[str, str], path: str, errors: FieldErrors) -> None:
+    """Classes by type that are in effect; an empty one says that none is."""
+    if len(classes) > MOST_TYPES:
+        errors.too_many(path, len(classes), MOST_TYPES)
+        return
+    for kind, name in classes.items():
+        type_name(kind, f"{path}[{kind}]", errors)
+        if name:
+            class_name(name, f"{path}[{kind}]", errors)
+
+
+def type_list(types: Sequence[JsonObject], path: str, least: int, errors: FieldErrors) -> None:
+    """Types with their classes, each of which has a capacity of at least `least`, or none."""
+    if len(types) > MOST_TYPES:
+        errors.too_many(path, len(types), MOST_TYPES)
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(types):
+        name: str = item.get("name", "")
+        type_name(name, f"{path}[{index}].name", errors)
+        if name in seen:
+            errors.duplicate(f"{path}[{index}].name", name)
+        seen.add(name)
+        _class_list(item.get("classes") or (), f"{path}[{index}].classes", least, errors)
+
+
+def _class_list(classes: Sequence[JsonObject], path: str, least: int, errors: FieldErrors) -> None:
+    if len(classes) > MOST_CLASSES:
+        errors.too_many(path, len(classes), MOST_CLASSES)
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(classes):
+        name: str = item.get("name", "")
+        class_name(name, f"{path}[{index}].name", errors)
+        if name in seen:
+            errors.duplicate(f"{path}[{index}].name", name)
+        seen.add(name)
+        capacity = item.get("capacity")
+        if capacity is not None and capacity < least:
+            errors.invalid(f"{path}[{index}].capacity", capacity, f"must be greater than or equal to {least}")
+
+
+def type_name(name: str, path: str, errors: FieldErrors) -> None:
+    """`blockio`, `example.com/cache`."""
+    if not name:
+        errors.required(path, "name a type, such as blockio")
+    elif messages := names.qualified_name(name):
+        checks.report(messages, name, path, errors)
+
+
+def class_name(name: str, path: str, errors: FieldErrors) -> None:
+    """`slow`."""
+    if not name:
+        errors.required(path, "name a class")
+    elif messages := names.label_value(name):
+        checks.report(messages, name, path, errors)
