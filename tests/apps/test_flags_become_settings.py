@@ -13,7 +13,7 @@ import pytest
 from tarmac.agent.config.settings import Flags
 from tarmac.apps import agent, layout
 from tarmac.apps.main import ROOTS
-from tarmac.apps.settings import settings_of
+from tarmac.apps.settings import gates_of, settings_of
 from tarmac.cli.options import parser
 from tarmac.controllers.context import Settings
 
@@ -22,6 +22,7 @@ OF_CONTROLLERS = (
     "--metrics-url=http://prometheus.example",
     "--autoscaler-sync-period=8s",
     "--scheduler-names=mine",
+    "--feature-gates=QOSResources=true",
 )
 OF_AGENT = {
     "node_name": "--node-name=n",
@@ -60,9 +61,10 @@ def test_every_command_has_a_root_and_every_root_a_command() -> None:
 
 @pytest.mark.parametrize("command", ["up", "server", "controllers"])
 def test_flags_of_controllers(command: str) -> None:
-    assert settings_of(parsed(command)) == Settings(), "the defaults are the controllers' own"
-    told = settings_of(parsed(command, *OF_CONTROLLERS))
-    assert told == Settings(7.0, "http://prometheus.example", 8.0, ("mine",))
+    usual, options = parsed(command), parsed(command, *OF_CONTROLLERS)
+    assert settings_of(usual, gates_of(usual, "controllers")) == Settings(), "the defaults are the controllers' own"
+    told = settings_of(options, gates_of(options, "controllers"))
+    assert told == Settings(7.0, "http://prometheus.example", 8.0, ("mine",), class_resources=True)
     assert {
         each.name for each in fields(Settings) if getattr(told, each.name) == getattr(Settings(), each.name)
     } == set()
@@ -98,6 +100,7 @@ def test_what_an_agent_is_not_told_is_as_the_parts_have_it() -> None:
         ["server", "--autoscaler-sync-period=soon"],
         ["server", "--listen=:6443"],
         ["server", "--listen=127.0.0.1:65536"],
+        ["up", "--feature-gates=ClassResources"],
         ["up", "--cities=PARIS"],
         ["up", "--cities=,"],
         ["up", "--sim-nodes=-1"],

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tarmac.base.gates import REGISTRY, BadGate, FeatureGate, FeatureGates
+from tarmac.base.gates import REGISTRY, BadGate, FeatureGate, FeatureGates, layered
 from tarmac.base.log import configure
 
 SIZING = FeatureGate("KubeletSizingProviders", "alpha", False, frozenset({"agent"}), ("KubeletSizingProvider",))
@@ -62,3 +62,27 @@ def test_no_gate_of_the_registry_can_be_mistaken_for_another() -> None:
     names = [name for gate in REGISTRY for name in (gate.name, *gate.aliases)]
     assert len(names) == len({name.lower() for name in names})
     assert all(gate.default for gate in REGISTRY if gate.stage == "stable")
+
+
+def test_several_parts_in_one_process_have_the_gates_of_all() -> None:
+    both = FeatureGates(("server", "agent"), {"KubeletSizingProvider": True}, GATES)
+    assert both.enabled("KubeletSizingProviders")
+    assert both.told("server") == {"ClassResources": True}
+    assert both.told("agent") == {"KubeletSizingProviders": True, "ClassResources": True, "AlwaysThere": True}
+
+
+def test_a_default_of_ones_own_is_one_that_can_be_overruled_by_any_name() -> None:
+    usual = {"KubeletSizingProviders": True}
+    assert FeatureGates("agent", {}, GATES, usual=usual).enabled("KubeletSizingProviders")
+    assert not FeatureGates("agent", {"KubeletSizingProvider": False}, GATES, usual=usual).told("agent")[
+        "KubeletSizingProviders"
+    ]
+
+
+def test_the_flag_comes_over_the_file_gate_by_gate() -> None:
+    file = {"KubeletSizingProvider": False, "ClassResources": False, "Other": True}
+    assert layered(file, {"KubeletSizingProviders": True}, GATES) == {
+        "ClassResources": False,
+        "Other": True,
+        "KubeletSizingProviders": True,
+    }

@@ -18,7 +18,10 @@ from pathlib import Path
 
 CASES = Path(__file__).parent / "cases"
 # What the real server has beside it in these sessions, and not the controllers that would answer to Workloads and Pods.
-SERVER_FLAGS = ("--controllers=garbage,namespace,serviceaccount,certificates,volume",)
+SERVER_FLAGS = (
+    "--controllers=garbage,namespace,serviceaccount,certificates,volume",
+    "--feature-gates=ClassResources=true",
+)
 
 _MASKS = [
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uid>"),

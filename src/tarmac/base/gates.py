@@ -86,6 +86,15 @@ class FeatureGates:
             raise BadGate(f"{names} are one feature gate and were given different values; give one of them")
 
 
+def layered(
+    under: Mapping[str, bool], over: Mapping[str, bool], registry: Iterable[FeatureGate] = REGISTRY
+) -> dict[str, bool]:
+    """One statement over another, gate by gate, whichever of its names each of them calls a gate by."""
+    own = {name: gate.name for gate in registry for name in (gate.name, *gate.aliases)}
+    said = {own.get(name, name) for name in over}
+    return {**{name: value for name, value in under.items() if own.get(name, name) not in said}, **over}
+
+
 def _meant(name: str, known: Iterable[str]) -> str | None:
     """The gate that this is a typo of, if it looks like one."""
     return next((each for each in known if _distance(name.lower(), each.lower()) <= _FEW), None)

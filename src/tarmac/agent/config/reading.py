@@ -19,7 +19,7 @@ import msgspec
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration, special
 from tarmac.agent.config.unsupported import IGNORED
-from tarmac.base.gates import BadGate, FeatureGates
+from tarmac.base.gates import BadGate, FeatureGates, layered
 from tarmac.base.log import log
 
 API_VERSION, KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
@@ -44,7 +44,7 @@ class Stated:
 def stated(flags: Flags, kubelet: KubeletConfiguration) -> Stated:
     """Flags and file; of gates, the flag wins over the file, gate by gate. Raises BadConfig."""
     try:
-        return Stated(flags, kubelet, FeatureGates("agent", {**kubelet.feature_gates, **flags.feature_gates}))
+        return Stated(flags, kubelet, FeatureGates("agent", layered(kubelet.feature_gates, flags.feature_gates)))
     except BadGate as error:
         raise BadConfig(f"--feature-gates: {error}") from error
 

@@ -31,11 +31,11 @@ def places(pod: JsonObject, pod_types: Collection[str] = ()) -> Places:
 
 
 def _of_containers(pod: JsonObject, pod_types: Collection[str]) -> Places:
-    init = {id(container) for container in pod["spec"].get("initContainers") or ()}
+    init = len(pod["spec"].get("initContainers") or ())
     staying: Places = {}  # sidecars, while init containers run; everything that runs in the end
     peak: Places = {}
-    for container, classes in classes_of_containers(pod, pod_types):
-        passing = id(container) in init and not is_sidecar(container)
+    for index, (container, classes) in enumerate(classes_of_containers(pod, pod_types)):
+        passing = index < init and not is_sidecar(container)
         for place in classes.items():
             taken = staying.get(place, 0) + 1
             peak[place] = max(peak.get(place, 0), taken)
