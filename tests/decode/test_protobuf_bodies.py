@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tarmac.api.catalog import Catalog
 from tarmac.api.decode import decode_delete_options, decode_kind, decode_object
 from tarmac.api.decode.media import PROTOBUF
+from tarmac.api.kubernetes.ownfields import OWN_FIELDS
 from tarmac.api.kubernetes.tables import load_schema
 from tarmac.api.resource import Resource
 from tarmac.api.schema import Schema, Type
@@ -126,7 +127,8 @@ _SCALARS: dict[Type, st.SearchStrategy[Any]] = {
 @st.composite
 def _objects(draw: st.DrawFn, schema: Schema, depth: int = 0) -> dict[str, Any]:
     """Objects with a few of the schema's fields, in normal form but for what Go always writes."""
-    names = [name for name in schema.fields if name not in ("apiVersion", "kind")]
+    own = {field.name for field in OWN_FIELDS.get(schema.name or "", ())}  # protobuf has no numbers for them
+    names = [name for name in schema.fields if name not in ("apiVersion", "kind", *own)]
     chosen = draw(st.lists(st.sampled_from(names), max_size=4, unique=True)) if names and depth < 7 else []
     return {name: value for name in chosen if (value := draw(_values(schema.fields[name], depth + 1))) is not None}
 

@@ -6,6 +6,7 @@ import json
 from base64 import urlsafe_b64decode
 from collections.abc import Callable
 
+from tarmac.api.kubernetes.ownfields import OWN_FIELDS, OWN_TYPES
 from tarmac.api.kubernetes.servedresources import SERVED
 from tarmac.api.kubernetes.tables import read_generated
 from tests.differential.allowed import SUBRESOURCES_OF_OUR_OWN
@@ -71,13 +72,26 @@ def _group(path: str) -> str:
     return path.split("/")[1] if path.startswith("apis/") else ""
 
 
+def _is_ours_alone(name: str) -> bool:
+    return name.startswith(_OURS_ALONE) or name in OWN_TYPES
+
+
+def _shared(name: str, schema: Json) -> Json:
+    """A type without the fields that only ours has."""
+    own = {field.name for field in OWN_FIELDS.get(name, ())}
+    if not own or schema is None:
+        return schema
+    properties = {field: value for field, value in schema["properties"].items() if field not in own}
+    return {**schema, "properties": properties}
+
+
 def known_types(document: str, *path: str) -> View:
     """The types at a path, those that ours serves: the real server has more kinds."""
     ours = at(json.loads(read_generated(f"openapi/{document}")), *path)
 
     def view(body: Json) -> Json:
         types = at(body, *path)
-        return {name: types.get(name) for name in ours if not name.startswith(_OURS_ALONE)}
+        return {name: _shared(name, types.get(name)) for name in ours if not _is_ours_alone(name)}
 
     return view
 

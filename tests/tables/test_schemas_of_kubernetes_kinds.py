@@ -95,3 +95,25 @@ def test_loading_a_small_kind_does_not_load_pods() -> None:
         "assert len(tables._types) < 10, sorted(tables._types)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "rules"),
+    [
+        ("Pod", "spec.containers.resources.classes", (Type.MAP, "atomic", None)),
+        ("Pod", "spec.initContainers.resources.classes", (Type.MAP, "atomic", None)),
+        ("Pod", "spec.resources.classes", (Type.MAP, "atomic", None)),
+        ("Pod", "status.resources.classes", (Type.MAP, "atomic", None)),
+        ("Pod", "status.containerStatuses.resources.classes", (Type.MAP, "atomic", None)),
+        ("Pod", "spec.qosResources", (Type.LIST, "map", "name")),
+        ("Node", "status.podClassResources", (Type.LIST, "map", "name")),
+        ("Node", "status.containerClassResources.classes", (Type.LIST, "map", "name")),
+        ("Node", "status.reservations", (Type.LIST, "atomic", None)),
+        ("ResourceQuota", "spec.podClassResources.classes", (Type.LIST, "map", "name")),
+        ("ResourceQuota", "status.containerClassResources.classes", (Type.LIST, "map", "name")),
+        ("LimitRange", "spec.limits.defaultClasses", (Type.MAP, "atomic", None)),
+    ],
+)
+def test_our_own_fields_are_in_kubernetes_kinds(kind: str, path: str, rules: tuple[Type, str, str | None]) -> None:
+    found = _field(load_schema("", "v1", kind), path)
+    assert (found.type, found.list_type, found.patch_merge_key) == rules

@@ -19,8 +19,8 @@ from tarmac.runtimes.parts import NodeParts
 _log = log("cities")
 
 
-def command(city: CityLayout, parts: NodeParts, oversubscribed: int) -> list[str]:
-    """The agent's command line."""
+def command(city: CityLayout, parts: NodeParts, oversubscribed: int, more: Sequence[str] = ()) -> list[str]:
+    """The agent's command line. `more` comes last: of a flag that is there twice, the last counts."""
     program = [sys.executable, "-m", "tarmac.apps.main", "agent"]
     settings = city.containerd(parts)
     flags = {
@@ -43,6 +43,7 @@ def command(city: CityLayout, parts: NodeParts, oversubscribed: int) -> list[str
         f"--net={city.host.namespace}",
         *program,
         *(f"--{name}={value}" for name, value in flags.items()),
+        *more,
     ]
 
 

@@ -71,7 +71,7 @@ async def real(
             await stack.enter_async_context(background(supervise(what, keep, client.clock), what))
         await asyncio.gather(*(each.wait() for each in begun.values()))
         for city in cities:
-            arguments = [*confined.agent(city), *agents.command(city, parts, promised), *agent_arguments]
+            arguments = [*confined.agent(city), *agents.command(city, parts, promised, agent_arguments)]
             await stack.enter_async_context(background(agents.keep_running(city, arguments), f"agent of {city.name}"))
         await asyncio.gather(*(_reported(client, city) for city in cities))
         yield
