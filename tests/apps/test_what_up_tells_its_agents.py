@@ -46,7 +46,7 @@ def test_gates_of_agents_are_judged_before_anything_starts() -> None:
 
 
 def test_flags_for_agents_come_last_as_they_are() -> None:
-    options = told("--agent-arg=--config=/etc/agent.yaml", "--agent-arg", "--cpu-over-subscription-capacity=9")
+    options = told("--agent-arg=--config=/etc/agent.yaml", "--agent-arg=--cpu-over-subscription-capacity=9")
     host = cast("Any", SimpleNamespace(name="dfw", namespace=Path("/run/dfw"), addresses=("192.0.2.1",)))
     city = CityLayout("DFW", host, Path("/data"), Path("/run"), "/pods/dfw", "/own/dfw")
     words = agents.command(city, cast("Any", None), 3, options.agent_arg)

@@ -23,7 +23,7 @@ BOOT: Json = {
         "template": {
             "spec": {
                 "type": "pd-standard",
-                "resources": {"requests": {"storage": "10Gi"}},
+                "resources": {"requests": {"storage": "30Gi"}},
                 "populator": {"image": {"name": "datumcloud/ubuntu-2204-lts"}},
             }
         }
