@@ -38,7 +38,7 @@ async def test_annotations_stay_as_they_are(api: Client, door: str, change: Json
 
 async def test_a_binding_brings_no_class_along(api: Client) -> None:
     await made(api, PODS, pod(annotations={f"{BLOCKIO}/default": "slow"}))
-    binding = {"metadata": {"name": "p", "annotations": {f"{BLOCKIO}/default": "fast"}}, "target": {"name": "n"}}
+    binding: Json = {"metadata": {"name": "p", "annotations": {f"{BLOCKIO}/default": "fast"}}, "target": {"name": "n"}}
     for url in (f"{PODS}/p/binding", "/api/v1/namespaces/default/bindings"):
         assert causes(await api.post(url, binding)) == [(f"metadata.annotations[{BLOCKIO}/default]", SAID)]
     assert "nodeName" not in (await api.get(f"{PODS}/p")).json["spec"]
