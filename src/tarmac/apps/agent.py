@@ -134,7 +134,10 @@ def _flags(options: argparse.Namespace) -> Flags:
         oversubscription=options.cpu_over_subscription_capacity,
         system_reserved=options.system_reserved,
         kube_reserved=options.kube_reserved,
+        reserved_cpus=options.reserved_cpus,
+        cpu_manager_policy=options.cpu_manager_policy,
         sizing_provider_config=options.sizing_provider_config,
         sizing_provider_bin_dir=options.sizing_provider_bin_dir,
         feature_gates=options.feature_gates,
+        unknown=tuple(options.unknown),
     )

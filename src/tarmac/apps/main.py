@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from tarmac.apps.garbage import collect_later
-from tarmac.cli.options import parser
+from tarmac.cli.options import parsed
 
 # command -> module with `main(options) -> exit code`
 ROOTS = {
@@ -37,7 +37,7 @@ _BROKEN_PIPE = 128 + signal.SIGPIPE  # as shells tell it of programs that the si
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     collect_later()
-    options = parser().parse_args(arguments)
+    options = parsed(sys.argv[1:] if arguments is None else arguments)
     try:
         code = import_module(ROOTS[options.command]).main(options)
         sys.stdout.flush()

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tarmac.base.log import log
+from tarmac.base.typos import meant
 
 Part = Literal["agent", "server", "controllers"]
-_FEW = 2  # letters by which a typo differs
 _log = log("gates")
 
 
@@ -64,8 +64,8 @@ class FeatureGates:
         for name, value in stated.items():
             if name in named:
                 self._say(named[name], name, value)
-            elif (meant := _meant(name, named)) is not None:
-                raise BadGate(f"there is no feature gate {name}; did you mean {meant}?")
+            elif (near := meant(name, named)) is not None:
+                raise BadGate(f"there is no feature gate {name}; did you mean {near}?")
             else:
                 _log.warning("this feature gate has no effect here", gate=name)
 
@@ -93,20 +93,3 @@ def layered(
     own = {name: gate.name for gate in registry for name in (gate.name, *gate.aliases)}
     said = {own.get(name, name) for name in over}
     return {**{name: value for name, value in under.items() if own.get(name, name) not in said}, **over}
-
-
-def _meant(name: str, known: Iterable[str]) -> str | None:
-    """The gate that this is a typo of, if it looks like one."""
-    return next((each for each in known if _distance(name.lower(), each.lower()) <= _FEW), None)
-
-
-def _distance(one: str, other: str) -> int:
-    """How many letters have to be added, left out or changed to make the one the other; more than few is any number."""
-    if abs(len(one) - len(other)) > _FEW:
-        return _FEW + 1
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        before, row = row, [i]
-        for j, wanted in enumerate(other, 1):
-            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted)))
-    return row[-1]

@@ -12,7 +12,7 @@ from typing import Any
 def add_agent(commands: Any) -> None:
     """Add `tarmac agent` to the top parser's subparsers."""
     command: argparse.ArgumentParser = commands.add_parser(
-        "agent", help="a node: runs the pods bound to it, for any Kubernetes API server"
+        "agent", help="a node: runs the pods bound to it, for any Kubernetes API server", allow_abbrev=False
     )
     _add_identity(command)
     _add_node(command)
@@ -20,6 +20,9 @@ def add_agent(commands: Any) -> None:
     _add_machine(command)
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
+    # Only the parser itself knows the names of all its flags.
+    names = [name for name in command._option_string_actions if name.startswith("--")]  # pyright: ignore[reportPrivateUsage]
+    command.set_defaults(known_flags=names, unknown=())
 
 
 def _add_identity(command: argparse.ArgumentParser) -> None:
@@ -57,6 +60,14 @@ def _add_sizes(command: argparse.ArgumentParser) -> None:
             f"--{pool}-reserved", type=pairs, default={}, metavar="RESOURCE=AMOUNT,RESOURCE=AMOUNT",
             help=f"held back for {whom}, such as cpu=200m,memory=1Gi; over the file, resource by resource",
         )  # fmt: skip
+    command.add_argument(
+        "--reserved-cpus", default="", metavar="CPUS",
+        help="processors held back by number, such as 0,4-5; replaces what is held back of cpu by amount",
+    )  # fmt: skip
+    command.add_argument(
+        "--cpu-manager-policy", choices=("none", "static"), default="",
+        help="static: containers of guaranteed pods that ask for whole processors have them to themselves",
+    )  # fmt: skip
     command.add_argument(
         "--cpu-over-subscription-capacity", default="", metavar="CPUS",
         help="processors to promise beyond those that are there and not reserved, such as 1.5",

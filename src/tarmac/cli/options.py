@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac import __version__
 from tarmac.cli.agent import add_agent
 from tarmac.cli.controllers import add_controller_flags, add_controllers
 from tarmac.cli.image import add_image
+from tarmac.cli.unknownflags import BadFlag, unknown_flags
 from tarmac.cli.verbs.options import add_verbs
 
 DEFAULT_LISTEN = "127.0.0.1:6443"
@@ -25,6 +27,22 @@ def default_data_dir() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/tarmac")
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tarmac"
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the words say. Ends the program with code 2 when they are wrong."""
+    top = parser()
+    options, unrecognised = top.parse_known_args(arguments)
+    if not unrecognised:
+        return options
+    if options.command != "agent":
+        top.error(f"unrecognized arguments: {' '.join(unrecognised)}")
+    words = arguments[arguments.index("agent") + 1 :]
+    try:
+        options.unknown = tuple(unknown_flags(words, unrecognised, options.known_flags))
+    except BadFlag as error:
+        top.exit(2, f"tarmac agent: error: {error}\n")
+    return options
 
 
 def parser() -> argparse.ArgumentParser:

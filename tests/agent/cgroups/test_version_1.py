@@ -36,7 +36,8 @@ async def groups() -> AsyncGenerator[KubePods]:
         pytest.skip("NOT RUN: this machine has no version 1 control groups")
     root = f"/tarmac-test-{Randomness().suffix()}"
     made = KubePods(hierarchy, root, SystemClock())
-    made.prepare({"cpu": 2000, "memory": 4 << 30}, 1000)
+    made.prepare()
+    made.enforce({"cpu": 2000, "memory": 4 << 30}, 1000)
     yield made
     await made.remove_all()
     assert hierarchy.remove(root)
@@ -124,7 +125,7 @@ async def test_memory_in_use_is_seen(groups: KubePods) -> None:
 async def test_a_restarted_agent_finds_what_pods_weigh(groups: KubePods) -> None:
     await groups.create(pod("a", request="1"))
     again = KubePods(mounted(), groups.top.removesuffix("/kubepods"), SystemClock())
-    again.prepare({"cpu": 2000, "memory": 4 << 30})
+    again.prepare()
     assert value("cpu", groups.top + "/burstable", "cpu.shares") == "1024"
 
 

@@ -81,7 +81,9 @@ async def test_only_what_a_group_does_not_have_is_written(fake: Path) -> None:
 
 def test_all_pods_together_have_a_limit_of_processes(fake: Path) -> None:
     (fake / "kubepods/besteffort").mkdir()
-    KubePods(V2(fake), "/", ManualClock()).prepare({"cpu": 2000, "memory": 4 << 30}, 1000)
+    made = KubePods(V2(fake), "/", ManualClock())
+    made.prepare()
+    made.enforce({"cpu": 2000, "memory": 4 << 30}, 1000)
     assert (fake / "kubepods/pids.max").read_text() == "1000"
 
 

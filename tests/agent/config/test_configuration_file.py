@@ -140,7 +140,7 @@ def test_every_field_of_a_real_kubelet_is_known() -> None:
     ("file", "flags", "message"),
     [
         ({"systemReserved": {"cpu": "-1"}}, {}, 'systemReserved: resource quantity for "cpu" cannot be negative: -1'),
-        ({"reservedSystemCPUs": "0-4095"}, {}, "reservedSystemCPUs: there is no processor"),
+        ({"reservedSystemCPUs": "0-4095"}, {}, "reservedSystemCPUs: 0-4095 is not a subset of online-cpus: 0-3"),
         ({"evictionSoft": {"memory.available": "1Gi"}}, {}, "evictionSoftGracePeriod: there is none"),
         ({}, {"oversubscription": "-2"}, "--cpu-over-subscription-capacity: '-2' must not be negative"),
         ({"cpuOverSubscriptionCapacity": "x"}, {}, "cpuOverSubscriptionCapacity: "),

@@ -11,9 +11,10 @@ from tarmac.agent.config.settings import AgentConfig, settle
 from tarmac.agent.node.machine import Machine
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.base.cpuset import CPUSet
+from tarmac.decide.processors.topology import Topology
 
 MACHINE = Machine(
-    processors=4,
+    topology=Topology.flat(range(4)),
     memory=8 << 30,
     swap=0,
     huge_pages=(("2Mi", 0),),

@@ -17,6 +17,7 @@ def root(tmp_path: Path) -> Path:
         "proc/sys/kernel/random/boot_id": "boot\n",
         "etc/machine-id": "machine\n",
         "etc/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
+        "sys/devices/system/cpu/online": "0-1,4\n",
         "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "4\n",
         "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "1\n",
     }
@@ -37,10 +38,10 @@ def test_the_facts(root: Path) -> None:
 def test_capacity(root: Path) -> None:
     found = machine(root)
     assert capacity(found, 5, 110, 0) == {
-        "cpu": found.processors * 1000, "memory": 1 << 20, "ephemeral-storage": 5, "pods": 110,
+        "cpu": 3000, "memory": 1 << 20, "ephemeral-storage": 5, "pods": 110,
         "hugepages-2Mi": 8 << 20, "hugepages-1Gi": 1 << 30,
     }  # fmt: skip
-    assert capacity(found, 5, 110, 3)["pods"] == min(110, 3 * found.processors)
+    assert capacity(found, 5, 110, 3)["pods"] == 9
 
 
 def test_a_machine_that_says_little(root: Path) -> None:

@@ -18,8 +18,9 @@ from typing import Any
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.allotment import PodAllotment
+from tarmac.agent.model.interfaces import PodCgroups
 from tarmac.agent.model.settings import PodSettings
-from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.pods.manager import PodManager, no_notes
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.apps.simworld import World, world
@@ -122,6 +123,7 @@ class Machine:
         self.sources = FakeSources()
         self.volumes = PlainVolumes(root / "volumes")
         self.cgroups = Cgroups()
+        self.groups: PodCgroups = self.cgroups
         self.allocator = Allocator(AllocationSettings())
         self.settings = PodSettings(
             NODE,
@@ -132,6 +134,7 @@ class Machine:
             cluster_dns=("169.254.20.10",),
         )
         self.connect = no_network
+        self.notes: Callable[[str], Mapping[str, str]] = no_notes
         self.manager: PodManager
         self.node: JsonObject = {}
         self._agent: asyncio.Task[None] | None = None
@@ -156,13 +159,14 @@ class Machine:
             runtime=self.driver,
             volumes=self.volumes,
             sources=self.sources,
-            cgroups=self.cgroups,
+            cgroups=self.groups,
             allocator=self.allocator,
             connect=self.connect,
             node=lambda: self.node,
             handlers=lambda: self.handlers,
             recorder=recorder,
             settings=self.settings,
+            notes=self.notes,
         )
 
         async def agent() -> None:

@@ -9,24 +9,16 @@ pod are made on the promised resources, never on the asked ones. Promises are ke
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
 
+from tarmac.agent.model.allotment import Postponed
 from tarmac.agent.model.pod import Pod, is_sidecar
 from tarmac.api.schema import JsonObject
 
 Resizes = Mapping[str, JsonObject]
 
 
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """Why a resize cannot be had: not now, or never on this node."""
-
-    reason: Literal["Deferred", "Infeasible"]
-    message: str
-
-
-Fits = Callable[[Pod], Postponed | None]
+Fits = Callable[[Pod, Pod], Postponed | None]
+"""Why a pod, as it was promised, cannot become as it asks."""
 
 
 class PodPromises:
@@ -40,7 +32,7 @@ class PodPromises:
         """Promise what a new version of the pod asks for, if that can be; whether something new was promised."""
         asked = resources_of(pod)
         new = {name: each for name, each in asked.items() if self.promised.get(name) != each}
-        self.postponed = fits(pod) if new else None
+        self.postponed = fits(self.effective(pod), pod) if new else None
         if not new or self.postponed is not None:
             return False
         self.promised.update(asked)

@@ -7,11 +7,12 @@ versions (a hybrid) has its controllers on v1; then v1 is what counts.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from tarmac.agent.model.limits import Limits
+from tarmac.base.cpuset import CPUSet
 
 
 class CgroupError(Exception):
@@ -31,6 +32,17 @@ class Hierarchy(Protocol):
 
     def entrances(self, path: str) -> Sequence[Path]:
         """The files of a group that move a process into it, with all its threads, when its id is written to them."""
+        ...
+
+    def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
+        """Let a group run on these processors, and groups right below it on others of them. Raises CgroupError.
+
+        What is below and not named runs on all of them. At no time does a process run where it neither ran nor may.
+        """
+        ...
+
+    def allowed(self, path: str) -> CPUSet:
+        """The processors that processes of this group and of those below may run on, as the kernel tells it of each."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -130,6 +142,42 @@ def processes(folders: Sequence[Path]) -> set[int]:
             except OSError:
                 continue  # gone meanwhile
     return found
+
+
+def allowed_cpus(found: Iterable[int]) -> CPUSet:
+    """The processors that any of these processes may run on."""
+    lists: set[str] = set()
+    for process in found:
+        try:
+            status = Path(f"/proc/{process}/status").read_text()
+        except OSError:
+            continue  # ended meanwhile
+        lists.update(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list:"))
+    return CPUSet(cpu for text in lists for cpu in CPUSet.parse(text))
+
+
+def cpus_of(group: Path) -> CPUSet:
+    """The processors that a group is given; none when there is no such group."""
+    try:
+        return CPUSet.parse((group / "cpuset.cpus").read_text().strip())
+    except OSError:
+        return CPUSet()
+
+
+def set_cpus(group: Path, cpus: CPUSet) -> None:
+    """Give a group these processors, if it has others. One that is gone needs none. Raises CgroupError."""
+    if cpus_of(group) == cpus:
+        return
+    try:
+        attempt(group / "cpuset.cpus", str(cpus))
+    except CgroupError:
+        if group.exists():
+            raise
+
+
+def page_size(name: str) -> str:
+    """A size of huge pages as the kernel names files by it: 2MB of 2Mi."""
+    return name.removesuffix("i") + "B"
 
 
 def below(folder: Path) -> list[Path]:

@@ -18,6 +18,7 @@ from typing import Final
 from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
 from tarmac.agent.model.allotment import PodAllotment
 from tarmac.agent.model.limits import NONE, UNLIMITED, Limits, unlike
+from tarmac.api.kubernetes.resourcenames import HUGE_PAGES
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.decide.allocatable.weights import LEAST_SHARES, shares
@@ -39,10 +40,9 @@ class KubePods:
         self._burstable: dict[str, int] = {}
         self._known: dict[str, Limits] = {}  # by path: what the group of a pod is known to have
 
-    def prepare(self, all_pods: Mapping[str, int], pids: int = NONE) -> None:
-        """Make the upper levels; all pods together may use `all_pods` and have `pids`. Raises CgroupError."""
+    def prepare(self) -> None:
+        """Make the upper levels. Raises CgroupError."""
         self._hierarchy.make(self.top)
-        self.enforce(all_pods, pids)
         for level in ("/burstable", "/besteffort"):
             self._hierarchy.make(self.top + level)
         self._hierarchy.limit(self.top + "/besteffort", Limits(shares=LEAST_SHARES))
@@ -55,7 +55,11 @@ class KubePods:
 
     def enforce(self, all_pods: Mapping[str, int], pids: int = NONE) -> None:
         """Put the limits of all pods together on the group above them. Raises CgroupError."""
-        self._hierarchy.limit(self.top, Limits(shares=shares(all_pods[CPU]), memory=all_pods[MEMORY], pids=pids))
+        huge = {
+            name.removeprefix(HUGE_PAGES): amount for name, amount in all_pods.items() if name.startswith(HUGE_PAGES)
+        }
+        limits = Limits(shares=shares(all_pods[CPU]), memory=all_pods[MEMORY], pids=pids, huge_pages=huge)
+        self._hierarchy.limit(self.top, limits)
 
     async def create(self, allotment: PodAllotment) -> str:
         """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it."""
@@ -96,12 +100,21 @@ class KubePods:
 
     def uids(self) -> set[str]:
         """Pods that have a cgroup."""
+        return set(self.paths())
+
+    def paths(self) -> dict[str, str]:
+        """The cgroups of pods, by uid."""
         return {
-            name.removeprefix(_PREFIX)
+            name.removeprefix(_PREFIX): f"{self.top}{level}/{name}"
             for level in _LEVELS.values()
             for name in self._hierarchy.children(self.top + level)
             if name.startswith(_PREFIX)
         }
+
+    def find(self, uid: str) -> str:
+        """The cgroup of a pod; empty when it has none."""
+        found = (f"{self.top}{level}/{_PREFIX}{uid}" for level in _LEVELS.values())
+        return next((path for path in found if self._hierarchy.exists(path)), "")
 
     def memory_used(self) -> int:
         """The working set of all pods together."""

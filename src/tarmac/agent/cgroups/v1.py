@@ -15,10 +15,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.cgroups.hierarchy import attempt, below, field, make_folder, number, processes, rmdir_tree
+from tarmac.agent.cgroups.hierarchy import (
+    CgroupError,
+    allowed_cpus,
+    attempt,
+    below,
+    cpus_of,
+    field,
+    make_folder,
+    number,
+    page_size,
+    processes,
+    rmdir_tree,
+    set_cpus,
+)
 from tarmac.agent.model.limits import NONE, Limits
+from tarmac.base.cpuset import CPUSet
 
-_MADE_IN: Final = ("cpu", "cpuacct", "cpuset", "memory", "pids", "blkio", "freezer", "devices")
+_MADE_IN: Final = ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "blkio", "freezer", "devices")
 _CPUSET_FILES: Final = ("cpuset.cpus", "cpuset.mems")
 
 
@@ -50,6 +64,28 @@ class V1:
             attempt(self._file("memory", path, "memory.limit_in_bytes"), str(limits.memory))
         if limits.pids is not None and "pids" in self._mounts:
             attempt(self._file("pids", path, "pids.max"), "max" if limits.pids == NONE else str(limits.pids))
+        if limits.huge_pages is not None and "hugetlb" in self._mounts:
+            for size, most in limits.huge_pages.items():
+                attempt(self._file("hugetlb", path, f"hugetlb.{page_size(size)}.limit_in_bytes"), str(most))
+
+    def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
+        """Put a group and those below on these processors. Raises CgroupError.
+
+        No group may have a processor that the one above it lacks, at any time. So first, outermost first, each keeps
+        what it has and gets what it will have; then, innermost first, each loses what it will not have.
+        """
+        if "cpuset" not in self._mounts:
+            raise CgroupError(f"{path}: no control groups with the controller cpuset are mounted")
+        top = self._mounts["cpuset"] / path.lstrip("/")
+        wanted = {top: cpus, **{each: inner.get(each.relative_to(top).parts[0], cpus) for each in below(top)}}
+        for group, will in wanted.items():
+            set_cpus(group, cpus_of(group) | will)
+        for group, will in reversed(wanted.items()):
+            set_cpus(group, will)
+
+    def allowed(self, path: str) -> CPUSet:
+        """As each process says."""
+        return allowed_cpus(processes([self._mounts["cpuset"] / path.lstrip("/")]))
 
     def entrances(self, path: str) -> Sequence[Path]:
         """One in every tree that limits or measures."""

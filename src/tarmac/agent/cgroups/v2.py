@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.cgroups.hierarchy import attempt, field, make_folder, number, processes, rmdir_tree
+from tarmac.agent.cgroups.hierarchy import (
+    allowed_cpus,
+    attempt,
+    field,
+    make_folder,
+    number,
+    page_size,
+    processes,
+    rmdir_tree,
+    set_cpus,
+)
 from tarmac.agent.model.limits import NONE, Limits
+from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.weights import MOST_SHARES
 
 _CONTROLLERS: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
@@ -40,6 +51,23 @@ class V2:
             attempt(folder / "memory.max", _or_max(limits.memory))
         if limits.pids is not None:
             attempt(folder / "pids.max", _or_max(limits.pids))
+        for size, most in (limits.huge_pages or {}).items():
+            file = folder / f"hugetlb.{page_size(size)}.max"
+            if file.exists():  # where the controller is
+                attempt(file, str(most))
+
+    def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
+        """Put a group and those below on these processors. Raises CgroupError.
+
+        A group never runs on what the one above it lacks, whatever it is given itself: so narrowing begins here.
+        """
+        folder = self._folder(path)
+        for group, will in {folder: cpus, **{folder / name: each for name, each in inner.items()}}.items():
+            set_cpus(group, will)
+
+    def allowed(self, path: str) -> CPUSet:
+        """As each process says."""
+        return allowed_cpus(processes([self._folder(path)]))
 
     def entrances(self, path: str) -> Sequence[Path]:
         """The one of a group that has none below it."""

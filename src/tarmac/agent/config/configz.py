@@ -28,6 +28,8 @@ def in_effect(config: AgentConfig) -> JsonObject:
         pod_logs_dir=str(config.pod_logs_dir),
         system_reserved=_amounts(config.reservations.system),
         kube_reserved=_amounts(config.reservations.kube),
+        reserved_system_cpus=str(config.reservations.reserved_cpus or ""),
+        cpu_manager_policy=config.cpu_manager_policy,
         cpu_over_subscription_capacity=flags.oversubscription or kubelet.cpu_over_subscription_capacity,
         eviction_hard=hard_evictions(kubelet),
         node_status_report_frequency=Seconds(kubelet.report_frequency),

@@ -31,6 +31,10 @@ class Flags:
     oversubscription: str = ""
     system_reserved: Mapping[str, str] = field(default_factory=dict[str, str])
     kube_reserved: Mapping[str, str] = field(default_factory=dict[str, str])
+    reserved_cpus: str = ""
+    cpu_manager_policy: Literal["", "none", "static"] = ""
     sizing_provider_config: Path | None = None
     sizing_provider_bin_dir: Path | None = None
     feature_gates: Mapping[str, bool]
+    unknown: tuple[str, ...] = ()
+    """What was given and is none of these, as it was written."""

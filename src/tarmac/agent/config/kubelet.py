@@ -16,6 +16,11 @@ import msgspec
 from tarmac.base.duration import parse_duration
 from tarmac.base.quantity import Quantity
 
+Enforcement = Literal[
+    "pods", "none", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible"
+]
+"""What `enforceNodeAllocatable` may list."""
+
 
 class Seconds(float):
     """A length of time, written `10s` or `5m0s`."""
@@ -130,7 +135,12 @@ class KubeletConfiguration(_Section, frozen=True):
     system_reserved: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     kube_reserved: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     reserved_system_cpus: str = msgspec.field(name="reservedSystemCPUs", default="")
-    enforce_node_allocatable: tuple[Literal["pods", "none"], ...] = ("pods",)
+    system_reserved_cgroup: str = ""
+    kube_reserved_cgroup: str = ""
+    enforce_node_allocatable: tuple[Enforcement, ...] = ("pods",)
+    cpu_manager_policy: Literal["none", "static"] = "none"
+    cpu_manager_policy_options: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    cpu_manager_reconcile_period: Seconds = Seconds(10)
     cpu_over_subscription_capacity: str | float = msgspec.field(name="cpuOverSubscriptionCapacity", default=0)
     sizing_provider_period: Seconds = Seconds(0)
     # when room runs out

@@ -106,6 +106,23 @@ def _offered(config: KubeletConfiguration) -> Iterator[str]:
         yield "enableDebuggingHandlers: logs and commands cannot be switched off here; write true, and use RBAC"
 
 
+def _enforced(config: KubeletConfiguration) -> Iterator[str]:
+    """What is to hold for all pods together, and for what is reserved: kubelets' checks."""
+    listed = config.enforce_node_allocatable
+    for pool, group in (("system", config.system_reserved_cgroup), ("kube", config.kube_reserved_cgroup)):
+        whole, shares = f"{pool}-reserved", f"{pool}-reserved-compressible"
+        if whole in listed and shares in listed:
+            yield f"enforceNodeAllocatable: both {whole!r} and {shares!r} cannot be specified together"
+        if not group and (whole in listed or shares in listed):
+            yield f"{pool}ReservedCgroup: must be specified when {whole!r} or {shares!r} is in enforceNodeAllocatable"
+    if "none" in listed and len(listed) > 1:
+        yield "enforceNodeAllocatable: may not contain additional enforcements when 'none' is specified"
+    if len(set(listed)) < len(listed):
+        yield "enforceNodeAllocatable: each enforcement may be listed once"
+    if config.cpu_manager_reconcile_period <= 0:
+        yield "cpuManagerReconcilePeriod: must be positive, for example 10s"
+
+
 def _findings(config: KubeletConfiguration) -> Iterator[str]:
     if not 1 <= config.port <= 65535:
         yield f"port: {config.port} is not between 1 and 65535"
@@ -115,6 +132,7 @@ def _findings(config: KubeletConfiguration) -> Iterator[str]:
             "and SystemdCgroup = false in the container runtime's configuration"
         )
     yield from _offered(config)
+    yield from _enforced(config)
     if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
         yield "tlsCertFile: needs tlsPrivateKeyFile, and the other way round"
     if config.streaming_connection_idle_timeout <= 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -44,6 +45,11 @@ class AgentConfig:
     def root_dir(self) -> Path:
         """Where everything the agent keeps is."""
         return self.flags.root_dir
+
+    @property
+    def cpu_manager_policy(self) -> Literal["none", "static"]:
+        """Whether containers can have processors to themselves."""
+        return self.flags.cpu_manager_policy or self.kubelet.cpu_manager_policy
 
     @property
     def thresholds(self) -> tuple[Threshold, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from tarmac.agent.model.limits import PERIOD, Limits
 from tarmac.runtimes.interface import Resources
@@ -14,6 +14,14 @@ NOBODYS_OWN: Final = ""
 
 Refusal = tuple[str, str]
 """Reason and message for a pod that may not run here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """Why a resize cannot be had: not now, or never on this node."""
+
+    reason: Literal["Deferred", "Infeasible"]
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

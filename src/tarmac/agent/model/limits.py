@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,7 @@ class Limits:
     period: int = PERIOD
     memory: int | None = None
     pids: int | None = None
+    huge_pages: Mapping[str, int] | None = None  # bytes by size: 2Mi
 
 
 UNLIMITED: Final = Limits(quota=NONE, memory=NONE, pids=NONE)
@@ -35,6 +37,7 @@ def unlike(wanted: Limits, known: Limits) -> Limits:
         period=wanted.period,
         memory=wanted.memory if wanted.memory != known.memory else None,
         pids=wanted.pids if wanted.pids != known.pids else None,
+        huge_pages=wanted.huge_pages if wanted.huge_pages != known.huge_pages else None,
     )
 
 

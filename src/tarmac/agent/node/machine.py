@@ -5,12 +5,13 @@ Everything is below a `root`, so that tests bring their own /proc, /sys and /etc
 
 from __future__ import annotations
 
-import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.agent.stats.topology import topology
 from tarmac.decide.allocatable.reservations import STORAGE
+from tarmac.decide.processors.topology import Topology
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
@@ -20,7 +21,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 class Machine:
     """Facts that do not change while the agent runs."""
 
-    processors: int
+    topology: Topology
     memory: int  # bytes
     swap: int
     huge_pages: tuple[tuple[str, int], ...]  # ("2Mi", bytes)
@@ -31,13 +32,18 @@ class Machine:
     os_image: str
     architecture: str
 
+    @property
+    def processors(self) -> int:
+        """How many are online."""
+        return len(self.topology.cpus)
+
 
 def machine(root: Path = Path("/")) -> Machine:
     """The machine this runs on."""
     memory = _meminfo(root)
     machine_id = _first(root, "etc/machine-id", "var/lib/dbus/machine-id")
     return Machine(
-        processors=os.cpu_count() or 1,
+        topology=topology(root),
         memory=memory["MemTotal"],
         swap=memory.get("SwapTotal", 0),
         huge_pages=tuple(_huge_pages(root / "sys/kernel/mm/hugepages")),

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tarmac.agent.allocation.promises import Postponed
 from tarmac.agent.containers.security import wants_strict_groups
-from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.pod import Pod
 from tarmac.api.kubernetes.core.pods.security import SAFE_SYSCTLS
 from tarmac.api.schema import JsonObject

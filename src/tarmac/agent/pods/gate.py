@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tarmac.agent.allocation.allocator import Allocator
-from tarmac.agent.allocation.promises import Postponed
 from tarmac.agent.environment.variables import ConfigMissing
-from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.interfaces import Handlers
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.settings import PodSettings
@@ -32,6 +31,7 @@ class Gate:
     ) -> None:
         self.closed = False
         self.questions: list[Callable[[JsonObject], Refusal | None]] = []
+        self.resizes: list[Callable[[Pod, Pod], Postponed | None]] = []
         self._settings = settings
         self._node = node
         self._handlers = handlers
@@ -57,9 +57,12 @@ class Gate:
         # The allocator comes last: whoever it lets in holds what it was given until it has ended.
         return unserved or refusal(pod, self._node(), others, sysctls) or self._allocator.admit(pod)
 
-    def fits(self, pod: Pod) -> Postponed | None:
+    def fits(self, has: Pod, asks: Pod) -> Postponed | None:
         """Why a pod that runs here cannot have what it now asks for, if it cannot."""
-        return postponed(pod, self._node(), self._others(pod.uid))
+        for question in self.resizes:
+            if (why := question(has, asks)) is not None:
+                return why
+        return postponed(asks, self._node(), self._others(asks.uid))
 
     def handler(self, pod: Pod) -> str:
         """What runs its sandbox. Raises ConfigMissing."""

@@ -10,7 +10,7 @@ A pod passes through here so: heard of, admitted or refused, worked on, over, va
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tarmac.agent.allocation.allocator import Allocator
@@ -20,7 +20,7 @@ from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.repositories import RepositoryAccess
-from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.interfaces import Connector, Handlers, PodCgroups
 from tarmac.agent.model.pod import CONFIG_MIRROR, Pod
 from tarmac.agent.model.settings import PodSettings
@@ -57,8 +57,16 @@ LAST_WORDS = 5.0
 _log = log("pods")
 
 
+def no_notes(_uid: str) -> Mapping[str, str]:
+    """Nothing to annotate a pod with."""
+    return {}
+
+
 class PodManager:
-    """Runs the pods of this node. `node` gives the Node object as last reported, `informers` must be running."""
+    """Runs the pods of this node. `node` gives the Node object as last reported, `informers` must be running.
+
+    `notes` are annotations that a pod gets with its status.
+    """
 
     def __init__(
         self,
@@ -75,11 +83,13 @@ class PodManager:
         handlers: Handlers,
         recorder: Recorder,
         settings: PodSettings,
+        notes: Callable[[str], Mapping[str, str]] = no_notes,
     ) -> None:
         clock = client.clock
         paths = PodPaths(settings.root_dir, settings.log_dir)
         self.writer = StatusWriter(client)
         self._settings = settings
+        self._notes = notes
         self._clock = clock
         self._recorder = recorder
         self._runtime_name = "containerd"
@@ -129,6 +139,10 @@ class PodManager:
     def add_admission(self, admit: Callable[[JsonObject], Refusal | None]) -> None:
         """Ask one more question of every new pod; a refusal makes it Failed with this reason and message."""
         self._gate.questions.append(admit)
+
+    def add_resize_check(self, postponed: Callable[[Pod, Pod], Postponed | None]) -> None:
+        """Ask one more question of every pod that has been promised something and asks for something else."""
+        self._gate.resizes.append(postponed)
 
     def pods(self) -> Sequence[JsonObject]:
         """Every pod bound here, with its status as of now; static pods as themselves, not as mirrors."""
@@ -365,9 +379,9 @@ class PodManager:
         worker = self._workers[uid]
         self._keep(worker)
         if not worker.pod.static:
-            self.writer.submit(uid, status, delete=over and worker.pod.deleted)
+            self.writer.submit(uid, status, self._notes(uid), delete=over and worker.pod.deleted)
         elif uid not in self._vanished and (mirror := self._mirrors.of(worker.pod)) is not None:
-            self.writer.submit(mirror, status)
+            self.writer.submit(mirror, status, self._notes(uid))
         if over:
             self._progress.set()
             if uid in self._vanished:

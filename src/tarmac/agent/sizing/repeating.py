@@ -8,6 +8,7 @@ the start.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.sizing.providers import ProviderFailed
@@ -15,7 +16,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.client.events import EventType
 from tarmac.decide.allocatable.reservations import NOTHING, Reservations, Reserved
-from tarmac.decide.scheduling.amounts import shown
+from tarmac.decide.scheduling.amounts import CPU, shown
 
 Tell = Callable[[EventType, str, str], None]
 """An event of the node: type, reason, message."""
@@ -23,7 +24,11 @@ _log = log("agent")
 
 
 class Resizing:
-    """Sizes the node again every `period` seconds. `apply` puts other sizes into effect, or raises BadConfig."""
+    """Sizes the node again every `period` seconds. `apply` puts other sizes into effect, or raises BadConfig.
+
+    `keep_cpu`: containers have processors to themselves, chosen among those that are not reserved; so what is reserved
+    of them stays as it is until the next start.
+    """
 
     def __init__(
         self,
@@ -33,6 +38,7 @@ class Resizing:
         tell: Tell,
         period: float,
         clock: Clock,
+        keep_cpu: bool = False,
     ) -> None:
         self._size = size
         self._current = current
@@ -40,6 +46,8 @@ class Resizing:
         self._tell = tell
         self._period = period
         self._clock = clock
+        self._keep_cpu = keep_cpu
+        self._waiting: Reservations | None = None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -51,17 +59,33 @@ class Resizing:
         """Ask now."""
         before = self._current()
         try:
-            found = await self._size()
-            if found == before:
-                return
-            self._apply(found)
+            asked = await self._size()
+            found = _with_cpu_of(before, asked) if self._keep_cpu else asked
+            if found != before:
+                self._apply(found)
         except (BadConfig, ProviderFailed) as error:
             _log.warning("the node keeps its sizes", why=str(error))
             self._tell("Warning", "SizingProviderFailed", str(error))
             return
-        told = "; ".join(_differences(before, found))
-        _log.info("the node has other sizes", changed=told)
-        self._tell("Normal", "SizingChanged", f"Reservations of the node changed: {told}")
+        if found != before:
+            told = "; ".join(_differences(before, found))
+            _log.info("the node has other sizes", changed=told)
+            self._tell("Normal", "SizingChanged", f"Reservations of the node changed: {told}")
+        if asked != found and asked != self._waiting:
+            told = "; ".join(_differences(found, asked))
+            _log.info("the node has other sizes when it starts again", changed=told)
+            message = f"Waits for the next start, since CPU manager policy is static: {told}"
+            self._tell("Normal", "SizingChanged", message)
+        self._waiting = asked
+
+
+def _with_cpu_of(before: Reservations, asked: Reservations) -> Reservations:
+    return replace(asked, system=_cpu_of(before.system, asked.system), kube=_cpu_of(before.kube, asked.kube))
+
+
+def _cpu_of(before: Mapping[str, Reserved], asked: Mapping[str, Reserved]) -> dict[str, Reserved]:
+    others = {resource: each for resource, each in asked.items() if resource != CPU}
+    return {CPU: before[CPU], **others} if CPU in before else others
 
 
 def _differences(before: Reservations, after: Reservations) -> Iterator[str]:

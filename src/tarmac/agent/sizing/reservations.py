@@ -7,16 +7,17 @@ Each amount says who said it, so that two that contradict each other can be told
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 
 from tarmac.agent.config.evictions import hard_evictions
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
+from tarmac.agent.config.processors import check_processors
 from tarmac.agent.config.reading import BadConfig, Stated
 from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.response import Response
+from tarmac.agent.stats.topology import online
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import log
 from tarmac.decide.allocatable.nodestatus import three_decimals
@@ -40,9 +41,10 @@ _log = log("agent")
 
 async def size(stated: Stated, providers: SizingProviders | None = None) -> Reservations:
     """What the node holds back; each amount is told in the log. Raises BadConfig, ProviderFailed."""
-    found = stated_reservations(stated, _present())  # what is wrong there is told before anything is run
+    found = stated_reservations(stated, online())  # what is wrong there is told before anything is run
     if providers is not None:
         found = await resize(stated, providers)
+    check_processors(stated, found)
     _tell_overridden(stated, found)
     lent = three_decimals(found.oversubscription)
     for pool, amounts in (("systemReserved", found.system), ("kubeReserved", found.kube)):
@@ -57,7 +59,7 @@ async def size(stated: Stated, providers: SizingProviders | None = None) -> Rese
 
 async def resize(stated: Stated, providers: SizingProviders) -> Reservations:
     """The same again, with nothing in the log. Raises BadConfig, ProviderFailed."""
-    return stated_reservations(stated, _present(), await providers.ask())
+    return stated_reservations(stated, online(), await providers.ask())
 
 
 def stated_reservations(stated: Stated, present: CPUSet, answer: Response = UNASKED) -> Reservations:
@@ -68,13 +70,9 @@ def stated_reservations(stated: Stated, present: CPUSet, answer: Response = UNAS
         system={**file.system, **flag.system, **answer.system},
         kube={**file.kube, **flag.kube, **answer.kube},
         eviction=_thresholds(kubelet),
-        reserved_cpus=_reserved_cpus(kubelet.reserved_system_cpus, present),
+        reserved_cpus=_reserved_cpus(flags, kubelet, present),
         oversubscription=_oversubscription(flags, kubelet),
     )
-
-
-def _present() -> CPUSet:
-    return CPUSet(range(os.cpu_count() or 1))
 
 
 def _thresholds(kubelet: KubeletConfiguration) -> tuple[Threshold, ...]:
@@ -135,15 +133,18 @@ def _amounts(field: str, texts: Mapping[str, str], said_by: str) -> dict[str, Re
         raise BadConfig(f"{field}: {error}") from error
 
 
-def _reserved_cpus(text: str, present: CPUSet) -> CPUSet | None:
+def _reserved_cpus(flags: Flags, kubelet: KubeletConfiguration, present: CPUSet) -> CPUSet | None:
+    field, text = "--reserved-cpus", flags.reserved_cpus
+    if not text:
+        field, text = "reservedSystemCPUs", kubelet.reserved_system_cpus
     if not text:
         return None
     try:
         reserved = CPUSet.parse(text)
     except ValueError as error:
-        raise BadConfig(f"reservedSystemCPUs: {error}") from error
-    if missing := reserved - present:
-        raise BadConfig(f"reservedSystemCPUs: there is no processor {min(missing)}; there are {len(present)}")
+        raise BadConfig(f"{field}: {error}") from error
+    if not reserved <= present:
+        raise BadConfig(f"{field}: {reserved} is not a subset of online-cpus: {present}")
     return reserved
 
 

@@ -8,7 +8,9 @@ let finish: cut short it would take its connection with it, and the next pod wou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.status.patches import difference
@@ -24,6 +26,7 @@ from tarmac.client.targets.untyped import PODS
 
 FIRST_RETRY = 0.5
 LONGEST_RETRY = 10.0
+NO_NOTES: Final[Mapping[str, str]] = {}
 
 _log = log("status")
 
@@ -36,6 +39,7 @@ class _Report:
     version: str
     base: JsonObject
     wanted: JsonObject | None = None
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
     sent: JsonObject | None = None
     delete: bool = False
     writing: bool = False
@@ -49,7 +53,7 @@ class StatusWriter:
         self._client = client
         self._pods = client.resource(PODS)
         self._reports: dict[str, _Report] = {}
-        self._early: dict[str, tuple[JsonObject, bool]] = {}
+        self._early: dict[str, tuple[JsonObject, Mapping[str, str], bool]] = {}
         self._tasks = Tasks()
 
     def heard(self, pod: Pod) -> None:
@@ -57,8 +61,8 @@ class StatusWriter:
         version = pod.metadata.get("resourceVersion") or ""
         report = self._reports.get(pod.uid)
         if report is None:
-            wanted, delete = self._early.pop(pod.uid, (None, False))
-            report = self._reports[pod.uid] = _Report(pod, version, pod.status, wanted, delete=delete)
+            wanted, notes, delete = self._early.pop(pod.uid, (None, NO_NOTES, False))
+            report = self._reports[pod.uid] = _Report(pod, version, pod.status, wanted, notes, delete=delete)
             self._start(report)
         elif version != report.version and (not report.version or is_newer(version, report.version)):
             report.pod, report.version = pod, version
@@ -66,13 +70,15 @@ class StatusWriter:
                 report.base, report.sent = pod.status, None
                 self._start(report)
 
-    def submit(self, uid: str, status: JsonObject, *, delete: bool = False) -> None:
-        """Make the API say this, soon. `delete`: and then take the pod away."""
+    def submit(
+        self, uid: str, status: JsonObject, notes: Mapping[str, str] = NO_NOTES, *, delete: bool = False
+    ) -> None:
+        """Make the API say this, soon, and annotate the pod with `notes`. `delete`: and then take the pod away."""
         report = self._reports.get(uid)
         if report is None:  # an adopted pod: the server has not been heard yet
-            self._early[uid] = (status, delete)
+            self._early[uid] = (status, notes, delete)
             return
-        report.wanted = status
+        report.wanted, report.notes = status, notes
         report.delete = report.delete or delete
         self._start(report)
 
@@ -128,13 +134,18 @@ class StatusWriter:
         return True
 
     async def _patch(self, report: _Report, wanted: JsonObject) -> None:
-        patch = difference(report.base, wanted)
+        pod = report.pod
+        patch: JsonObject = {}
+        if changed := difference(report.base, wanted):
+            patch["status"] = changed
+        if notes := {name: text for name, text in report.notes.items() if pod.annotations.get(name) != text}:
+            patch["metadata"] = {"annotations": notes}
         if patch:
-            pod = report.pod
             answer = await self._pods.patch(
-                pod.name, {"status": patch}, pod.namespace, type="strategic", subresource="status", uid=pod.uid
+                pod.name, patch, pod.namespace, type="strategic", subresource="status", uid=pod.uid
             )
             self.writes += 1
+            report.pod = Pod({**pod.raw, "metadata": answer["metadata"]})
             report.base = answer.get("status") or {}
             report.version = answer["metadata"]["resourceVersion"]
         report.sent = wanted

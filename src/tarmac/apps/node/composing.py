@@ -15,6 +15,7 @@ from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.disks.controller import DiskRemoval
 from tarmac.agent.network.dialing import from_the_node
 from tarmac.agent.node.addresses import node_addresses
+from tarmac.agent.node.enforcement import Enforcement
 from tarmac.agent.node.identity import Identity
 from tarmac.agent.node.imageroot import image_root
 from tarmac.agent.node.lease import Heartbeat
@@ -24,13 +25,14 @@ from tarmac.agent.node.oversubscription import oversubscription_event
 from tarmac.agent.node.registration import node_object
 from tarmac.agent.node.reporter import NodeReporter
 from tarmac.agent.node.runtimehealth import RuntimeHealth
-from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.pods.manager import PodManager, no_notes
+from tarmac.agent.processors.widening import Widening
 from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.repeating import Resizing
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.housekeeping import Housekeeping
-from tarmac.apps.node.machinery import Surveyed, containerd_tool, for_all_pods, machinery, proof, survey
+from tarmac.apps.node.machinery import Surveyed, containerd_tool, machinery, proof, survey
 from tarmac.apps.node.networking import Networking
 from tarmac.apps.node.serving import Serving
 from tarmac.apps.node.settings import pod_settings
@@ -40,7 +42,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import supervise
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
-from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.events import EventType, InvolvedObject, Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS
 from tarmac.decide.allocatable.nodestatus import sizes_in_status
@@ -91,8 +93,14 @@ class NodeAgent:
         self._health = RuntimeHealth(
             self._parts.runtime, self._clock, lambda: proof(self._parts, config), self._handler_failed
         )
+        self._enforcement = Enforcement(
+            self._parts.hierarchy, self._parts.cgroups, config.kubelet, self._parts.sizes, self._say, self._clock
+        )
+        self._enforcement.once()  # before the first pod begins
         self._make_pods()
         self._make_voice()
+        self._place_pods()
+        self._tell_unknown_flags()
         if providers is not None:
             self._follow_sizes(providers)
 
@@ -137,7 +145,7 @@ class NodeAgent:
                 await self._pods.ready()
                 self._supervise(group, self._chores)
                 await self._bound.synced()
-                self._supervise(group, {"leftovers": self._house.leftovers(self._pods).run})
+                self._supervise(group, {"leftovers": self._house.leftovers(self._pods).run, **self._moves()})
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORDS):
@@ -186,6 +194,7 @@ class NodeAgent:
             handlers=self._health.handlers,
             recorder=self._recorder,
             settings=pod_settings(config, own_network=self._networking is not None),
+            notes=self._parts.cpus.notes if self._parts.cpus else no_notes,
         )
         self._sources.changed = self._pods.wake
 
@@ -205,6 +214,36 @@ class NodeAgent:
             self._client, config.node_name, config.kubelet.node_lease_duration_seconds, self._reporter.node
         )
         self._chores = self._house.watch_over(self._pods, self._reporter.wake)
+
+    def _place_pods(self) -> None:
+        """Keep processes on the processors that they may run on, and tell if a change of the policy moves them."""
+        parts = self._parts
+        self._chores["enforcement"] = self._enforcement.run
+        if isinstance(parts.placed, Widening):
+            if parts.placed.needed():
+                self._say("Normal", "CPUManagerStateReset", "CPU manager policy is none now: pods run on all CPUs")
+            return
+        assert parts.cpus is not None, "there is a manager where containers are placed"
+        self._house.figures.add_metrics(parts.cpus.metrics)
+        self._pods.add_resize_check(parts.cpus.postponed)
+        if parts.cpus.begins and (running := parts.cgroups.uids()):
+            stay = f"{len(running)} pods that run share CPUs until they restart"
+            self._say("Normal", "CPUManagerStateReset", f"CPU manager policy is static now: {stay}")
+
+    def _tell_unknown_flags(self) -> None:
+        for flag in self._config.flags.unknown:
+            _log.warning("this flag is not known here and has no effect", flag=flag)
+            self._say("Warning", "UnknownFlag", f"{flag} is not known here and has no effect")
+
+    def _say(self, type: EventType, reason: str, message: str) -> None:
+        self._recorder.event(self._about, type, reason, message)
+
+    def _moves(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What has to know all pods: a pod that is gone gives its processors back."""
+        placed = self._parts.placed
+        if isinstance(placed, Widening):
+            return {"processors": placed.run}
+        return {"processors": lambda: placed.run(lambda: {each["metadata"]["uid"] for each in self._pods.pods()})}
 
     def _ways(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """How pods are connected, and how they and the node are reached."""
@@ -231,8 +270,10 @@ class NodeAgent:
         self._house.figures.add_metrics(providers.asked.metrics)
         if period := self._config.kubelet.sizing_provider_period:
             sizes = self._parts.sizes
-            tell = partial(self._recorder.event, self._about)
-            resizing = Resizing(providers.again, lambda: sizes.reservations, self._resize, tell, period, self._clock)
+            keep_cpu = self._config.cpu_manager_policy == "static"
+            resizing = Resizing(
+                providers.again, lambda: sizes.reservations, self._resize, self._say, period, self._clock, keep_cpu
+            )
             self._chores["sizing"] = resizing.run
 
     def _resize(self, reservations: Reservations) -> None:
@@ -240,11 +281,11 @@ class NodeAgent:
         sizes, before = self._parts.sizes, self._parts.sizes.reservations
         sizes.reservations = sizes.fitting(reservations)
         try:
-            self._parts.cgroups.enforce(for_all_pods(self._config, sizes), sizes.pids)
+            self._enforcement.apply()
         except CgroupError as error:
             sizes.reservations = before
             with suppress(CgroupError):
-                self._parts.cgroups.enforce(for_all_pods(self._config, sizes), sizes.pids)
+                self._enforcement.apply()
             raise BadConfig(f"the kernel refuses it: {error}") from error
         self._reporter.wake()
 

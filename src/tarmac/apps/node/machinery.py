@@ -9,15 +9,23 @@ from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
 from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.config.processors import is_strict
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.node.enforcement import check_reserved_groups
 from tarmac.agent.node.machine import Machine, machine
 from tarmac.agent.node.observer import node_capacity
 from tarmac.agent.node.sizes import NodeSizes
+from tarmac.agent.processors.manager import CPUManager, Processors
+from tarmac.agent.processors.placement import Placement
+from tarmac.agent.processors.runtime import PinningRuntime
+from tarmac.agent.processors.state import StateFile
+from tarmac.agent.processors.widening import Widening
 from tarmac.agent.stats.machine import MachineStats
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.decide.allocatable.nodestatus import three_decimals
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, shown
+from tarmac.decide.processors.pools import exclusive_capacity, reserved_pool
+from tarmac.decide.scheduling.amounts import MEMORY
 from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.handlercheck import Proof, prove_handlers
 from tarmac.runtimes.interface import Runtime
@@ -33,10 +41,14 @@ class Machinery:
 
     machine: Machine
     sizes: NodeSizes
+    hierarchy: Hierarchy
     cgroups: KubePods
     allocator: Allocator
     stats: MachineStats
     runtime: Runtime
+    cpus: CPUManager | None
+    placed: Placement | Widening
+    """Who keeps processes where they belong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,7 @@ class Surveyed:
     sizes: NodeSizes
     hierarchy: Hierarchy
     stats: MachineStats
+    cpus: CPUManager | None
 
 
 def survey(config: AgentConfig) -> Surveyed:
@@ -54,7 +67,22 @@ def survey(config: AgentConfig) -> Surveyed:
     here, hierarchy = machine(), mounted()
     stats = MachineStats(lambda: _whole_machine(hierarchy))
     most, _ = stats.processes()
-    return Surveyed(here, NodeSizes(node_capacity(config, here), most, config.reservations), hierarchy, stats)
+    static = config.cpu_manager_policy == "static"
+    exclusive = exclusive_capacity(here.processors, config.reservations) if static else None
+    sizes = NodeSizes(node_capacity(config, here), most, config.reservations, exclusive)
+    check_reserved_groups(hierarchy, config.kubelet, config.reservations)
+    return Surveyed(here, sizes, hierarchy, stats, cpu_manager(config, here) if static else None)
+
+
+def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
+    """With what containers have since an agent was here before. Raises BadConfig."""
+    reserved = reserved_pool(here.topology, config.reservations)
+    lent = three_decimals(config.reservations.oversubscription)
+    _log.info("the static CPU manager policy reserves processors", cpus=str(reserved), cpu_oversubscription=lent)
+    file = StateFile(config.root_dir)
+    assignments = file.read(here.topology.cpus, reserved)
+    strict = is_strict(config.kubelet.cpu_manager_policy_options)
+    return CPUManager(Processors(here.topology, reserved, strict), file, assignments)
 
 
 def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
@@ -66,27 +94,27 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
         enforce_cpu=config.kubelet.cpu_cfs_quota,
         period=round(config.kubelet.cpu_cfs_quota_period * 1_000_000),
     )
-    limits = for_all_pods(config, found.sizes)
-    cgroups.prepare(limits, found.sizes.pids)
-    _log.info(
-        "all pods together are limited",
-        **{name: shown(name, limits[name]) for name in (CPU, MEMORY)},
-        pids=found.sizes.pids,
-        cpu_oversubscription=three_decimals(config.reservations.oversubscription),
-    )
+    cgroups.prepare()
+    runtime: Runtime = RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock))
+    placed: Placement | Widening
+    if found.cpus is not None:
+        period = config.kubelet.cpu_manager_reconcile_period
+        placed = Placement(found.cpus, found.hierarchy, cgroups, runtime, clock, period)
+        runtime = PinningRuntime(runtime, found.cpus, placed)
+    else:
+        online, file = found.machine.topology.cpus, StateFile(config.root_dir)
+        placed = Widening(found.hierarchy, cgroups, runtime, online, file, clock)
     return Machinery(
         machine=found.machine,
         sizes=found.sizes,
         cgroups=cgroups,
-        allocator=Allocator(allotments),
+        hierarchy=found.hierarchy,
+        allocator=Allocator(allotments, [found.cpus] if found.cpus else []),
         stats=found.stats,
-        runtime=RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock)),
+        runtime=runtime,
+        cpus=found.cpus,
+        placed=placed,
     )
-
-
-def for_all_pods(config: AgentConfig, sizes: NodeSizes) -> Amounts:
-    """What the cgroup above all pods is given."""
-    return sizes.enforced if "pods" in config.kubelet.enforce_node_allocatable else sizes.capacity
 
 
 async def proof(parts: Machinery, config: AgentConfig) -> Proof:

@@ -1,0 +1,131 @@
+"""Limits on the cgroup above all pods, and on those of what is reserved, if the configuration wants them.
+
+The kernel may refuse a limit below what is used just now: that is told as an event and tried again every minute, until
+evictions have made room. Of a reserved cgroup everything is limited, or, if it is listed as compressible, its weight
+alone. Such a cgroup is the administrator's: the agent never makes one, and does not start without one that is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tarmac.agent.cgroups.hierarchy import CgroupError, Hierarchy
+from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.config.kubelet import KubeletConfiguration
+from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.model.limits import Limits
+from tarmac.agent.node.sizes import NodeSizes
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.client.events import EventType
+from tarmac.decide.allocatable.nodestatus import three_decimals
+from tarmac.decide.allocatable.reservations import PID, Reservations
+from tarmac.decide.allocatable.weights import shares
+from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, shown
+
+_AGAIN = 60.0
+_log = log("cgroups")
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedGroup:
+    """A cgroup of what is reserved: `pool` is System or Kube."""
+
+    pool: str
+    path: str
+    limits: Limits
+
+
+def reserved_groups(kubelet: KubeletConfiguration, reservations: Reservations) -> Iterator[ReservedGroup]:
+    """Those that limits are to be put on."""
+    for pool, path, reserved in (
+        ("system", kubelet.system_reserved_cgroup, reservations.system),
+        ("kube", kubelet.kube_reserved_cgroup, reservations.kube),
+    ):
+        amounts = {resource: each.amount for resource, each in reserved.items()}
+        weight = shares(amounts[CPU]) if CPU in amounts else None
+        if f"{pool}-reserved" in kubelet.enforce_node_allocatable:
+            limits = Limits(shares=weight, memory=amounts.get(MEMORY), pids=amounts.get(PID))
+            yield ReservedGroup(pool.title(), path, limits)
+        elif f"{pool}-reserved-compressible" in kubelet.enforce_node_allocatable:
+            yield ReservedGroup(pool.title(), path, Limits(shares=weight))
+
+
+def check_reserved_groups(hierarchy: Hierarchy, kubelet: KubeletConfiguration, reservations: Reservations) -> None:
+    """Raises BadConfig when one is not there."""
+    for each in reserved_groups(kubelet, reservations):
+        if not hierarchy.exists(each.path):
+            raise BadConfig(f"{_failed(each)}: {each.path!r} cgroup does not exist; make it, or leave it out")
+
+
+class Enforcement:
+    """Puts the limits on, and says so. `tell` makes an event of the node."""
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        groups: KubePods,
+        kubelet: KubeletConfiguration,
+        sizes: NodeSizes,
+        tell: Callable[[EventType, str, str], None],
+        clock: Clock,
+    ) -> None:
+        self._hierarchy = hierarchy
+        self._groups = groups
+        self._kubelet = kubelet
+        self._sizes = sizes
+        self._tell = tell
+        self._clock = clock
+        self._enforced = False
+
+    def once(self) -> None:
+        """Try now, and tell what came of it."""
+        try:
+            for done in self.apply():
+                self._tell("Normal", "NodeAllocatableEnforced", done)
+            self._enforced = True
+            _log.info(
+                "all pods together are limited",
+                **{name: shown(name, self._for_pods[name]) for name in (CPU, MEMORY)},
+                pids=self._sizes.pids,
+                cpu_oversubscription=three_decimals(self._sizes.reservations.oversubscription),
+            )
+        except CgroupError as error:
+            _log.warning("limits of the node are not enforced", why=str(error))
+            self._tell("Warning", "FailedNodeAllocatableEnforcement", str(error))
+
+    async def run(self) -> None:
+        """Until it is done; then until cancelled."""
+        while True:
+            await self._clock.sleep(_AGAIN)
+            if not self._enforced:
+                self.once()
+
+    def apply(self) -> list[str]:
+        """Put every limit on as of now; what was done. Raises CgroupError."""
+        self._limit_pods()
+        done = ["Updated Node Allocatable limit across pods"]
+        for each in reserved_groups(self._kubelet, self._sizes.reservations):
+            try:
+                self._hierarchy.limit(each.path, each.limits)
+            except CgroupError as error:
+                raise CgroupError(f"{_failed(each)}: {error}") from error
+            done.append(f"Updated limits on {each.pool.lower()} reserved cgroup {each.path}")
+        return done
+
+    @property
+    def _for_pods(self) -> Amounts:
+        # Without enforcement they have everything, said as well: the weight of a new group is that of one processor.
+        enforced = "pods" in self._kubelet.enforce_node_allocatable
+        return self._sizes.enforced if enforced else self._sizes.capacity
+
+    def _limit_pods(self) -> None:
+        try:
+            self._groups.enforce(self._for_pods, self._sizes.pids)
+        except CgroupError as error:
+            raise CgroupError(f'Failed to update Node Allocatable Limits "{self._groups.top}": {error}') from error
+
+
+def _failed(group: ReservedGroup) -> str:
+    return f'Failed to enforce {group.pool} Reserved Cgroup Limits on "{group.path}"'

@@ -1,0 +1,61 @@
+"""The runtime of a node with the static policy: containers are told their processors when they are made, and again
+right before they begin, because what all share may have changed since; and none begins before others have left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tarmac.agent.processors.manager import CPUManager
+from tarmac.agent.processors.placement import Placement
+from tarmac.base.cpuset import CPUSet
+from tarmac.runtimes.forwarding import ForwardingRuntime
+from tarmac.runtimes.interface import ContainerConfig, Resources, Runtime, SandboxConfig
+
+
+class PinningRuntime(ForwardingRuntime):
+    """Implements `Runtime`."""
+
+    def __init__(self, runtime: Runtime, cpus: CPUManager, placement: Placement) -> None:
+        super().__init__(runtime)
+        self._cpus = cpus
+        self._placement = placement
+        self._told: dict[str, CPUSet] = {}  # what containers that have not begun were made for, by their ids
+
+    async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
+        """A sandbox is held by the group of its pod, from its first process on."""
+        uid = config.pod.uid
+        await self._placement.vacate(uid)
+        with self._placement.beginning(uid, self._cpus.of_pod(uid) or CPUSet(), config.cgroup_parent):
+            return await super().run_sandbox(config, handler)
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
+        """With the processors that it has as of now."""
+        uid = sandbox.pod.uid
+        self._cpus.claim(uid)
+        cpus = self._cpus.of_container(uid, config.name)
+        config = replace(config, resources=replace(config.resources, cpuset_cpus=str(cpus)))
+        made = await super().create_container(sandbox_id, config, sandbox)
+        self._told[made] = cpus
+        self._placement.learn(made, uid, config.name)
+        return made
+
+    async def start_container(self, id: str) -> None:
+        """Once nobody else is where it will run. One that an earlier agent made is told its processors first."""
+        uid, name = await self._placement.whose(id)
+        await self._placement.vacate(uid)
+        while self._told.get(id) != (cpus := self._cpus.of_container(uid, name)):
+            await super().update_container(id, Resources(cpuset_cpus=str(cpus)))
+            self._told[id] = cpus
+        # From here on nobody can take one of these away before it has begun: `vacate` waits for it.
+        with self._placement.beginning(uid, cpus):
+            await super().start_container(id)
+        self._told.pop(id, None)
+
+    async def update_container(self, id: str, resources: Resources) -> None:
+        """Other limits, and the same processors: the runtime would put back those that it was told before."""
+        cpus = self._cpus.of_container(*await self._placement.whose(id))
+        await super().update_container(id, replace(resources, cpuset_cpus=str(cpus)))
+
+    async def remove_container(self, id: str) -> None:
+        self._told.pop(id, None)
+        await super().remove_container(id)

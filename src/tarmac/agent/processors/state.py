@@ -1,0 +1,99 @@
+"""`cpu_manager_state`: who has which processors, kept across restarts of the agent.
+
+The file has kubelet's form, with CRC-32 of everything else as its checksum. It is replaced in one step before a process
+relies on it, so after kill -9 it says at least what containers have. A file that cannot be right is not believed: two
+containers on one processor would be the price, so the agent does not start with it.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tarmac.agent.config.reading import BadConfig
+from tarmac.base.cpuset import CPUSet
+
+NAME: Final = "cpu_manager_state"
+STATIC: Final = "static"
+_REMEDY: Final = "drain the node, delete this file and start the agent again"
+
+Assignments = dict[str, dict[str, CPUSet]]
+"""The processors of containers, by the uid of their pod and by their name."""
+
+
+class _State(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    policy_name: str
+    default_cpu_set: str
+    entries: dict[str, dict[str, str]]
+    checksum: int = 0
+
+
+class StateFile:
+    """The file of one agent."""
+
+    def __init__(self, root_dir: Path) -> None:
+        self._path = root_dir / NAME
+
+    def exists(self) -> bool:
+        """Whether an agent with the static policy was here."""
+        return self._path.exists()
+
+    def read(self, online: CPUSet, reserved: CPUSet) -> Assignments | None:
+        """What it says, if there is one and it is of the static policy. Raises BadConfig."""
+        try:
+            state = msgspec.json.decode(self._path.read_bytes(), type=_State)
+            if state.checksum != _checksum(state):
+                raise ValueError("checksum does not match")
+            if state.policy_name != STATIC:
+                return None
+            found = {uid: _sets(entries) for uid, entries in state.entries.items()}
+            _check(found, online, reserved)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise BadConfig(f"{self._path}: {error}; {_REMEDY}") from error
+        return found
+
+    def write(self, shared: CPUSet, assignments: Assignments) -> None:
+        """Replace it. It outlives a killed agent; after a loss of power nothing runs that would need it, and a file
+        that did not reach the disk whole is not believed. Raises OSError."""
+        entries = {uid: {name: str(cpus) for name, cpus in own.items()} for uid, own in assignments.items()}
+        state = _State(STATIC, str(shared), entries)
+        state.checksum = _checksum(state)
+        unfinished = self._path.with_suffix(".new")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(state))
+        unfinished.replace(self._path)
+
+    def remove(self) -> None:
+        """There is no static policy any more."""
+        self._path.unlink(missing_ok=True)
+
+
+def _checksum(state: _State) -> int:
+    rest = {name: value for name, value in msgspec.to_builtins(state).items() if name != "checksum"}
+    return binascii.crc32(msgspec.json.encode(rest, order="sorted"))
+
+
+def _sets(entries: Mapping[str, str]) -> dict[str, CPUSet]:
+    return {name: CPUSet.parse(text) for name, text in entries.items()}
+
+
+def _check(found: Assignments, online: CPUSet, reserved: CPUSet) -> None:
+    """Raises ValueError. Containers of one pod may share, if they run one after the other."""
+    taken: dict[int, str] = {}
+    for uid, own in found.items():
+        for name, cpus in own.items():
+            if missing := cpus - online:
+                raise ValueError(f"pod {uid}, container {name}: CPUs {missing} are not online")
+            if cpus & reserved:
+                raise ValueError(f"pod {uid}, container {name}: CPUs {cpus & reserved} are reserved")
+            for cpu in cpus:
+                if taken.setdefault(cpu, uid) != uid:
+                    raise ValueError(f"CPU {cpu} is assigned to pod {taken[cpu]} and to pod {uid}")

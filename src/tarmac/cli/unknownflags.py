@@ -1,0 +1,43 @@
+"""Flags that this program does not have.
+
+Only `tarmac agent` takes them, and says so: a node whose flags are newer than its agent, after a downgrade, still
+starts. But a flag that looks like one that there is was mistyped, and a node that starts without what it was to say
+may be sized wrongly: that is refused, and so is a word that belongs to no flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tarmac.base.typos import meant
+
+
+class BadFlag(ValueError):
+    """The command line is wrong. The message says which word, and what would be accepted."""
+
+
+def unknown_flags(words: Sequence[str], unrecognised: Sequence[str], known: Sequence[str]) -> Iterator[str]:
+    """Unknown flags as they were written, with their values. `unrecognised`: those of the words that nothing took.
+
+    Raises BadFlag.
+    """
+    left = list(unrecognised)
+    for word, following in zip(words, [*words[1:], "-"], strict=True):
+        if not left or word != left[0]:
+            continue
+        left.pop(0)
+        if not word.startswith("-") or not word.strip("-"):
+            raise BadFlag(f"unrecognized arguments: {word}")
+        _check(word.partition("=")[0], known)
+        if "=" not in word and not following.startswith("-"):
+            left.pop(0)
+            word = f"{word} {following}"
+        yield word
+
+
+def _check(flag: str, known: Sequence[str]) -> None:
+    if near := meant(flag, known):
+        raise BadFlag(f"there is no flag {flag}; did you mean {near}?")
+    contained = [each for each in known if each.removeprefix("--") in flag]
+    if contained:
+        raise BadFlag(f"there is no flag {flag}; did you mean {max(contained, key=len)}?")
