@@ -15,7 +15,9 @@ from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.model.allotment import PodAllotment
 from tarmac.agent.model.pod import Pod
+from tarmac.agent.stats.topology import online
 from tarmac.base.clock import SystemClock
+from tarmac.base.cpuset import CPUSet
 from tarmac.base.randomness import Randomness
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
@@ -137,3 +139,25 @@ async def test_a_quota_can_go_below_that_of_a_container(groups: KubePods) -> Non
     await groups.update(pod("a", cpu="500m"))
     assert value("cpu", path, "cpu.cfs_quota_us") == "50000"
     assert (inner / "cpu.cfs_quota_us").read_text().strip() == "50000"
+
+
+async def test_a_pod_moves_from_one_processor_to_another_with_what_is_below_it(groups: KubePods) -> None:
+    if len(online()) < 2:
+        pytest.skip("NOT RUN: this machine has one processor")
+    hierarchy, path = mounted(), await groups.create(pod("a"))
+    top = TREES / "cpuset" / path.lstrip("/")
+    for name in ("container", "container/nested", "other"):
+        (top / name).mkdir()
+        (top / name / "cpuset.mems").write_text("0")
+    sleeper = await asyncio.create_subprocess_exec("sleep", "60")
+    for cpus, inner in (("0-1", "1"), ("0", "0"), ("1", "1"), ("0-1", "0")):
+        hierarchy.pin(path, CPUSet.parse(cpus), {"container": CPUSet.parse(inner)})
+        (top / "container/nested/cgroup.procs").write_text(str(sleeper.pid))
+        assert [value("cpuset", f"{path}{name}", "cpuset.cpus") for name in ("", "/container", "/other")] == [
+            cpus,
+            inner,
+            cpus,
+        ]
+        assert hierarchy.allowed(path) == CPUSet.parse(inner)
+    sleeper.kill()
+    await sleeper.wait()

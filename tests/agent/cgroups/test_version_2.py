@@ -21,6 +21,7 @@ from tarmac.agent.cgroups.v2 import V2
 from tarmac.agent.model.limits import Limits
 from tarmac.agent.model.pod import Pod
 from tarmac.base.clock import ManualClock
+from tarmac.base.cpuset import CPUSet
 from tarmac.base.randomness import Randomness
 
 UNIFIED = Path("/sys/fs/cgroup/unified")
@@ -135,3 +136,20 @@ def test_a_hybrid_machine_counts_as_version_1(fake: Path, tmp_path: Path) -> Non
 def test_a_machine_without_controllers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CgroupError, match="cpu and memory"):
         mounted(mountinfo(tmp_path, "/ rw - ext4 /dev/vda rw"))
+
+
+def test_a_pod_is_put_on_processors_and_its_containers_on_some_of_them(fake: Path) -> None:
+    for name in ("podx", "podx/a", "podx/b"):
+        (fake / "kubepods" / name).mkdir()
+        (fake / "kubepods" / name / "cpuset.cpus").write_text("\n")
+    V2(fake).pin("/kubepods/podx", CPUSet.parse("0-2"), {"a": CPUSet([1]), "gone": CPUSet([2])})
+    found = {name: (fake / "kubepods" / name / "cpuset.cpus").read_text() for name in ("podx", "podx/a", "podx/b")}
+    assert found == {"podx": "0-2", "podx/a": "1", "podx/b": "\n"}
+    assert V2(fake).allowed("/kubepods/podx") == CPUSet()
+
+
+def test_huge_pages_are_limited_where_the_controller_is(fake: Path) -> None:
+    (fake / "kubepods/hugetlb.2MB.max").write_text("max")
+    V2(fake).limit("/kubepods", Limits(huge_pages={"2Mi": 4 << 20, "1Gi": 0}))
+    assert (fake / "kubepods/hugetlb.2MB.max").read_text() == str(4 << 20)
+    assert not (fake / "kubepods/hugetlb.1GB.max").exists()

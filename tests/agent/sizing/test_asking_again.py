@@ -93,3 +93,20 @@ async def test_it_is_asked_once_a_period_and_no_more_often_after_a_failure() -> 
         assert node.asked == asked
         node.clock.advance(10)
     running.cancel()
+
+
+async def test_processors_that_containers_have_to_themselves_stay_reserved_as_they_are() -> None:
+    node = Node()
+    node.resizing = Resizing(
+        node._size, lambda: node.sizes.reservations, node._apply, node._event, 10.0, node.clock, keep_cpu=True
+    )
+    node.says = Reservations(kube={"cpu": Reserved(2000, "provider p"), "memory": Reserved(1 << 30, "provider p")})
+    for _ in range(2):
+        await node.resizing.once()
+    assert node.sizes.reservations.held("cpu") == 1000
+    assert node.sizes.reservations.held("memory") == 1 << 30
+    assert [message for _, _, message in node.events] == [
+        "Reservations of the node changed: kubeReserved memory from 0 (nobody) to 1Gi (provider p)",
+        "Waits for the next start, since CPU manager policy is static: "
+        "kubeReserved cpu from 1 (provider p) to 2 (provider p)",
+    ]

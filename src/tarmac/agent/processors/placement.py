@@ -49,16 +49,17 @@ class Placement:
         self._begun = asyncio.Event()
         self._vacated: set[str] = set()  # pods whose processors nobody else runs on any more
 
-    async def run(self, live: Callable[[], Set[str]]) -> None:
-        """Compare and mend, now and then and when something changed. `live`: pods that are known, once all are."""
+    async def run(self, known: Callable[[], Set[str] | None]) -> None:
+        """Compare and mend, now and then and when something changed. `known`: all pods, None while they are not."""
         while True:
             self._cpus.changed.clear()
             try:
                 await self.settle()
             except RuntimeFault as fault:
                 _log.debug("containers are not looked at", why=str(fault))
-            # A pod that nobody knows may still have processes: those who bury it give its processors back.
-            self._cpus.forget(live() | self._groups.uids())
+            if (pods := known()) is not None:
+                # A pod that nobody knows may still have processes: those who bury it give its processors back.
+                self._cpus.forget(pods | self._groups.uids())
             await first(self._clock.sleep(self._period), self._cpus.changed.wait())
 
     def learn(self, id: str, uid: str, name: str) -> None:

@@ -88,6 +88,7 @@ class NodeAgent:
         self._about = InvolvedObject("v1", "Node", config.node_name, uid=config.node_name)
         self._recorder = Recorder(client, "kubelet", config.node_name)
         self._shutting_down = False
+        self._all_known = False
         self._parts = machinery(config, surveyed, self._clock)
         self._unregistered = self._as_nobody_knows_it()
         self._health = RuntimeHealth(
@@ -145,7 +146,8 @@ class NodeAgent:
                 await self._pods.ready()
                 self._supervise(group, self._chores)
                 await self._bound.synced()
-                self._supervise(group, {"leftovers": self._house.leftovers(self._pods).run, **self._moves()})
+                self._all_known = True
+                self._supervise(group, {"leftovers": self._house.leftovers(self._pods).run})
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORDS):
@@ -220,10 +222,12 @@ class NodeAgent:
         parts = self._parts
         self._chores["enforcement"] = self._enforcement.run
         if isinstance(parts.placed, Widening):
+            self._chores["processors"] = parts.placed.run
             if parts.placed.needed():
                 self._say("Normal", "CPUManagerStateReset", "CPU manager policy is none now: pods run on all CPUs")
             return
         assert parts.cpus is not None, "there is a manager where containers are placed"
+        self._chores["processors"] = partial(parts.placed.run, self._known_pods)
         self._house.figures.add_metrics(parts.cpus.metrics)
         self._pods.add_resize_check(parts.cpus.postponed)
         if parts.cpus.begins and (running := parts.cgroups.uids()):
@@ -238,12 +242,9 @@ class NodeAgent:
     def _say(self, type: EventType, reason: str, message: str) -> None:
         self._recorder.event(self._about, type, reason, message)
 
-    def _moves(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """What has to know all pods: a pod that is gone gives its processors back."""
-        placed = self._parts.placed
-        if isinstance(placed, Widening):
-            return {"processors": placed.run}
-        return {"processors": lambda: placed.run(lambda: {each["metadata"]["uid"] for each in self._pods.pods()})}
+    def _known_pods(self) -> set[str] | None:
+        """Uids of all pods of this node; None before the server has been heard."""
+        return {each["metadata"]["uid"] for each in self._pods.pods()} if self._all_known else None
 
     def _ways(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """How pods are connected, and how they and the node are reached."""
