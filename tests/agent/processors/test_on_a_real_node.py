@@ -77,6 +77,9 @@ class RealNode:
         """What a container says of itself."""
         return self.kubectl("exec", name, "--", "grep", "Cpus_allowed_list", "/proc/self/status").split()[1]
 
+    def capacity(self) -> dict[str, str]:
+        return json.loads(self.kubectl("get", "node", NODE, "-o", "json"))["status"]["capacity"]
+
     def events(self, reason: str) -> list[str]:
         found = json.loads(self.kubectl("get", "events", "-A", "-o", "json", f"--field-selector=reason={reason}"))
         return [event["message"] for event in found["items"]]
@@ -122,6 +125,7 @@ def nothing_left(node: RealNode) -> Iterator[None]:
 
 
 def test_before_during_and_after_an_exclusive_pod(node: RealNode) -> None:
+    assert (node.capacity()["cpu"], node.capacity()["cpu exclusive"]) == ("2", "1")
     node.run("runc")
     node.run("gvisor", handler="gvisor")
     assert (node.allowed("runc"), node.allowed("gvisor"), node.inside("runc")) == ({"0-1"}, {"0-1"}, "0-1")
@@ -194,6 +198,7 @@ def test_the_policy_changes_both_ways(node: RealNode) -> None:
     node.agent.start()
     until(lambda: not state.exists(), 20)
     assert (node.allowed("own"), node.allowed("other")) == ({"0-1"}, {"0-1"})
+    until(lambda: "cpu exclusive" not in node.capacity(), 20)
     assert any("policy is none now" in each for each in node.events("CPUManagerStateReset"))
     node.agent.stop()
     node.settings(cpuManagerPolicy="static")

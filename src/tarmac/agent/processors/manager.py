@@ -21,14 +21,13 @@ from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import log
+from tarmac.decide.allocatable.podentries import CPUS_ANNOTATION
 from tarmac.decide.processors.assigning import NotEnough, assign
 from tarmac.decide.processors.exclusive import exclusive_cpus
 from tarmac.decide.processors.pools import shared_pool
 from tarmac.decide.processors.topology import Topology
 from tarmac.decide.scheduling.amounts import CPU
 
-ANNOTATION = "node.tarmac/cpus"
-"""On a pod: the processors that its containers have to themselves, for information."""
 INFEASIBLE = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _log = log("processors")
@@ -143,7 +142,7 @@ class CPUManager:
         """What the pod is annotated with."""
         own = self._assigned.get(uid)
         shown = {name: str(cpus) for name, cpus in (own or {}).items()}
-        return {ANNOTATION: msgspec.json.encode(shown).decode()} if own else {}
+        return {CPUS_ANNOTATION: msgspec.json.encode(shown).decode()} if own else {}
 
     def metrics(self) -> Iterator[Sample]:
         """Under kubelet's names."""
