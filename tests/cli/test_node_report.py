@@ -40,7 +40,7 @@ def node(name: str, *, city: str = "DFW", lent: str = "1", **status: Any) -> dic
         "metadata": {"name": name, "labels": {"topology.datum.net/city-code": city} if city else {}},
         "status": {
             "capacity": {"cpu": "104", "cpu oversubscription": lent, "cpu exclusive": "100", "memory": "64Gi", "pods": "110"},
-            "allocatable": {"cpu": "101", "memory": "65436Mi", "pods": "110"},
+            "allocatable": {"cpu": f"{100 + float(lent)}", "memory": "65436Mi", "pods": "110"},
             "reservations": reservations,
             "containerClassResources": [slow],
             "conditions": [{"type": "DiskPressure", "status": "True"}, {"type": "Ready", "status": "True"}],
@@ -126,7 +126,7 @@ def test_without_a_name_there_is_a_line_for_each_node() -> None:
     assert report(ALL) == (0, shown("""
         NODE   CITY  CPU  RESERVED  OVERSUB  ALLOCATABLE  EXCLUSIVE  COMMITTED  USED   PRESSURE
         dfw-0  DFW   104  4         1.000    101          2/100      2500m      1235m  DiskPressure
-        lhr-0  LHR   104  4         1.500    101          0/100      4          -      -
+        lhr-0  LHR   104  4         1.500    101500m      0/100      4          -      -
         """), "")  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def test_what_may_not_be_listed_is_left_out_and_said() -> None:
     assert (code, out) == (0, shown("""
         NODE   CITY  CPU  RESERVED  OVERSUB  ALLOCATABLE  EXCLUSIVE  COMMITTED  USED  PRESSURE
         dfw-0  DFW   104  4         1.000    101          ?/100      -          -     DiskPressure
-        lhr-0  LHR   104  4         1.500    101          ?/100      -          -     -
+        lhr-0  LHR   104  4         1.500    101500m      ?/100      -          -     -
         """))  # fmt: skip
     assert err == shown("""
         warning: pods may not be listed, so the answer leaves them out

@@ -13,10 +13,10 @@ from tarmac.api.kubernetes.core.nodeclasses import FIELDS, RESOURCES_ANNOTATION
 from tarmac.api.schema import JsonObject
 
 
-def were_dropped(sent: JsonObject, node: JsonObject) -> bool:
-    """Whether the server answered a status that has some of the fields with a Node that lacks one of them."""
-    status = node.get("status") or {}
-    return any(sent.get(name) and not status.get(name) for name in FIELDS)
+def keeps_fields(sent: JsonObject, node: JsonObject) -> bool | None:
+    """Whether the server's Node has all of the fields that a status has; None when the status has none of them."""
+    status, named = node.get("status") or {}, [name for name in FIELDS if sent.get(name)]
+    return all(status.get(name) for name in named) if named else None
 
 
 def without_own_fields(status: JsonObject) -> JsonObject:
@@ -24,9 +24,15 @@ def without_own_fields(status: JsonObject) -> JsonObject:
     return {name: value for name, value in status.items() if name not in FIELDS}
 
 
-def annotation_change(status: JsonObject, node: JsonObject, dropped: bool) -> JsonObject:
-    """A patch of the Node's metadata that makes its annotation say what the fields would; empty when it does."""
+def annotation_change(status: JsonObject, node: JsonObject, keeps: bool | None) -> JsonObject:
+    """A patch of the Node's metadata that makes its annotation say what the fields would; empty when it does.
+
+    As long as nobody knows what the server keeps, the annotation stays: on a server that drops the fields it is all
+    that schedulers have to go by, and an agent that starts must not take it away for a moment.
+    """
     known = (node["metadata"].get("annotations") or {}).get(RESOURCES_ANNOTATION)
-    said = {name: status[name] for name in FIELDS if status.get(name)} if dropped else {}
+    if keeps is None:
+        return {}
+    said = {name: status[name] for name in FIELDS if status.get(name)} if not keeps else {}
     wanted = msgspec.json.encode(said).decode() if said else None
     return {"annotations": {RESOURCES_ANNOTATION: wanted}} if wanted != known else {}

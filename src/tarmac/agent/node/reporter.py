@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.node.ownfields import annotation_change, were_dropped, without_own_fields
+from tarmac.agent.node.ownfields import annotation_change, keeps_fields, without_own_fields
 from tarmac.agent.node.registration import node_object, register
 from tarmac.agent.node.status import Facts, changes, node_status
 from tarmac.api.schema import JsonObject
@@ -56,7 +56,7 @@ class NodeReporter:
         self._reported = 0.0
         self._unready = True
         self._unheard = False
-        self._dropped = False  # what the server's Nodes have no field for
+        self._keeps: bool | None = None  # whether the server has all our fields; None: nobody knows yet
         self._woken = asyncio.Event()
 
     def node(self) -> JsonObject | None:
@@ -86,9 +86,11 @@ class NodeReporter:
         facts = await self._observe()
         self._unready = bool(facts.unready)
         whole = node_status(facts, before.get("status") or {}, self._clock.now(), self._tell)
-        status = without_own_fields(whole) if self._dropped else whole
+        if self._keeps is None and keeps_fields(whole, before):
+            self._keeps = True
+        status = without_own_fields(whole) if self._keeps is False else whole
         patch = changes(status, before.get("status") or {})
-        metadata = annotation_change(whole, before, self._dropped)
+        metadata = annotation_change(whole, before, self._keeps)
         due = self._clock.monotonic() - self._reported >= self._config.kubelet.report_frequency
         if not patch and not metadata and not due:
             return
@@ -99,22 +101,28 @@ class NodeReporter:
             node = await self._client.resource(NODES).patch(
                 self._config.node_name, body, type="strategic", subresource="status"
             )
-            self._took(node, status)
+            self._took(node)
             self._tell_sizes(facts, patch)
         except (ApiError, ClientError) as error:
             tell = _log.debug if self._unheard else _log.warning
             tell("the node's status is not reported", why=str(error))
             self._unheard = True
+        else:
+            await self._learn(keeps_fields(status, node))
 
-    def _took(self, node: JsonObject, sent: JsonObject) -> None:
-        """The server has it. If it dropped a field, it is to hear the same again at once, in another way."""
+    async def _learn(self, keeps: bool | None) -> None:
+        """Whether the server keeps all fields. What it does not keep it is to hear at once, in another way."""
+        if keeps is None or keeps is self._keeps:
+            return
+        self._keeps = keeps
+        if not keeps:
+            _log.info("the server does not keep all fields of the node's status; it is told them in an annotation")
+        await self.report()  # not for ever: what was dropped is not sent again as a field
+
+    def _took(self, node: JsonObject) -> None:
         self._node = node
         self._reported = self._clock.monotonic()
         self._unheard = False
-        if not self._dropped and were_dropped(sent, node):
-            self._dropped = True
-            _log.info("the server does not keep all fields of the node's status; it is told them in an annotation")
-            self.wake()
 
     async def _register(self) -> None:
         facts = await self._observe()

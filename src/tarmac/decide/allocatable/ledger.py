@@ -56,9 +56,12 @@ def node_ledger(
     exclusive = None
     if size.exclusive is not None:
         exclusive = ExclusiveAccount(size.exclusive, 1000 * len({cpu for pod in pods for cpu in _own(pod)}))
-    resources = dict.fromkeys((*size.capacity, *(size.allocatable or {}), *size.holdings, *committed))
+    names: list[str] = [*size.capacity, *(size.allocatable or ()), *size.holdings, *committed]
     return NodeLedger(
-        tuple(_account(size, name, exclusive, committed.get(name, 0), (used or {}).get(name)) for name in resources),
+        tuple(
+            _account(size, name, exclusive, committed.get(name, 0), (used or {}).get(name))
+            for name in dict.fromkeys(names)
+        ),
         tuple(_classes(offered, places)),
         tuple(pods),
     )

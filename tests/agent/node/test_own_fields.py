@@ -1,0 +1,40 @@
+"""What a node says beyond Kubernetes' fields reaches servers that keep such fields and servers that drop them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tarmac.agent.node.ownfields import annotation_change, keeps_fields, without_own_fields
+
+RESERVED = [{"resource": "cpu", "for": "system", "amount": "2", "source": "file"}]
+STATUS = {"capacity": {"cpu": "4"}, "reservations": RESERVED}
+KEY = "node.tarmac/resources"
+
+
+def node(status: dict[str, Any], annotation: str = "") -> dict[str, Any]:
+    return {"metadata": {"annotations": {KEY: annotation}} if annotation else {}, "status": status}
+
+
+def test_an_answer_tells_whether_fields_are_kept() -> None:
+    assert keeps_fields(STATUS, node(STATUS)) is True
+    assert keeps_fields(STATUS, node({"capacity": {"cpu": "4"}})) is False
+    assert keeps_fields(without_own_fields(STATUS), node({})) is None
+
+
+def test_until_it_is_known_the_annotation_stays() -> None:
+    """An agent that starts must not take away what schedulers go by, not for a moment."""
+    assert annotation_change(STATUS, node({}, '{"reservations":[]}'), keeps=None) == {}
+
+
+def test_where_fields_are_dropped_the_annotation_says_the_same_once() -> None:
+    change = annotation_change(STATUS, node({}), keeps=False)
+    text = change["annotations"][KEY]
+    assert json.loads(text) == {"reservations": RESERVED}
+    assert annotation_change(STATUS, node({}, text), keeps=False) == {}
+    assert annotation_change({}, node({}, text), keeps=False) == {"annotations": {KEY: None}}
+
+
+def test_where_fields_are_kept_there_is_no_annotation() -> None:
+    assert annotation_change(STATUS, node(STATUS), keeps=True) == {}
+    assert annotation_change(STATUS, node(STATUS, "{}"), keeps=True) == {"annotations": {KEY: None}}
