@@ -11,10 +11,9 @@ from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.api.shared import IPFamily
 from tarmac.client.informer import Informers
 from tarmac.client.targets.typed import NETWORK_CONTEXTS, NETWORKS, SUBNETS
+from tarmac.controllers.indexes import BY_CONTEXT, context_of_claim
 from tarmac.controllers.ipam import Attachment
-from tarmac.controllers.network.contexts import context_of_claim
-from tarmac.controllers.network.subnets import BY_CONTEXT, range_of
-from tarmac.decide.addresses import routes_of
+from tarmac.decide.addresses import range_of, routes_of
 
 
 class Attaching:

@@ -62,6 +62,9 @@ LABEL_DISK_NODE = f"{GROUP}/disk-node"
 GATE_NETWORK = "Network"
 GATE_QUOTA = "Quota"
 
+QUOTA_GRANTED = "QuotaGranted"
+"""Condition of an Instance: False while the quota's controller has no room for it."""
+
 _WORKLOAD_PART = 30
 _HASH_PART = 8
 _REVISION_PART = 10

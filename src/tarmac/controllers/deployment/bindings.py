@@ -14,9 +14,13 @@ from tarmac.client.controller import Controller, controller_key
 from tarmac.client.targets.typed import NETWORK_BINDINGS
 from tarmac.controllers.context import Context
 from tarmac.controllers.deployment.network import NetworkState
-from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
-from tarmac.controllers.network.contexts import context_of_claim
-from tarmac.controllers.network.networks import BY_NETWORK, network_of_binding
+from tarmac.controllers.indexes import (
+    BY_CONTEXT,
+    BY_NETWORK,
+    context_of_binding,
+    context_of_claim,
+    network_of_binding,
+)
 from tarmac.controllers.taken import name_taken
 from tarmac.controllers.writing import delete_same
 from tarmac.decide.children.instances import binding_documents

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.api.compute.instance import Instance
-from tarmac.api.compute.names import GATE_NETWORK, GATE_QUOTA, LABEL_DEPLOYMENT_NAME, binding_name
+from tarmac.api.compute.names import GATE_NETWORK, GATE_QUOTA, LABEL_DEPLOYMENT_NAME, QUOTA_GRANTED, binding_name
 from tarmac.api.conditions import find
 from tarmac.api.schema import JsonObject
 from tarmac.client.controller import Controller
@@ -26,7 +26,6 @@ from tarmac.decide.addresses import overlap
 from tarmac.decide.children.sources import CONFIG_MAP, SECRET, sources
 from tarmac.decide.verdict import Refusal
 
-QUOTA_GRANTED = "QuotaGranted"
 _BINDING = "NetworkBinding"
 _TARGETS = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
 

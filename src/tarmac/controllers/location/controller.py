@@ -5,29 +5,21 @@ A deployment uses the Location that the scheduler gave it.
 
 from __future__ import annotations
 
-from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.conditions import with_condition
 from tarmac.api.networking.location import Location, LocationStatus
 from tarmac.api.networking.names import LOCATION_FINALIZER
 from tarmac.api.shared import Condition, Summary
-from tarmac.client.cache import Item
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS
 from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
 from tarmac.controllers.finalizers import hold
+from tarmac.controllers.indexes import BY_LOCATION, assigned_location
 from tarmac.controllers.location.nodecounts import Roster, location_of
 from tarmac.controllers.writing import write_status
 from tarmac.decide.health import Health, place_health
 
 MANAGER = "tarmac-location"
-BY_LOCATION = "location"
 _WORDS = {"True": "Available", "False": "Degraded", "Unknown": "Degraded"}
-
-
-def assigned_location(item: Item[WorkloadDeployment]) -> tuple[str, ...]:
-    """The Location that a deployment was given."""
-    status = item.object.status
-    return (status.location.name,) if status is not None and status.location is not None else ()
 
 
 class LocationController:

@@ -18,26 +18,21 @@ from tarmac.api.networking.network import (
 )
 from tarmac.api.shared import Condition, LocalObjectReference, LocationReference, ObjectMeta, OwnerReference
 from tarmac.api.status import AlreadyExists
-from tarmac.client.cache import Item
 from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.controllers.context import Context
-from tarmac.controllers.network.networks import BY_NETWORK, MANAGER, network_key, network_of_binding, refused
+from tarmac.controllers.indexes import (
+    BY_CONTEXT,
+    BY_NETWORK,
+    context_key,
+    context_of_binding,
+    network_key,
+    network_of_binding,
+)
+from tarmac.controllers.network.networks import MANAGER
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
+from tarmac.decide.addresses import refused_range
 from tarmac.decide.verdict import Refusal, Verdict
-
-BY_CONTEXT = "context"
-
-
-def context_key(binding: NetworkBinding) -> str:
-    """The context that serves a binding, whether it exists or not."""
-    namespace = binding.spec.network.namespace or binding.metadata.namespace
-    return f"{namespace}/{context_name(binding.spec.network.name, binding.spec.location.name)}"
-
-
-def context_of_binding(item: Item[NetworkBinding]) -> tuple[str, ...]:
-    """Index: bindings by the key of their context."""
-    return (context_key(item.object),)
 
 
 class BindingController:
@@ -81,7 +76,7 @@ class BindingController:
             return _no(reasons.NETWORK_NOT_FOUND, f"Network {wanted} does not exist.", f"Create Network {wanted}.")
         if network.metadata.deletion_timestamp is not None:
             return _no(reasons.NETWORK_IN_USE, f"Network {wanted} is being deleted.")
-        if (refusal := refused(network)) is not None:
+        if (refusal := refused_range(network)) is not None:
             return Verdict(None, (refusal,))
         context = self._known_contexts.get(context_key(binding))
         if context is None:

@@ -28,18 +28,13 @@ from tarmac.client.cache import Item
 from tarmac.client.targets.typed import LOCATIONS, NETWORK_BINDINGS, NETWORK_CONTEXTS, SUBNET_CLAIMS
 from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
-from tarmac.controllers.network.bindings import BY_CONTEXT, context_of_binding
+from tarmac.controllers.indexes import BY_CONTEXT, BY_LOCATION, context_of_binding, context_of_claim
 from tarmac.controllers.network.networks import MANAGER
 from tarmac.controllers.writing import delete_same, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import packet_size
 
-BY_LOCATION, BY_PLACE = "location", "place"
-
-
-def context_of_claim(item: Item[Any]) -> tuple[str, ...]:
-    """The context that a claim, or a subnet, is for."""
-    return (f"{item.metadata.namespace}/{item.object.spec.network_context.name}",)
+BY_PLACE = "place"
 
 
 def _place_of(item: Item[Any]) -> str:

@@ -11,13 +11,11 @@ Network until the node has gone. Nodes come and go, so whenever one's addresses 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Any
 
-from tarmac.api.conditions import find, with_condition
+from tarmac.api.conditions import with_condition
 from tarmac.api.networking.names import NETWORK_FINALIZER
-from tarmac.api.networking.network import Network, NetworkBinding, NetworkStatus
-from tarmac.api.networking.validation.ranges import reserved_by
+from tarmac.api.networking.network import Network, NetworkStatus
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
@@ -26,34 +24,16 @@ from tarmac.client.controller import controller_key
 from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
+from tarmac.controllers.indexes import BY_NETWORK, network_of_binding
 from tarmac.controllers.network.allocated import Allocated
 from tarmac.controllers.writing import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
-from tarmac.decide.addresses import NodeAddresses, allocate_vni, default_range
-from tarmac.decide.verdict import Refusal, Verdict
+from tarmac.decide.addresses import NodeAddresses, allocate_vni, default_range, range_refusal, refused_range
+from tarmac.decide.verdict import Verdict
 
 MANAGER = "tarmac-network"
-BY_NETWORK, BY_OWNER = "network", "owner"
+BY_OWNER = "owner"
 _EVERY, _GATHER_SECONDS, _AT_ONCE = "", 0.5, 500
-
-
-def network_key(binding: NetworkBinding) -> str:
-    """The Network that a binding asks for."""
-    wanted = binding.spec.network
-    return f"{wanted.namespace or binding.metadata.namespace}/{wanted.name}"
-
-
-def network_of_binding(item: Item[NetworkBinding]) -> tuple[str, ...]:
-    """Index: bindings by the key of their Network."""
-    return (network_key(item.object),)
-
-
-def refused(network: Network) -> Refusal | None:
-    """Why nothing may be attached to a Network, if its range was refused."""
-    said = find(network.status.conditions if network.status else (), "Ready")
-    if said is None or said.reason != reasons.NETWORK_RANGE_REFUSED:
-        return None
-    return Refusal(said.reason, said.message, rule="network")
 
 
 def addresses_of(node: JsonObject) -> list[str]:
@@ -120,7 +100,7 @@ class NetworkController:
         known = network.status or NetworkStatus()
         verdict = Verdict(known.vni) if known.vni else allocate_vni(self._allocated.numbers)
         ipv4, ipv6 = self._ranges(network)
-        refusal = verdict.refusals[0] if verdict.refusals else self._refusal((ipv4, ipv6))
+        refusal = verdict.refusals[0] if verdict.refusals else range_refusal((ipv4, ipv6), self._nodes.are_in)
         if refusal is not None:  # what it has it keeps, but gets nothing that could be carved up
             ipv4, ipv6 = known.ipv4_range, known.ipv6_range
         condition = Condition("Ready", "True", reasons.NETWORK_READY, "The network can be used.")
@@ -141,15 +121,6 @@ class NetworkController:
             (ipv6 or default_range("IPv6", uid, taken, nodes)) if "IPv6" in families else "",
         )
 
-    def _refusal(self, ranges: Iterable[str]) -> Refusal | None:
-        for each in filter(None, ranges):
-            if reason := reserved_by(each):
-                return Refusal(reasons.NETWORK_RANGE_REFUSED, f"The range {each} {reason}.")
-            if self._nodes.are_in(each):
-                message = f"The range {each} holds the address of a node: use a Network whose range holds none."
-                return Refusal(reasons.NETWORK_RANGE_REFUSED, message)
-        return None
-
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         item = new or old
         assert item is not None, "a change has a state before or after it"
@@ -160,7 +131,8 @@ class NetworkController:
         """Those whose range is refused and was not, or the other way round, get another look."""
         for number, item in enumerate(list(self._known.cache.items())):
             network = item.object
-            if (refused(network) is None) != (self._refusal(self._ranges(network)) is None):
+            refusal = range_refusal(self._ranges(network), self._nodes.are_in)
+            if (refused_range(network) is None) != (refusal is None):
                 self._controller.queue.add(item.key)
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.targets.typed import LOCATIONS, NETWORK_BINDINGS, NETWORKS
 from tarmac.controllers.context import Context
-from tarmac.controllers.network.networks import BY_NETWORK, network_key, network_of_binding
+from tarmac.controllers.indexes import BY_NETWORK, network_key, network_of_binding
 from tarmac.controllers.writing import delete_same
 
 LOOK_AGAIN_SECONDS = 5.0  # while addresses are still in use

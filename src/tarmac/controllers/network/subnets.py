@@ -26,19 +26,12 @@ from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item
 from tarmac.client.targets.typed import NETWORK_CONTEXTS, NETWORKS, SUBNET_CLAIMS, SUBNETS
 from tarmac.controllers.context import Context
-from tarmac.controllers.network.contexts import context_of_claim
+from tarmac.controllers.indexes import BY_CONTEXT, BY_NETWORK, context_of_claim, network_of_context
 from tarmac.controllers.network.networks import MANAGER
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
-from tarmac.decide.addresses import carve
+from tarmac.decide.addresses import carve, range_of
 from tarmac.decide.verdict import Refusal, Verdict
-
-BY_CONTEXT, BY_NETWORK = "context", "network"
-
-
-def range_of(status: SubnetStatus | None) -> str:
-    """The range of a Subnet; empty while it has none."""
-    return f"{status.start_address}/{status.prefix_length}" if status is not None and status.start_address else ""
 
 
 class SubnetController:
@@ -193,11 +186,6 @@ class SubnetController:
             self._given.pop(old.metadata.uid, None)
         elif new is not None and new.metadata.uid in self._given and range_of(new.object.status):
             del self._given[new.metadata.uid]
-
-
-def network_of_context(item: Item[NetworkContext]) -> tuple[str, ...]:
-    """Index: contexts by the key of their Network."""
-    return (f"{item.metadata.namespace}/{item.object.spec.network.name}",)
 
 
 def _is_done(subnet: Subnet) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from tarmac.api.compute.instance import Instance, InstanceStatus
-from tarmac.api.compute.names import GATE_QUOTA
+from tarmac.api.compute.names import GATE_QUOTA, QUOTA_GRANTED
 from tarmac.api.conditions import find, with_condition
 from tarmac.api.kubernetes.core.pods.podresources import add
 from tarmac.api.shared import Condition, ResourceList
@@ -17,7 +17,6 @@ from tarmac.client.cache import Item, by_namespace
 from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
 from tarmac.client.targets.untyped import PODS, RESOURCE_QUOTAS
 from tarmac.controllers.context import Context
-from tarmac.controllers.instance.blocks import QUOTA_GRANTED
 from tarmac.controllers.quota.account import Account, QuotaHolder, gates_of
 from tarmac.controllers.writing import in_batches, write_status
 from tarmac.decide import reasons

@@ -20,7 +20,7 @@ from tarmac.client.cache import Item
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS, WORKLOADS
 from tarmac.controllers.context import Context
-from tarmac.controllers.location.controller import BY_LOCATION, assigned_location
+from tarmac.controllers.indexes import BY_LOCATION, assigned_location
 from tarmac.controllers.scheduler.state import SchedulerState
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons

@@ -31,8 +31,8 @@ from tarmac.client.targets.untyped import NAMESPACES
 from tarmac.controllers.attachments import Attaching
 from tarmac.controllers.context import Context
 from tarmac.controllers.ipam import pod_holder
-from tarmac.controllers.network.networks import refused
 from tarmac.decide import reasons
+from tarmac.decide.addresses import refused_range
 from tarmac.decide.verdict import Refusal, Verdict
 
 MANAGER = "tarmac-scheduler"
@@ -81,7 +81,7 @@ class PodInterfaces:
         return await self._attach(pod.key, network, location)
 
     async def _attach(self, key: str, network: Network, location: str) -> Verdict[str]:
-        if (refusal := refused(network)) is not None:
+        if (refusal := refused_range(network)) is not None:
             return Verdict(None, (refusal,))
         own = network.metadata
         context = self._attaching.contexts.get(f"{own.namespace}/{context_name(own.name, location)}")

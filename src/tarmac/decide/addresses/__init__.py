@@ -14,8 +14,9 @@ from tarmac.decide.addresses.numbers import FIRST_VNI, Numbers, allocate_vni, vn
 from tarmac.decide.addresses.overlaps import Overlap, overlap
 from tarmac.decide.addresses.packets import packet_size
 from tarmac.decide.addresses.pool import Pool
+from tarmac.decide.addresses.rangerefusals import range_refusal, refused_range
 from tarmac.decide.addresses.routes import routes_of
-from tarmac.decide.addresses.subnets import carve, default_range, subnet_prefix
+from tarmac.decide.addresses.subnets import carve, default_range, range_of, subnet_prefix
 
 __all__ = [
     "FIRST_VNI",
@@ -31,6 +32,9 @@ __all__ = [
     "mac_address",
     "overlap",
     "packet_size",
+    "range_of",
+    "range_refusal",
+    "refused_range",
     "release",
     "routes_of",
     "subnet_prefix",

@@ -12,6 +12,7 @@ from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
+from tarmac.api.networking.network import SubnetStatus
 from tarmac.api.shared import IPFamily
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal, Verdict
@@ -24,6 +25,11 @@ _IPV6_RANGE_PREFIX: Final = 48
 _SUBNET_PREFIX: Final = {4: 20, 6: 64}
 _SMALLEST_BITS: Final = 4
 _RULE: Final = "addresses.subnets"
+
+
+def range_of(status: SubnetStatus | None) -> str:
+    """The range of a Subnet; empty while it has none."""
+    return f"{status.start_address}/{status.prefix_length}" if status is not None and status.start_address else ""
 
 
 def default_range(
