@@ -81,3 +81,24 @@ def test_ranges() -> None:
     assert names.cidr("10.0.0.1/8", strict=True) == ["must not have bits set beyond the prefix length"]
     for bad in ("10.0.0.0", "10.0.0.0/33", "::/129", "10.0.0.0/-1", "10.0.0.0/8/8", "/8"):
         assert names.cidr(bad) == ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
+
+
+@pytest.mark.parametrize(
+    ("address", "ordinary"),
+    [
+        ("10.1.2.3", True),
+        ("223.255.255.255", True),
+        ("239.1.1.1", True),
+        ("0.0.0.0", False),
+        ("127.0.0.1", False),
+        ("169.254.1.1", False),
+        ("224.0.0.1", False),
+        ("010.1.2.3", False),
+        ("::1", False),
+        ("10.1.2", False),
+        ("10.1.2.3\0", False),
+        ("", False),
+    ],
+)
+def test_nothing_special_passes_for_an_ordinary_address(address: str, ordinary: bool) -> None:
+    assert names.is_ordinary_ipv4(address) is ordinary

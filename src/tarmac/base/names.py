@@ -21,6 +21,7 @@ _IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _PERCENT = "[0-9]+%"
 
+_SPECIAL_OCTETS = frozenset({0, 127, 169, 224})  # unspecified, loopback, link-local, link-local multicast
 _LONGEST_MATCHED = 4096  # characters; every limit is below, and what is longer is wrong anyway
 
 
@@ -226,6 +227,17 @@ def address_family(value: str) -> int:
     except (OSError, ValueError):
         return 0
     return 6 if ":" in value else 4
+
+
+def is_ordinary_ipv4(value: str) -> bool:
+    """Whether it is an IPv4 address without any liberties, far from every special range. False may mean a closer look.
+
+    Cheap: lists of endpoints are long, and nearly all are such.
+    """
+    try:
+        return socket.inet_pton(socket.AF_INET, value)[0] not in _SPECIAL_OCTETS
+    except (OSError, ValueError):
+        return False
 
 
 def cidr(value: str, *, strict: bool = False) -> list[str]:

@@ -28,6 +28,7 @@ MOST_ITEMS: dict[str, dict[str, int]] = {
         "topologySpreadConstraints": 20,
     },
     _CORE + "Container": {"ports": 1000, "volumeMounts": 1000},
+    _CORE + "EphemeralContainer": {"ports": 1000, "volumeMounts": 1000},
     _CORE + "NodeSelector": {"nodeSelectorTerms": 20},
     _CORE + "NodeSelectorTerm": {"matchExpressions": 20, "matchFields": 20},
     _CORE + "NodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": 20},

@@ -88,18 +88,22 @@ class Shape:
 class _Spelled(dict[Any, str]):
     """Elements of the items of a list, by the value of their key (a tuple when there are several)."""
 
-    __slots__ = ("keys_of_list",)
+    __slots__ = ("_fronts",)
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         super().__init__()
-        self.keys_of_list = keys
+        # What stands before each value is the same in all items; a list may have thousands of them.
+        self._fronts = [f"{',' if number else 'k:{'}{elements.encode_value(key)}:" for number, key in enumerate(keys)]
 
     def __missing__(self, key: Any) -> str:
         if len(self) >= _MAX_SPELLED:
             self.clear()
-        names = self.keys_of_list
-        values = (key,) if len(names) == 1 else key
-        element = self[key] = elements.key_element(dict(zip(names, values, strict=True)))
+        encode_value, fronts = elements.encode_value, self._fronts
+        if len(fronts) == 1:
+            element = self[key] = f"{fronts[0]}{encode_value(key)}}}"
+        else:
+            parts = [front + encode_value(value) for front, value in zip(fronts, key, strict=True)]
+            element = self[key] = "".join(parts) + "}"
         return element
 
 

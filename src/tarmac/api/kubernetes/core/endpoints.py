@@ -31,7 +31,8 @@ class EndpointsStrategy(NativeStrategy):
                 errors.required(path, "must specify `addresses` or `notReadyAddresses`")
             for field in ("addresses", "notReadyAddresses"):
                 for position, address in enumerate(subset.get(field) or ()):
-                    _validate_address(address, f"{path}.{field}[{position}]", errors)
+                    if len(address) > 1 or not names.is_ordinary_ipv4(address.get("ip", "")):
+                        _validate_address(address, f"{path}.{field}[{position}]", errors)
             for position, port in enumerate(ports):
                 _validate_port(port, len(ports) > 1, f"{path}.ports[{position}]", errors)
 
@@ -47,6 +48,7 @@ class EndpointsStrategy(NativeStrategy):
             for index, subset in enumerate(obj.get("subsets") or ())
             for field in ("addresses", "notReadyAddresses")
             for position, address in enumerate(subset.get(field) or ())
+            if not names.is_ordinary_ipv4(address.get("ip", ""))
             for warning in address_warnings(address.get("ip", ""), f"subsets[{index}].{field}[{position}].ip")
         ]
 

@@ -149,6 +149,8 @@ def _validate_dual(spec: JsonObject, several: list[str], errors: FieldErrors) ->
 
 def validate_endpoint_address(address: str, path: str, errors: FieldErrors) -> None:
     """An address that traffic may be sent to: not special in any way, however it is written."""
+    if names.is_ordinary_ipv4(address):
+        return
     if messages := names.ip_address(address):
         checks.report(messages, address, path, errors)
         return
