@@ -157,6 +157,18 @@ def endpoints_of_a_service(count: int) -> Decision:
     return lambda: grouped(asked, pods)
 
 
+def endpoints_at_many_ports(count: int) -> Decision:
+    """Ports times pods: each of 1,000 pods has as many named ports as the Service asks for."""
+    ports: list[JsonObject] = [{"name": f"p{number}", "port": 1 + number} for number in range(count)]
+    asked = service(ports=[{**each, "targetPort": each["name"]} for each in ports])
+    own = [{"name": each["name"], "containerPort": each["port"]} for each in ports]
+    pods = [
+        endpoint_pod(f"p{number}", f"10.0.{number // 256}.{number % 256}", containers=[{"ports": own}])
+        for number in range(1000)
+    ]
+    return lambda: grouped(asked, pods)
+
+
 def endpoints_as_an_object(count: int) -> Decision:
     """Pods that answer a named port in many ways: as many subsets as can be."""
     asked = service()
@@ -268,6 +280,7 @@ DECISIONS: dict[str, tuple[Callable[[int], Decision], Sequence[int]]] = {
     "waves": (waves_of_cities, MANY),
     "quota": (quota_for_instances, MANY),
     "endpoints": (endpoints_of_a_service, MANY),
+    "endpoints at many ports": (endpoints_at_many_ports, (10, 100, 1000)),
     "endpoints as an object": (endpoints_as_an_object, MANY),
     "mirrored endpoints": (mirrored_endpoints, MANY),
     "slices": (endpoints_in_slices, MANY),

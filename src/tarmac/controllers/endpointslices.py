@@ -6,12 +6,13 @@ A slice's name follows from its Service, group and number, so that making it twi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
+from tarmac.base.pieces import Pieces, Work
 from tarmac.client.cache import Item
 from tarmac.client.resources import ResourceClient
 from tarmac.controllers.writing import create_if_absent, delete_same
@@ -36,12 +37,13 @@ class DesiredSlice(NamedTuple):
 
 async def write_slices(
     slices: ResourceClient[JsonObject],
+    pieces: Pieces,
     service: ServiceFacts,
-    groups: Mapping[Group, list[Endpoint]],
+    groups: Iterable[tuple[Group, list[Endpoint]]],
     present: Mapping[str, Item[Any]],
 ) -> None:
     """Bring the slices of a Service in line with the endpoints in each group."""
-    wanted = dict(_wanted(service, groups, present))
+    wanted = await pieces.done(_wanted(service, groups, present))
     for name, slice_ in wanted.items():
         await write_slice(slices, slice_document(slice_), present.get(name), MANAGER)
         await asyncio.sleep(0)
@@ -121,22 +123,30 @@ def name_of(owner: str, uid: str, group: Group) -> str:
 
 
 def _wanted(
-    service: ServiceFacts, groups: Mapping[Group, list[Endpoint]], present: Mapping[str, Item[Any]]
-) -> Iterator[tuple[str, DesiredSlice]]:
-    for group, endpoints in groups.items():
+    service: ServiceFacts, groups: Iterable[tuple[Group, list[Endpoint]]], present: Mapping[str, Item[Any]]
+) -> Work[dict[str, DesiredSlice]]:
+    """The slices of all groups, by name. There are as many groups as pods where each resolves a port in its own way."""
+    wanted: dict[str, DesiredSlice] = {}
+    numbered = _by_prefix(present)
+    for group, endpoints in groups:
         prefix = name_of(service.metadata.name, service.metadata.uid, group)
         by_uid = {each.uid: each.document for each in endpoints}
-        numbers = ((_number_of(name, prefix), item) for name, item in present.items())
-        shares = {number: _members(item) for number, item in numbers if number is not None}
+        shares = {number: _members(item) for number, item in numbered.get(prefix, {}).items()}
         for number, members in shared_out(shares, by_uid).items():
             name = f"{prefix}-{number}"
-            yield name, DesiredSlice(name, service, group, tuple(by_uid[uid] for uid in members))
+            wanted[name] = DesiredSlice(name, service, group, tuple(by_uid[uid] for uid in members))
+        yield
+    return wanted
 
 
-def _number_of(name: str, prefix: str) -> int | None:
-    """Which slice of its group one is; None when it is of another."""
-    start, _, number = name.rpartition("-")
-    return int(number) if start == prefix and number.isdigit() else None
+def _by_prefix(present: Mapping[str, Item[Any]]) -> dict[str, dict[int, Item[Any]]]:
+    """Slices by what their names begin with, which their group decides, and by their number in the group."""
+    found: dict[str, dict[int, Item[Any]]] = {}
+    for name, item in present.items():
+        prefix, _, number = name.rpartition("-")
+        if number.isdigit():
+            found.setdefault(prefix, {})[int(number)] = item
+    return found
 
 
 def _members(item: Item[Any]) -> list[str]:

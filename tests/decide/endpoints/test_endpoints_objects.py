@@ -160,6 +160,26 @@ def test_beyond_a_thousand_it_is_cut_off_and_says_so() -> None:
     assert OVER_CAPACITY not in fewer["metadata"]["annotations"]
 
 
+def test_beyond_two_thousand_ports_it_is_cut_off_and_says_so() -> None:
+    names = [f"p{number}" for number in range(900)]
+    wanted = service(ports=[{"name": name, "port": 1 + at, "targetPort": name} for at, name in enumerate(names)])
+    pods = [
+        pod(
+            f"w{first}",
+            f"10.0.0.{first + 1}",
+            containers=[{"ports": [{"name": name, "containerPort": 1 + first + at} for at, name in enumerate(names)]}],
+        )
+        for first in range(3)
+    ]
+    whole, cut = made(wanted, *pods[:2]), made(wanted, *pods)
+    assert whole is not None
+    assert cut is not None
+    assert [len(each["subsets"]) for each in (whole, cut)] == [2, 2]
+    assert OVER_CAPACITY not in whole["metadata"]["annotations"]
+    assert cut["metadata"]["annotations"][OVER_CAPACITY] == "truncated"
+    assert made(wanted, *pods, known=cut) is None, "it says so already"
+
+
 def test_each_subset_keeps_its_share() -> None:
     pods = [*many(1500), *many(500, 65536, port=8081), *many(10, 131072, port=8082, ready=False)]
     found = subsets(service(), *pods)

@@ -3,18 +3,18 @@
 Slices of a Service that selects nothing any more are removed; those of one that never did are somebody else's and left
 alone. A change of a pod reaches the Services whose selector matches it now or matched it before; only those that ask
 for one of its labels are looked at. The zone of an endpoint is that of its node; nodes rarely move, and then every
-Service is looked at. Thousands of pods behind a Service are read a few at a time, since others wait for the loop, and
-once for both.
+Service is looked at. Thousands of pods may be behind a Service, and a thousand ports before them, so all that is worked
+out of them is done in pieces, since others wait for the loop; and pods are read once for both kinds.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
 
 from tarmac.api.networking.names import LABEL_ZONE
+from tarmac.base.pieces import Work
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, PODS
@@ -27,7 +27,6 @@ from tarmac.decide.endpoints import EndpointPod, Grouping, Listing, ServiceFacts
 
 BY_NAMESPACE = "namespace"
 GATHER_SECONDS = 0.1  # pods of a rollout change together
-AT_ONCE = 250  # pods that are read before others have the loop
 _NOT_OFFERED = ("NodePort", "LoadBalancer")
 
 _read_pod = msgspec.json.Decoder(EndpointPod).decode
@@ -40,6 +39,7 @@ class ServiceController:
     def __init__(self, context: Context) -> None:
         informers = context.informers
         self._recorder = context.recorder
+        self._pieces = context.client.pieces
         self._slices = context.client.resource(ENDPOINT_SLICES)
         self._selectors = Selectors()
         self._known = informers.informer(SERVICES)
@@ -106,24 +106,22 @@ class ServiceController:
         present = {each.metadata.name: each for each in slices if is_managed(each)}
         service = _read_service(item.raw)
         if not service.selects:
-            await write_slices(self._slices, service, {}, present)
+            await write_slices(self._slices, self._pieces, service, (), present)
             return
-        grouping, listing = await self._read(service)
+        grouping, listing = await self._pieces.done(self._read(service))
         # What connections follow comes first: a failure to write the older object is tried again by itself.
-        await write_slices(self._slices, service, grouping.groups(), present)
+        await write_slices(self._slices, self._pieces, service, grouping.groups(), present)
         await self._endpoints.write(key, listing)
 
-    async def _read(self, service: ServiceFacts) -> tuple[Grouping, Listing]:
+    def _read(self, service: ServiceFacts) -> Work[tuple[Grouping, Listing]]:
         """The endpoints of a Service. A pod that changes meanwhile brings us here again."""
         grouping, listing, selector = Grouping(service, self._zones), Listing(service), service.spec.selector or {}
-        pods = self._pods.indexed(BY_NAMESPACE, service.metadata.namespace)
-        selected = [item for item in pods if matches(selector, item.metadata.labels or {})]
-        for number, item in enumerate(selected, 1):
-            pod = _read_pod(item.raw)
-            grouping.add(pod)
-            listing.add(pod)
-            if number % AT_ONCE == 0:
-                await asyncio.sleep(0)
+        for item in self._pods.indexed(BY_NAMESPACE, service.metadata.namespace):
+            if matches(selector, item.metadata.labels or {}):
+                pod = _read_pod(item.raw)
+                grouping.add(pod)
+                listing.add(pod)
+            yield
         return grouping, listing
 
     def _tell(self, service: ServiceFacts) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
-from tarmac.decide.endpoints.groups import Endpoint, Group, Grouping, Port, grouped
+from tarmac.decide.endpoints.groups import Endpoint, Group, Grouping, grouped
 from tarmac.decide.endpoints.mirrors import EndpointsFacts, Mirrors, mirrors
 from tarmac.decide.endpoints.objects import Listing
+from tarmac.decide.endpoints.ports import Port
 from tarmac.decide.endpoints.shares import shared_out
 
 __all__ = [

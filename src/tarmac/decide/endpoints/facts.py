@@ -109,13 +109,11 @@ class EndpointPod(Partial):
         held = (each for each in interfaces if address in (own.partition("/")[0] for own in each.addresses))
         return next((each.network for each in held), "")
 
-    def port(self, wanted: ServicePort) -> int | None:
-        """Where it answers a port of a Service; None when it has no port of that name."""
-        if isinstance(wanted.target_port, int):
-            return wanted.target_port or wanted.port
+    def named_ports(self) -> dict[tuple[str, str], int]:
+        """Its ports by name and protocol. Of several with one name the first counts, those of sidecars last."""
         sidecars = [each for each in self.spec.init_containers or () if each.restart_policy == "Always"]
+        found: dict[tuple[str, str], int] = {}
         for container in (*self.spec.containers, *sidecars):
             for port in container.ports or ():
-                if (port.name, port.protocol) == (wanted.target_port, wanted.protocol):
-                    return port.container_port
-        return None
+                found.setdefault((port.name, port.protocol), port.container_port)
+        return found

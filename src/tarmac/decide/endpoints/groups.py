@@ -18,22 +18,9 @@ from typing import NamedTuple
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
 from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
+from tarmac.decide.endpoints.ports import Port, ServicePorts
 
 _NEAR = ("PreferClose", "PreferSameZone", "PreferSameNode")
-
-
-class Port(NamedTuple):
-    """A port where endpoints answer."""
-
-    name: str
-    number: int
-    protocol: str
-    app_protocol: str | None
-
-    def document(self) -> JsonObject:
-        """As a slice says it."""
-        said: JsonObject = {"name": self.name, "port": self.number, "protocol": self.protocol}
-        return said if self.app_protocol is None else {**said, "appProtocol": self.app_protocol}
 
 
 class Group(NamedTuple):
@@ -58,7 +45,7 @@ def grouped(
     found = Grouping(service, zones or {})
     for pod in pods:
         found.add(pod)
-    return found.groups()
+    return dict(found.groups())
 
 
 class Grouping:
@@ -67,35 +54,28 @@ class Grouping:
     def __init__(self, service: ServiceFacts, zones: Mapping[str, str]) -> None:
         self._service = service
         self._zones = zones
-        self._found: dict[Group, list[Endpoint]] = {}
+        self._ports = ServicePorts(service)
+        # By family, network and number of the answer: to look a Group up costs as much as it has ports.
+        self._found: dict[tuple[IPFamily, str, int], list[Endpoint]] = {}
 
     def add(self, pod: EndpointPod) -> None:
         """One more pod that it selects."""
         if pod.status.ended:
             return
-        ports = ports_of(self._service, pod)
+        answer = self._ports.answer(pod)
         for family in self._service.spec.ip_families:
             addresses = pod.addresses(family)
             if addresses:
-                group = Group(family, pod.network_of(addresses[0]), ports)
-                self._found.setdefault(group, []).append(
+                self._found.setdefault((family, pod.network_of(addresses[0]), answer), []).append(
                     _endpoint(self._service, pod, addresses, self._zones.get(pod.spec.node_name, ""))
                 )
 
-    def groups(self) -> dict[Group, list[Endpoint]]:
-        """All of them. Each family has at least a group without any."""
-        present, families = {group.family for group in self._found}, self._service.spec.ip_families
-        return self._found | {Group(family, "", ()): [] for family in families if family not in present}
-
-
-def ports_of(service: ServiceFacts, pod: EndpointPod) -> tuple[Port, ...]:
-    """Where a pod answers the ports of a Service; those that it does not have are left out."""
-    resolved = ((wanted, pod.port(wanted)) for wanted in service.spec.ports or ())
-    return tuple(
-        Port(wanted.name, number, wanted.protocol, wanted.app_protocol)
-        for wanted, number in resolved
-        if number is not None
-    )
+    def groups(self) -> list[tuple[Group, list[Endpoint]]]:
+        """All of them, no group twice. Each family has at least a group without any."""
+        answers = self._ports.answers
+        found = [(Group(family, on, answers[answer]), each) for (family, on, answer), each in self._found.items()]
+        present, families = {family for family, _, _ in self._found}, self._service.spec.ip_families
+        return found + [(Group(family, "", ()), []) for family in families if family not in present]
 
 
 def _endpoint(service: ServiceFacts, pod: EndpointPod, addresses: list[str], zone: str) -> Endpoint:

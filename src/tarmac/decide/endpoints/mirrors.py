@@ -16,7 +16,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
 from tarmac.base.names import address_family, plain_address
 from tarmac.base.pieces import Work
-from tarmac.decide.endpoints.groups import Group, Port
+from tarmac.decide.endpoints.groups import Group
+from tarmac.decide.endpoints.ports import Port
 from tarmac.decide.endpoints.subsets import Address, Offer, Subset, repacked
 
 OF_A_SUBSET = 1000

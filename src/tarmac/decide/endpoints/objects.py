@@ -1,8 +1,8 @@
 """The v1 Endpoints object of a Service, from the pods that it selects, as Kubernetes' endpoints controller writes it.
 
 It lists the addresses of the Service's first family. A pod on its way out is not listed, unless the Service publishes
-addresses that are not ready. Beyond a thousand addresses it is cut off and says so. It carries the labels of its
-Service and no others; annotations that others put on it stay.
+addresses that are not ready. Beyond a thousand addresses, or two thousand ports, it is cut off and says so. It carries
+the labels of its Service and no others; annotations that others put on it stay.
 
 `endpoints.kubernetes.io/last-change-trigger-time` is when the change began that an update is for: of all pods that are
 listed anew, or are ready or not ready anew, the earliest time at which one became so. It follows from what the object
@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from tarmac.api.schema import JsonObject
 from tarmac.base.pieces import Work
 from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
-from tarmac.decide.endpoints.groups import Port, hostname_in, ports_of, target_of
-from tarmac.decide.endpoints.subsets import CAPACITY, Address, Offer, Subset, repacked, truncated
+from tarmac.decide.endpoints.groups import hostname_in, target_of
+from tarmac.decide.endpoints.ports import Port, ServicePorts
+from tarmac.decide.endpoints.subsets import CAPACITY, Address, Offer, Subset, repacked, truncated, with_ports
 
 LABEL_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 MANAGED_BY = "endpoint-controller"
@@ -25,6 +26,7 @@ LABEL_HEADLESS = "service.kubernetes.io/headless"
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 MOST = 100 * CAPACITY  # ports times addresses that are looked at
+PORTS = 2000  # in one object, where pods answer named ports in their own ways; more would be refused as too large
 
 
 class Listing:
@@ -32,7 +34,8 @@ class Listing:
 
     def __init__(self, service: ServiceFacts) -> None:
         self._service = service
-        self._offers: dict[tuple[Port, ...], dict[Address, bool]] = {}
+        self._ports = ServicePorts(service)
+        self._offers: dict[int, dict[Address, bool]] = {}  # by the number of the answer
         self._documents: dict[Address, JsonObject] = {}
         self._times: dict[Address, str] = {}
 
@@ -42,20 +45,25 @@ class Listing:
         if pod.status.ended or (pod.going and not spec.publish_not_ready_addresses):
             return
         addresses = pod.addresses(spec.ip_families[0] if spec.ip_families else "IPv4")
-        ports = ports_of(self._service, pod)
-        if not addresses or (spec.ports and not ports):
+        answer = self._ports.answer(pod)
+        if not addresses or (spec.ports and not self._ports.answers[answer]):
             return
         address = addresses[0], pod.metadata.uid
-        self._offers.setdefault(ports, {})[address] = spec.publish_not_ready_addresses or pod.status.ready
+        self._offers.setdefault(answer, {})[address] = spec.publish_not_ready_addresses or pod.status.ready
         self._documents[address] = _address_document(self._service, pod, addresses[0])
         self._times[address] = pod.ready_since
 
     def object(self, known: JsonObject | None) -> Work[JsonObject | None]:
         """What the object should be; None when the one that is known says so already."""
-        subsets = yield from repacked([Offer(*each) for each in self._offers.items()], MOST)
-        over_capacity = sum(len(each.ready) + len(each.not_ready) for each in subsets) > CAPACITY
+        subsets = yield from repacked(
+            [Offer(self._ports.answers[each], held) for each, held in self._offers.items()], MOST
+        )
+        listed = with_ports(subsets, PORTS)
+        over_capacity = sum(len(each.ready) + len(each.not_ready) for each in listed) > CAPACITY
+        listed = truncated(listed) if over_capacity else listed
+        over_capacity |= len(listed) < len(subsets)
         documents: list[JsonObject] = []
-        for each in truncated(subsets) if over_capacity else subsets:
+        for each in listed:
             documents.append(self._subset_document(each))
             yield
         labels = _labels(self._service)

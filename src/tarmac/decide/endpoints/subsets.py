@@ -16,7 +16,7 @@ from math import ceil
 from typing import NamedTuple
 
 from tarmac.base.pieces import Work
-from tarmac.decide.endpoints.groups import Port
+from tarmac.decide.endpoints.ports import Port
 
 CAPACITY = 1000  # addresses in one Endpoints object
 
@@ -59,7 +59,8 @@ def repacked(offers: Sequence[Offer], most: int) -> Work[list[Subset]]:
         not_ready = tuple(sorted(address for address, is_ready in members if not is_ready))
         subsets.append(Subset(tuple(sorted(ports, key=_port_order)), ready, not_ready))
         yield
-    return sorted(subsets, key=lambda each: list(map(_port_order, each.ports)))
+    # Each port is in one subset only, so the first tells them apart; there may be a thousand behind it.
+    return sorted(subsets, key=lambda each: _port_order(each.ports[0]) if each.ports else ("",))
 
 
 def truncated(subsets: Sequence[Subset]) -> list[Subset]:
@@ -72,6 +73,17 @@ def truncated(subsets: Sequence[Subset]) -> list[Subset]:
         shares = _shares([len(each.not_ready) for each in subsets], CAPACITY - ready)
         kept = [each._replace(not_ready=each.not_ready[:share]) for each, share in zip(subsets, shares, strict=True)]
     return [each for each in kept if each.ready or each.not_ready]
+
+
+def with_ports(subsets: Sequence[Subset], most: int) -> list[Subset]:
+    """The first of them, as many as have so many ports together, and at least one."""
+    kept: list[Subset] = []
+    for each in subsets:
+        most -= len(each.ports)
+        if most < 0 and kept:
+            break
+        kept.append(each)
+    return kept
 
 
 def _shares(sizes: Sequence[int], room: int) -> Iterator[int]:
