@@ -8,8 +8,9 @@ import pytest
 
 from tarmac.api.identities import controller_user
 from tarmac.api.status import Forbidden
+from tarmac.server.admission.chain import Attributes
 from tarmac.server.security.users import User
-from tests.admission.world import World, asking, pod
+from tests.admission.world import ADMIN, World, asking, pod
 
 
 async def test_a_pod_gets_its_account_and_a_token(world: World) -> None:
@@ -133,3 +134,39 @@ async def test_only_the_controller_of_deployments_makes_instances(world: World) 
         with pytest.raises(Forbidden, match="create a Workload instead"):
             world.admit("instances", instance, "InstanceCreation", user=stranger)
     world.admit("instances", instance, "InstanceCreation", user=User(controller_user("deployment")))
+
+
+WHERE = {"topology.kubernetes.io/zone": "lhr", "topology.kubernetes.io/region": "eu"}
+
+
+async def bound(world: World, labels: dict[str, str], kind: str = "Node") -> dict[str, str] | None:
+    """The labels of a binding to a node, as it leaves admission."""
+    await world.put("nodes", {"metadata": {"name": "n1", "labels": {**WHERE, "rack": "r1"}}})
+    metadata: dict[str, Any] = {"name": "p", "namespace": "default", "labels": labels}
+    binding: dict[str, Any] = {"metadata": metadata, "target": {"kind": kind, "name": "n1"}}
+    attributes = Attributes("CREATE", world.resource("pods"), "binding", "default", "p", binding, None, ADMIN)
+    world.chain().admit(attributes)
+    return binding["metadata"].get("labels")
+
+
+async def test_a_binding_brings_the_zone_and_region_of_the_node(world: World) -> None:
+    assert await bound(world, {}) == WHERE
+
+
+async def test_what_the_binding_says_itself_stays(world: World) -> None:
+    own = {"topology.kubernetes.io/zone": "mine", "a": "b"}
+    assert await bound(world, own) == {**WHERE, **own}
+
+
+async def test_what_is_bound_to_something_else_is_left_alone(world: World) -> None:
+    assert await bound(world, {"a": "b"}, kind="") == {"a": "b"}
+
+
+async def test_a_pod_made_on_a_node_gets_what_it_does_not_say(world: World) -> None:
+    await world.put("nodes", {"metadata": {"name": "n1", "labels": WHERE}})
+    made = pod(nodeName="n1")
+    made["metadata"]["labels"] = {"topology.kubernetes.io/zone": "mine"}
+    labels = (world.admit("pods", made).obj or {})["metadata"]["labels"]
+    assert labels == {**WHERE, "topology.kubernetes.io/zone": "mine"}
+    lost = (world.admit("pods", pod("q", nodeName="gone")).obj or {})["metadata"]
+    assert "labels" not in lost

@@ -15,6 +15,14 @@ def _to(node: str, name: str = "a", kind: str = "Node", **metadata: Json) -> Jso
     }
 
 
+def _node(name: str, zone: str, **more: str) -> Json:
+    labels = {"topology.kubernetes.io/zone": zone, **{f"topology.kubernetes.io/{key}": more[key] for key in more}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+NODES = "/api/v1/nodes"
+ZONE = "north"
+
 CASES = feature(
     "binding",
     a_pod=(create(PODS, pod()), create(f"{PODS}/a/binding", _to("n1")), get(f"{PODS}/a")),
@@ -23,6 +31,25 @@ CASES = feature(
         create(PODS, pod()),
         create(f"{PODS}/a/binding", _to("n1", annotations={"x": "y"}, labels={"l": "m"})),
         get(f"{PODS}/a"),
+    ),
+    copies_where_the_node_is=(
+        create(NODES, _node("binding-n3", ZONE, region="here", rack="r1")),
+        create(PODS, pod()),
+        create(f"{PODS}/a/binding", _to("binding-n3", labels={"topology.kubernetes.io/region": "as told"})),
+        get(f"{PODS}/a"),
+        delete(f"{NODES}/binding-n3"),
+    ),
+    copies_over_what_the_pod_says=(
+        create(NODES, _node("binding-n4", ZONE)),
+        create(PODS, pod(labels={"topology.kubernetes.io/zone": "mine"})),
+        create(f"{PODS}/a/binding", _to("binding-n4")),
+        get(f"{PODS}/a"),
+        delete(f"{NODES}/binding-n4"),
+    ),
+    a_pod_made_on_a_node=(
+        create(NODES, _node("binding-n5", ZONE, region="here")),
+        create(PODS, pod(labels={"topology.kubernetes.io/region": "mine"}, spec={"nodeName": "binding-n5"})),
+        delete(f"{NODES}/binding-n5"),
     ),
     twice=(
         create(PODS, pod()),

@@ -16,6 +16,8 @@ LABEL_LOCATION = "topology.datum.net/location"
 LABEL_ZONE = "topology.kubernetes.io/zone"
 """Label of a node, as Kubernetes has it: its city, in lower case."""
 
+LABEL_REGION = "topology.kubernetes.io/region"
+
 ANNOTATION_INTERFACES = f"{GROUP}/interfaces"
 """Annotation of an Instance and its Pod: the interfaces with their addresses, as `interfaces.encode_interfaces` writes
 them. It is written once and never changes."""

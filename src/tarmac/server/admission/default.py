@@ -26,6 +26,7 @@ from tarmac.server.admission.nodeaddresses import NodeAddresses
 from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition
 from tarmac.server.admission.podsecurity.plugin import PodSecurity
+from tarmac.server.admission.podtopologylabels import PodTopologyLabels
 from tarmac.server.admission.priority import Priority
 from tarmac.server.admission.quota.plugin import ResourceQuotas
 from tarmac.server.admission.rbacescalation import RbacEscalation
@@ -83,6 +84,7 @@ def default_plugins(
         WorkloadReferences(authorizer),
         NetworkRanges(reader),
         NetworkOverlaps(reader),
+        PodTopologyLabels(reader),
         ServiceAddresses(reader, randomness),
         ResourceQuotas(reader, quotas, class_resources=class_resources),
     ]

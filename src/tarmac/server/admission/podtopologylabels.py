@@ -1,0 +1,59 @@
+"""PodTopologyLabels: a Pod that gets a node carries the node's zone and region as labels of its own.
+
+So a container can be told where it runs by the downward API, and Pods can be selected by where they are. A label that
+the binding or the new Pod brings along stays as it is. A node that does not exist has nothing to give.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tarmac.api.networking.names import LABEL_REGION, LABEL_ZONE
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.pods import BUCKET as PODS
+from tarmac.server.reader import Reader
+
+_NODES = "core/nodes"
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _Node(msgspec.Struct):
+    metadata: _Metadata
+
+
+# Of a node only its labels are read: every binding comes by here.
+_read = msgspec.json.Decoder(_Node).decode
+
+
+class PodTopologyLabels(Plugin):
+    """Looks at bindings, and at Pods that are made on a node."""
+
+    name = "PodTopologyLabels"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket == PODS and subresource in ("", "binding") and operation == "CREATE"
+
+    def admit(self, attributes: Attributes) -> None:
+        obj = attributes.obj
+        assert obj is not None, "a create has an object"
+        node = _target(obj) if attributes.subresource else obj["spec"].get("nodeName")
+        entry = self._reader.store.head(_NODES, node) if node else None
+        if entry is None:
+            return
+        given = _read(entry.raw).metadata.labels
+        found = {key: given[key] for key in (LABEL_REGION, LABEL_ZONE) if key in given}
+        if found:
+            obj["metadata"]["labels"] = found | (obj["metadata"].get("labels") or {})
+
+
+def _target(binding: JsonObject) -> str:
+    target = binding.get("target") or {}
+    return target.get("name", "") if target.get("kind") == "Node" else ""
