@@ -187,7 +187,7 @@ async def test_a_node_says_what_it_offers_and_reserves(api: Client) -> None:
             "greater than or equal to",
         ),
         ([{"name": f"t{n}"} for n in range(17)], "", "Too many: 17"),
-        ([{"name": "x", "classes": [{"name": f"c{n}"} for n in range(1025)]}], "[0].classes", "Too many: 1025"),
+        ([{"name": "x", "classes": [{"name": f"c{n}"} for n in range(129)]}], "[0].classes", "Too many: 129"),
     ],
     ids=["no-name", "twice", "twice-by-long-name", "class-twice", "class-name", "capacity", "types", "classes"],
 )

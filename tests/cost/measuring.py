@@ -136,7 +136,7 @@ def _yardstick() -> float:
 async def serving(directory: Path) -> AsyncGenerator[Server]:
     """A server with the objects that others need: a namespace's service account, and rights for the tenant."""
     layout = Layout(directory, directory / "pki", directory / "secrets.key", "memory://")
-    async with control_plane(layout, Address("127.0.0.1", 0), Chosen("garbage")) as running:
+    async with control_plane(layout, Address("127.0.0.1", 0), Chosen("garbage"), class_resources=True) as running:
         await asyncio.sleep(0.3)  # until what starts has started
         server = Server(running.server)
         await server.send("POST", f"/apis/{_RBAC}/v1/clusterrolebindings", _MAY_EVERYTHING, user=ADMIN)

@@ -17,7 +17,7 @@ from tarmac.base.fielderrors import FieldErrors
 MOST_TYPES = 16
 """Types that one map or list can name."""
 
-MOST_CLASSES = 1024
+MOST_CLASSES = 128
 """Classes of one type that a list can name."""
 
 

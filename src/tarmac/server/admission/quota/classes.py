@@ -36,7 +36,7 @@ def class_charges(pod: JsonObject) -> ResourceList:
         return {}
     counted = places(pod)
     found: ResourceList = {}
-    for kind, name in named_classes(pod):
+    for kind, name in set(named_classes(pod)):
         found[charge_name(POD_LEVEL, kind, name)] = _ONE
         taken = counted.get((kind, name), 1)
         found[charge_name(CONTAINER_LEVEL, kind, name)] = Quantity.parse(taken) if taken > 1 else _ONE

@@ -91,11 +91,12 @@ class Ledger:
                 self._put(decode(event.entry))
 
     def _put(self, obj: JsonObject) -> None:
-        quota = Quota(obj, class_resources=self._class_resources)
-        known = self._quotas.setdefault(quota.namespace, {}).get(quota.name)
-        if known is not None and known.spec == quota.spec:
+        metadata = obj["metadata"]
+        known = self._quotas.setdefault(metadata["namespace"], {}).get(metadata["name"])
+        if known is not None and known.spec == (obj.get("spec") or {}):
             self._changed(known)  # only its status, perhaps not by us
             return
+        quota = Quota(obj, class_resources=self._class_resources)
         for bucket in quota.buckets:
             self._watch(bucket)
             for entry in self._reader.store.list(bucket, f"{quota.namespace}/").entries:
