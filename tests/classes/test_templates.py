@@ -84,3 +84,14 @@ async def test_what_an_update_leaves_alone_is_not_looked_at_again(store: MemoryS
         assert (await api.patch(f"{WORKLOADS}/web", {"metadata": {"labels": {"a": "b"}}})).status == 200
         changed = {"spec": {"template": {"metadata": {"annotations": {**wrong, f"{BLOCKIO}/default": "slow"}}}}}
         assert causes(await api.patch(f"{WORKLOADS}/web", changed))[0][0] == f"{PATH}[{BLOCKIO}/container.other]"
+
+
+def two_classes() -> Json:
+    return {f"{BLOCKIO}/container.first": "fast", f"{BLOCKIO}/default": "slow"}
+
+
+async def test_containers_of_a_sandbox_agree_in_the_template_already(api: Client) -> None:
+    (cause,) = causes(await api.post(WORKLOADS, workload(two_classes())))
+    assert cause[0] == f"{PATH}[{BLOCKIO}/default]"
+    assert "container web asks for class blockio/slow and container first for blockio/fast" in cause[1]
+    await made(api, WORKLOADS, workload({**two_classes(), "compute.datumapis.com/runtime-class": "runc"}))

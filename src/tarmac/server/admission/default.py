@@ -12,7 +12,7 @@ from tarmac.server.admission.certificates import (
     CertificateSubjectRestriction,
 )
 from tarmac.server.admission.chain import Chain, Plugin
-from tarmac.server.admission.classresources import ClassResources, NoClassResources
+from tarmac.server.admission.classresources import ClassResources
 from tarmac.server.admission.creationrights import CreationRights
 from tarmac.server.admission.hostkernel import HostKernel
 from tarmac.server.admission.instances import InstanceCreation
@@ -22,6 +22,7 @@ from tarmac.server.admission.localdisks import LocalDiskRemoval
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.admission.networkoverlaps import NetworkOverlaps
 from tarmac.server.admission.networkranges import NetworkRanges
+from tarmac.server.admission.noclassresources import NoClassResources
 from tarmac.server.admission.nodeaddresses import NodeAddresses
 from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition

@@ -68,9 +68,14 @@ def asks_for_classes(pod: JsonObject) -> bool:
     return names_classes(pod["spec"])
 
 
+def class_fields(spec: JsonObject) -> list[Classes]:
+    """What the fields ask for: the pod's own, then each container's."""
+    return [_field(spec), *(_field(container) for container in _containers(spec))]
+
+
 def names_classes(spec: JsonObject) -> bool:
     """Whether a field asks for a class."""
-    return bool(_field(spec)) or any(_field(container) for container in _containers(spec))
+    return any(class_fields(spec))
 
 
 def pod_classes(pod: JsonObject, pod_types: Collection[str]) -> Classes:
