@@ -318,3 +318,19 @@ async def test_field_and_annotation_of_one_level_must_agree(api: Client, level: 
 async def test_field_and_annotation_of_two_levels_may_differ(api: Client) -> None:
     asked = pod("p", asking(blockio="slow"), annotations={f"{BLOCKIO}/default": "fast"})
     await made(api, PODS, asked)
+
+
+@pytest.mark.parametrize("wrong", [7, "x", [7], [[]], {}, {"a": 1}, [{"name": 7, "class": "a"}], [{"name": "a"}], True])
+@pytest.mark.parametrize("kind", ["merge", "strategic", "apply"])
+async def test_what_is_no_list_of_classes_is_refused_whatever_it_is(api: Client, kind: str, wrong: Any) -> None:
+    await made(api, PODS, pod())
+    for spec in ({"qosResources": wrong}, {"resources": wrong, "qosResources": listed(a="b")}, {"containers": wrong}):
+        patch = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+        url = f"{PODS}/p?fieldManager=m&force=true" if kind == "apply" else f"{PODS}/p"
+        reply = await api.patch(url, patch, kind)
+        assert reply.status < 500 or b"Internal error" not in reply.raw, reply.raw
+
+
+@pytest.mark.parametrize("wrong", [7, ["x"], {"a": 7}, {"blockio": None}, "x"])
+async def test_a_map_of_anything_else_is_refused(api: Client, wrong: Any) -> None:
+    assert (await api.post(PODS, pod("p", container("main", classes=wrong)))).status in (400, 422)

@@ -47,9 +47,9 @@ def _normalise_resources(resources: JsonObject) -> None:
 
 
 def _rewrite(listing: JsonObject, owner: JsonObject) -> None:
-    """Move the list in `listing` into the map in the resources of `owner`."""
-    resources = owner.get("resources") or {}
-    classes = resources.get("classes") or {}
+    """Move the list in `listing` into the map in the resources of `owner`, unless something about it is wrong."""
+    resources = owner.get("resources", {})
+    classes = resources.get("classes", {}) if isinstance(resources, dict) else None
     asked = _asked(listing[OTHER_FORM])
     if asked is None or not isinstance(classes, dict):
         return
@@ -57,13 +57,15 @@ def _rewrite(listing: JsonObject, owner: JsonObject) -> None:
     if all(known.get(kind, name) == name for kind, name in asked.items()):
         del listing[OTHER_FORM]
         if asked:
-            owner["resources"] = {**resources, "classes": {**known, **asked}}
+            owner["resources"] = {**owner.get("resources", {}), "classes": {**known, **asked}}
 
 
 def _asked(items: Any) -> dict[str, str] | None:
     """What a list asks for; None for one that is wrong."""
+    if not isinstance(items, list):
+        return None
     found: dict[str, str] = {}
-    for item in items or ():
+    for item in items:
         kind, name = (item.get("name"), item.get("class")) if isinstance(item, dict) else (None, None)
         if not (isinstance(kind, str) and isinstance(name, str) and kind and name) or stored_type(kind) in found:
             return None
