@@ -33,6 +33,7 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import NODES
+from tarmac.decide.processors.topology import Topology
 from tarmac.server.security.pki import Pki, write_kubeconfig
 from tests.agent.node.settings import MACHINE, agent_config, agent_told
 from tests.agent.node.test_node_status import FACTS
@@ -40,7 +41,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.peer import Peer
 from tests.support.tarmac_process import TarmacProcess
 
-LARGE = replace(MACHINE, processors=104, memory=64 << 30)
+LARGE = replace(MACHINE, topology=Topology.flat(range(104)), memory=64 << 30)
 PROCESSES = 32_768
 RESERVED = {"systemReserved": {"cpu": "2", "memory": "1Gi"}}
 
