@@ -131,6 +131,16 @@ async def test_a_restarted_agent_finds_what_pods_weigh(groups: KubePods) -> None
     assert value("cpu", groups.top + "/burstable", "cpu.shares") == "1024"
 
 
+async def test_processors_that_came_later_reach_the_pods(groups: KubePods) -> None:
+    if len(online()) < 2:
+        pytest.skip("NOT RUN: this machine has one processor")
+    levels = ("/burstable", "/besteffort", "")
+    for level in levels:
+        (TREES / "cpuset" / f"{groups.top}{level}".lstrip("/") / "cpuset.cpus").write_text("0")
+    groups.prepare()
+    assert {value("cpuset", groups.top + level, "cpuset.cpus") for level in levels} == {str(online())}
+
+
 async def test_a_quota_can_go_below_that_of_a_container(groups: KubePods) -> None:
     path = await groups.create(pod("a"))
     inner = TREES / "cpu" / path.lstrip("/") / "container"

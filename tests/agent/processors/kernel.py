@@ -63,6 +63,9 @@ class Kernel:
     def limit(self, path: str, limits: Limits) -> None:
         return None
 
+    def widen(self, path: str) -> None:
+        return None
+
     def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
         wanted = {path: cpus} | {
             each: inner.get(each.removeprefix(f"{path}/"), cpus) for each in self.groups if each.startswith(f"{path}/")

@@ -101,6 +101,11 @@ def test_a_pod_from_before_the_policy_gets_its_processors_when_it_begins_anew(tm
     assert str(cpus.own("old")) == "1-2"
 
 
+def test_a_policy_under_which_nobody_has_anything_is_known_to_the_next_agent(tmp_path: Path) -> None:
+    manager(tmp_path).keep()
+    assert not manager(tmp_path).begins
+
+
 def test_pods_that_are_gone_give_theirs_back(tmp_path: Path) -> None:
     cpus = manager(tmp_path)
     cpus.admit(pod("a", container("main", "1")))

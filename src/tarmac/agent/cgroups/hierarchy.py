@@ -34,6 +34,10 @@ class Hierarchy(Protocol):
         """The files of a group that move a process into it, with all its threads, when its id is written to them."""
         ...
 
+    def widen(self, path: str) -> None:
+        """Let a group run wherever the one above it does. Raises CgroupError."""
+        ...
+
     def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
         """Let a group run on these processors, and groups right below it on others of them. Raises CgroupError.
 

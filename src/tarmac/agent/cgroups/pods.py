@@ -43,8 +43,10 @@ class KubePods:
     def prepare(self) -> None:
         """Make the upper levels. Raises CgroupError."""
         self._hierarchy.make(self.top)
+        self._hierarchy.widen(self.top)
         for level in ("/burstable", "/besteffort"):
             self._hierarchy.make(self.top + level)
+            self._hierarchy.widen(self.top + level)
         self._hierarchy.limit(self.top + "/besteffort", Limits(shares=LEAST_SHARES))
         level = f"{self.top}/burstable"
         for name in self._hierarchy.children(level):

@@ -68,6 +68,12 @@ class V1:
             for size, most in limits.huge_pages.items():
                 attempt(self._file("hugetlb", path, f"hugetlb.{page_size(size)}.limit_in_bytes"), str(most))
 
+    def widen(self, path: str) -> None:
+        """Let a group run wherever the one above it does: processors that came later are not in it by themselves."""
+        if "cpuset" in self._mounts:
+            group = self._mounts["cpuset"] / path.lstrip("/")
+            set_cpus(group, cpus_of(group.parent))
+
     def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
         """Put a group and those below on these processors. Raises CgroupError.
 

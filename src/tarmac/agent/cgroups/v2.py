@@ -56,6 +56,9 @@ class V2:
             if file.exists():  # where the controller is
                 attempt(file, str(most))
 
+    def widen(self, path: str) -> None:
+        """A group that was told nothing does, and nobody tells the upper ones."""
+
     def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
         """Put a group and those below on these processors. Raises CgroupError.
 

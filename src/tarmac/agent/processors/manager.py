@@ -89,11 +89,18 @@ class CPUManager:
             return
         self._recount()
         try:
-            self._file.write(self.shared, self._assigned)
+            self.keep()
         except OSError as error:
             # The file says that the pod still has them: the next agent forgets that, as the pod is gone.
             _log.warning("that processors are free again is not kept", pod=uid, error=str(error))
         self.changed.set()
+
+    def keep(self) -> None:
+        """Have the file say that there is this policy, whoever has anything: the next agent may have another one.
+
+        Raises OSError.
+        """
+        self._file.write(self.shared, self._assigned)
 
     def claim(self, uid: str) -> None:
         """A container of the pod begins anew: if the pod came before the policy, it gets its processors now."""
@@ -158,7 +165,7 @@ class CPUManager:
         try:
             self._assigned[uid] = assign(self._machine.topology, free, spec)
             self._recount()
-            self._file.write(self.shared, self._assigned)
+            self.keep()
         except (NotEnough, OSError):
             self._errors += 1
             self._assigned.pop(uid, None)

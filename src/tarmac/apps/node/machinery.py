@@ -86,7 +86,7 @@ def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
 
 
 def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
-    """Make the pods' cgroups. Raises CgroupError."""
+    """Make the pods' cgroups. Raises CgroupError, OSError."""
     cgroups = KubePods(found.hierarchy, config.cgroup_root, clock)
     allotments = AllocationSettings(
         memory_capacity=found.sizes.capacity[MEMORY],
@@ -98,6 +98,7 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
     runtime: Runtime = RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock))
     placed: Placement | Widening
     if found.cpus is not None:
+        found.cpus.keep()
         period = config.kubelet.cpu_manager_reconcile_period
         placed = Placement(found.cpus, found.hierarchy, cgroups, runtime, clock, period)
         runtime = PinningRuntime(runtime, found.cpus, placed)
