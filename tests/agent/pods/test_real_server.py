@@ -41,6 +41,7 @@ pytestmark = pytest.mark.peers
 # The server is shared with other suites: what is ours has names that nobody else uses.
 NODE = "pod-loop-node"
 WEB, ONCE, HUGE = "pod-loop-web", "pod-loop-once", "pod-loop-huge"
+NOTES = {"node.tarmac/cpus": '{"main":"2-3"}'}
 
 
 class Place:
@@ -95,6 +96,7 @@ async def place(peer: Peer, tmp_path: Path) -> AsyncGenerator[Place]:
             handlers=lambda: frozenset({"runc"}),
             recorder=recorder,
             settings=PodSettings(NODE, tmp_path, tmp_path / "logs", resolv_conf=None),
+            notes=lambda _uid: NOTES,
         )
         tasks = [asyncio.create_task(part()) for part in (informers.run, recorder.run, manager.run)]
         try:
@@ -115,6 +117,7 @@ async def test_a_real_server_takes_what_the_node_says(place: Place) -> None:
     status = await place.phase(WEB, "Running")
     main = container_status(status)
     assert main["ready"]
+    assert (await place.pods.get(WEB, "default"))["metadata"]["annotations"] == NOTES
     assert main["allocatedResources"] == {"cpu": "100m"}
     assert main["resources"] == resources
     assert status["podIPs"] == [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]

@@ -21,7 +21,7 @@ from tests.agent.pods.machine import IMAGE, Machine, play
 from tests.agent.processors.kernel import ALONE, Kernel, KernelRuntime
 from tests.agent.processors.scene import CPUS, manager
 
-SEEDS = range(1, 201) if os.environ.get("TARMAC_SOAK") else range(1, 9)
+SEEDS = range(1, 201) if os.environ.get("TARMAC_SOAK") else range(1, 21)
 GUARANTEED = {"cpu": "1", "memory": "16Mi"}
 
 

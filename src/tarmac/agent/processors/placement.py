@@ -47,6 +47,7 @@ class Placement:
         self._names: dict[str, tuple[str, str]] = {}  # pod and name of each container, by its id
         self._beginning: dict[object, tuple[str, CPUSet]] = {}  # the pod of each start that is under way, and where
         self._begun = asyncio.Event()
+        self._looked = False
         self._vacated: set[str] = set()  # pods whose processors nobody else runs on any more
 
     async def run(self, known: Callable[[], Set[str] | None]) -> None:
@@ -54,7 +55,8 @@ class Placement:
         while True:
             self._cpus.changed.clear()
             try:
-                await self.settle()
+                await self._look()
+                self._place_all()
             except RuntimeFault as fault:
                 _log.debug("containers are not looked at", why=str(fault))
             if (pods := known()) is not None:
@@ -66,6 +68,10 @@ class Placement:
         """A container was made."""
         self._names[id] = uid, name
 
+    def unlearn(self, id: str) -> None:
+        """It is no more."""
+        self._names.pop(id, None)
+
     async def whose(self, id: str) -> tuple[str, str]:
         """Pod and name of a container. Raises RuntimeFault."""
         if id not in self._names:
@@ -73,12 +79,16 @@ class Placement:
             self._names[id] = found.labels.get(POD_UID, ""), found.name
         return self._names[id]
 
-    async def settle(self) -> None:
-        """Put everybody where he belongs. Raises RuntimeFault."""
+    async def _look(self) -> None:
+        """Know which containers there are: those of this agent's it made itself. Raises RuntimeFault."""
         known = set(self._names)
         listed = {each.id: (each.labels.get(POD_UID, ""), each.name) for each in await self._runtime.containers()}
         # What was made while the list was on its way is not in it, and is not gone.
         self._names = {one: each for one, each in self._names.items() if one in listed or one not in known} | listed
+        self._looked = True
+
+    def _place_all(self) -> None:
+        """Put everybody where he belongs."""
         busy = {uid for uid, _ in self._beginning.values()}
         for uid, path in self._groups.paths().items():
             # Whoever begins something in a pod places it himself: taking processors from a group in which the runtime
@@ -98,7 +108,9 @@ class Placement:
         while any(other != uid and cpus & own for other, cpus in self._beginning.values()):
             self._begun.clear()
             await self._begun.wait()
-        await self.settle()
+        if not self._looked:
+            await self._look()
+        self._place_all()
         # In a thread: a pod may have thousands of processes, and each is asked.
         if left := await asyncio.to_thread(self._others_on, uid, own):
             raise RuntimeFault(f"CPUs {own} are not free yet: {left} still runs there")

@@ -47,7 +47,7 @@ class PinningRuntime(ForwardingRuntime):
             await super().update_container(id, Resources(cpuset_cpus=str(cpus)))
             self._told[id] = cpus
         # From here on nobody can take one of these away before it has begun: `vacate` waits for it.
-        with self._placement.beginning(uid, cpus):
+        with self._placement.beginning(uid, self._cpus.of_pod(uid) or cpus):
             await super().start_container(id)
         self._told.pop(id, None)
 
@@ -57,5 +57,6 @@ class PinningRuntime(ForwardingRuntime):
         await super().update_container(id, replace(resources, cpuset_cpus=str(cpus)))
 
     async def remove_container(self, id: str) -> None:
-        self._told.pop(id, None)
         await super().remove_container(id)
+        self._told.pop(id, None)
+        self._placement.unlearn(id)
