@@ -10,6 +10,7 @@ from tools.cache import ROOT
 REFERENCE = ROOT / "docs" / "reference"
 PARTS = ("agent", "apps/node", "runtimes", "volumes")
 _SAMPLE = re.compile(r'yield\s*\(?\s*"([a-z_]+)",\s*"(gauge|counter|histogram)"')
+_ROW = re.compile(r"^\| ((?:`[a-z_]+`(?:, )?)+) \| (\w+) \|", re.MULTILINE)
 _EVENT = re.compile(r'"(?:Normal|Warning)",\s*f?"([A-Z][A-Za-z]+)"')
 
 
@@ -20,7 +21,7 @@ def sources() -> str:
 
 def test_every_metric_is_on_the_page() -> None:
     page = (REFERENCE / "agent-metrics.md").read_text()
-    rows = dict(re.findall(r"^\| `([a-z_]+)` \| (\w+) \|", page, re.MULTILINE))
+    rows = {name: kind for names, kind in _ROW.findall(page) for name in re.findall(r"`([a-z_]+)`", names)}
     emitted = dict(_SAMPLE.findall(sources()))
     assert len(emitted) > 10
     assert {name: rows.get(name) for name in emitted} == emitted
