@@ -17,14 +17,13 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.node.machine import capacity
+from tarmac.agent.node.machine import Machine, capacity, machine
 from tarmac.agent.node.oversubscription import oversubscription_event
 from tarmac.agent.node.reporter import NodeReporter
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.node.status import Facts
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.base.clock import SystemClock
-from tarmac.base.cpuset import CPUSet
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.nodereport import node_report
 from tarmac.client.client import Client
@@ -33,17 +32,23 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import NODES
-from tarmac.decide.processors.topology import Topology
 from tarmac.server.security.pki import Pki, write_kubeconfig
-from tests.agent.node.settings import MACHINE, agent_config, agent_told
+from tests.agent.node.settings import agent_config, agent_told
 from tests.agent.node.test_node_status import FACTS
 from tests.support.kubectl import Kubectl
 from tests.support.peer import Peer
 from tests.support.tarmac_process import TarmacProcess
 
-LARGE = replace(MACHINE, topology=Topology.flat(range(104)), memory=64 << 30)
 PROCESSES = 32_768
 RESERVED = {"systemReserved": {"cpu": "2", "memory": "1Gi"}}
+
+
+def large(root: Path) -> Machine:
+    """A machine of 104 processors and 64Gi, as its kernel would tell it."""
+    for file, text in (("sys/devices/system/cpu/online", "0-103\n"), ("proc/meminfo", f"MemTotal: {64 << 20} kB\n")):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_text(text)
+    return machine(root)
 
 
 @dataclass
@@ -61,12 +66,13 @@ class Cluster:
         """The agent's voice, started anew with so much oversubscription."""
         said = {**RESERVED, **({} if lent is None else {"cpuOverSubscriptionCapacity": lent}), **file}
         flags = {"node_name": self.name, "kube_reserved": {"cpu": "2"}}
-        reservations = stated_reservations(agent_told(self.folder, said, **flags), CPUSet(range(104)))
-        self.sizes = NodeSizes(capacity(LARGE, 100 << 30, 110, 0), PROCESSES, reservations)
+        here = large(self.folder / "machine")
+        reservations = stated_reservations(agent_told(self.folder, said, **flags), here.topology.cpus)
+        sizes = NodeSizes(capacity(here, 100 << 30, 110, 0), PROCESSES, reservations)
 
         async def observe() -> Facts:
             addresses = [{"type": "InternalIP", "address": "10.9.8.7"}, {"type": "Hostname", "address": self.name}]
-            return replace(FACTS, machine=LARGE, ledger=self.sizes.ledger(), addresses=addresses)
+            return replace(FACTS, machine=here, ledger=sizes.ledger(), addresses=addresses)
 
         config = agent_config(self.folder, said, **flags)
         recorder = Recorder(self.node, "kubelet")
@@ -204,9 +210,10 @@ async def test_an_annotation_from_elsewhere_goes_where_fields_are_kept(cluster: 
     assert ("reservations" in json.loads(told)) is not cluster.keeps_fields
 
 
-def sizes(lent: str, **file: Any) -> NodeSizes:
-    said = agent_told(Path("/"), {**RESERVED, "cpuOverSubscriptionCapacity": lent, **file}, kube_reserved={"cpu": "2"})
-    return NodeSizes(capacity(LARGE, 0, 110, 0), PROCESSES, stated_reservations(said, CPUSet(range(104))))
+def sizes(root: Path, lent: str, **file: Any) -> NodeSizes:
+    here = large(root)
+    said = agent_told(root, {**RESERVED, "cpuOverSubscriptionCapacity": lent, **file}, kube_reserved={"cpu": "2"})
+    return NodeSizes(capacity(here, 100 << 30, 110, 0), PROCESSES, stated_reservations(said, here.topology.cpus))
 
 
 @pytest.mark.parametrize(
@@ -218,13 +225,15 @@ def sizes(lent: str, **file: Any) -> NodeSizes:
         ("4001m", ("Warning", "capacity 104, reserved 4, oversubscription 4.001, allocatable 104001m")),
     ],
 )
-def test_each_start_tells_it_and_warns_of_more_than_is_reserved(lent: str, told: tuple[str, str] | None) -> None:
-    event = oversubscription_event(sizes(lent).ledger())
+def test_each_start_tells_it_and_warns_of_more_than_is_reserved(
+    tmp_path: Path, lent: str, told: tuple[str, str] | None
+) -> None:
+    event = oversubscription_event(sizes(tmp_path, lent).ledger())
     assert event == (told and (told[0], "CPUOverSubscription", told[1]))
 
 
-def test_processors_reserved_by_number_are_what_is_reserved() -> None:
-    event = oversubscription_event(sizes("5", reservedSystemCPUs="0-5").ledger())
+def test_processors_reserved_by_number_are_what_is_reserved(tmp_path: Path) -> None:
+    event = oversubscription_event(sizes(tmp_path, "5", reservedSystemCPUs="0-5").ledger())
     assert event == (
         "Normal", "CPUOverSubscription", "capacity 104, reserved 6, oversubscription 5.000, allocatable 103",
     )  # fmt: skip
