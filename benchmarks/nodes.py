@@ -13,7 +13,7 @@ import os
 import signal
 import statistics
 import subprocess
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,12 +91,12 @@ class Bench:
         """The agent's process."""
         return agents_of(self.city.data.parent.parent)
 
-    async def start_pod(self, handler: str, **more: Any) -> str:
+    async def start_pod(self, handler: str, annotations: dict[str, str] | None = None, **more: Any) -> str:
         """A pod that runs; its name."""
         name = f"bench-{next(self._numbers)}"
         container = busybox("main", "exec sleep 1000000", **more)
         body = pod(name, container, runtimeClassName=handler, enableServiceLinks=False)
-        body["metadata"]["namespace"] = "default"
+        body["metadata"] |= {"namespace": "default", "annotations": annotations or {}}
         await self.client.resource(PODS).create(body)
         await self._until(lambda: name in self._running)
         return name
@@ -138,13 +138,7 @@ async def starts(bench: Bench, handler: str) -> Starts:
     await bench.remove_pod(await bench.start_pod(handler))
     for _ in range(ROUNDS):
         for _ in range(EACH):
-            before = cpu_seconds(bench.agent)
-            name = await bench.start_pod(handler)
-            await asyncio.sleep(_AFTERWARDS)
-            found.cpu.append(cpu_seconds(bench.agent) - before + found.call)
-            found.agent.append(bench.waited(name))
-            await bench.remove_pod(name)
-            await asyncio.sleep(_AFTERWARDS)
+            await _start(bench, found, handler)
         async with _debians_bridge(bench.city):
             with _held(bench.agent):
                 raw = await raw_starts(bench.runtime, handler, bench.raw_pod, EACH)
@@ -152,12 +146,33 @@ async def starts(bench: Bench, handler: str) -> Starts:
     return found
 
 
+async def starts_in_turns(bench: Bench, handler: str, kinds: Mapping[str, dict[str, Any]]) -> dict[str, Starts]:
+    """30 starts of each kind of pod, by the agent alone."""
+    found = {kind: Starts(call=_cni_call_cost(bench.city)) for kind in kinds}
+    for more in kinds.values():
+        await bench.remove_pod(await bench.start_pod(handler, **more))
+    for _ in range(ROUNDS * EACH):
+        for kind, more in kinds.items():
+            await _start(bench, found[kind], handler, **more)
+    return found
+
+
+async def _start(bench: Bench, found: Starts, handler: str, **more: Any) -> None:
+    """Start one pod and take it away; what it cost is noted."""
+    before = cpu_seconds(bench.agent)
+    name = await bench.start_pod(handler, **more)
+    await asyncio.sleep(_AFTERWARDS)
+    found.cpu.append(cpu_seconds(bench.agent) - before + found.call)
+    found.agent.append(bench.waited(name))
+    await bench.remove_pod(name)
+    await asyncio.sleep(_AFTERWARDS)
+
+
 async def idle(bench: Bench) -> Idle:
     """20 pods, half of them with a probe, and nothing to do."""
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 10}
-    names = [
-        await bench.start_pod("runc", **({"livenessProbe": probe} if number % 2 else {})) for number in range(FULL)
-    ]
+    probed: tuple[dict[str, Any], ...] = ({}, {"livenessProbe": probe})
+    names = [await bench.start_pod("runc", **probed[number % 2]) for number in range(FULL)]
     await asyncio.sleep(10)
     before = cpu_seconds(bench.agent)
     await asyncio.sleep(IDLE_SECONDS)
@@ -169,11 +184,12 @@ async def idle(bench: Bench) -> Idle:
 
 
 @asynccontextmanager
-async def bench(directory: Path) -> AsyncGenerator[Bench]:
+async def bench(directory: Path, *flags: str) -> AsyncGenerator[Bench]:
     """A city to measure in, gone afterwards."""
     data = directory / "node"
+    directory.mkdir(parents=True, exist_ok=True)
     try:
-        with TarmacProcess(data, "--runtime", "containerd", "--cities", "DFW", command="up") as process:
+        with TarmacProcess(data, "--runtime", "containerd", "--cities", "DFW", *flags, command="up") as process:
             client = Client(HttpTransport(load(str(process.kubeconfig)).http))
             informers = Informers(client)
             informer = informers.informer(PODS, namespace="default")
