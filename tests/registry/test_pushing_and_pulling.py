@@ -42,3 +42,12 @@ def test_a_role_can_name_single_repositories(place: Place, image: Image) -> None
     place.kubectl("create", "rolebinding", "one", "--role=one", "--serviceaccount=single:builder", "-n", "single")
     assert person.push(image, "single/one", "1").status == 201
     assert person.push(image, "single/two", "1").status == 403
+
+
+def test_who_may_what_is_in_the_list_of_can_i(place: Place) -> None:
+    place.namespace("asked")
+    place.person("asked", "builder", "tarmac:image-pusher")
+    acting = ("-n", "asked", "--as", "system:serviceaccount:asked:builder")
+    listed = place.kubectl("auth", "can-i", "--list", *acting).splitlines()
+    [row] = [line.split() for line in listed if line.startswith("repositories.images.tarmac.dev ")]
+    assert row[1:] == ["[]", "[]", "[pull", "push]"]

@@ -15,12 +15,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from tarmac.api.identities import TokenHolder
 from tarmac.api.status import Forbidden, Unauthorized
 from tarmac.apps.control_plane import local_transport
+from tarmac.base.clock import SystemClock, rfc3339
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.targets.untyped import PODS, SERVICE_ACCOUNTS
 from tarmac.client.targets.untyped import SECRETS as SECRET_OBJECTS
 from tarmac.server.security import secrettokens
 from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tarmac.server.security.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.tokenuses import LAST_USED, TokenUses
 from tests.client.backends import ADMIN, our_server
 from tests.security.conftest import World
 from tests.security.test_authentication import account, authenticate
@@ -148,18 +151,24 @@ async def test_a_short_lived_token_in_such_a_secret_still_ends(world: World, tok
     refused(world, usual)
 
 
+async def filled_secret(admin: Client) -> tuple[dict[str, Any], str]:
+    """An account's Secret that the controller has filled, and its token."""
+    secrets = admin.resource(SECRET_OBJECTS)
+    await admin.resource(SERVICE_ACCOUNTS).create({"metadata": {"name": "app", "namespace": "default"}})
+    annotations = {"kubernetes.io/service-account.name": "app"}
+    metadata = {"name": "app-token", "namespace": "default", "annotations": annotations}
+    made = await secrets.create({"metadata": metadata, "type": "kubernetes.io/service-account-token"})
+    version = made["metadata"]["resourceVersion"]
+    async with secrets.watch("default", resource_version=version, fields="metadata.name=app-token") as changes:
+        filled = json.loads((await anext(aiter(changes))).raw)
+    return filled, base64.b64decode(filled["data"]["token"]).decode()
+
+
 async def test_over_the_wire_it_is_refused_from_the_moment_its_secret_is_gone(tmp_path: Path) -> None:
     async with our_server(tmp_path) as running, asyncio.timeout(30):
         admin = Client(local_transport(running.server, ADMIN))
         secrets = admin.resource(SECRET_OBJECTS)
-        await admin.resource(SERVICE_ACCOUNTS).create({"metadata": {"name": "app", "namespace": "default"}})
-        annotations = {"kubernetes.io/service-account.name": "app"}
-        metadata = {"name": "app-token", "namespace": "default", "annotations": annotations}
-        made = await secrets.create({"metadata": metadata, "type": "kubernetes.io/service-account-token"})
-        version = made["metadata"]["resourceVersion"]
-        async with secrets.watch("default", resource_version=version, fields="metadata.name=app-token") as changes:
-            changed = json.loads((await anext(aiter(changes))).raw)
-        token = base64.b64decode(changed["data"]["token"]).decode()
+        _, token = await filled_secret(admin)
         ca = (tmp_path / "pki" / "ca.crt").read_text()
         thief = Client(HttpTransport(HttpConfig(running.url, ca=ca, token=token)))
         with pytest.raises(Forbidden, match='User "system:serviceaccount:default:app" cannot list'):
@@ -168,3 +177,36 @@ async def test_over_the_wire_it_is_refused_from_the_moment_its_secret_is_gone(tm
         with pytest.raises(Unauthorized):
             await thief.resource(PODS).list("default")
         await thief.close()
+
+
+async def test_a_use_is_noted_once_a_day_and_again_when_nobody_wrote_it_down(world: World, token: str) -> None:
+    uses = TokenUses(world.clock)
+    tokens = ServiceAccountTokens(world.store, world.tokens.key, world.clock, uses=uses)
+    now = world.clock.now()
+    assert tokens.recognise(token).expires == now + 10
+    tokens.recognise(token)
+    today = rfc3339(now)[:10]
+    assert await uses.next() == (HOLDER, today)
+    for day in (today, rfc3339(now + 24 * 3600)[:10]):  # of a server whose clock is ahead
+        await world.put(SECRETS, secret(token, labels={LAST_USED: day}))
+        assert rfc3339(tokens.recognise(token).expires)[10:] == "T00:00:00Z"
+    world.clock.advance(2 * 24 * 3600)
+    tokens.recognise(token)
+    assert await uses.next() == (HOLDER, rfc3339(world.clock.now())[:10])
+
+
+async def test_a_secret_says_on_which_day_its_token_was_used_last(tmp_path: Path) -> None:
+    async with our_server(tmp_path) as running, asyncio.timeout(30):
+        admin = Client(local_transport(running.server, ADMIN))
+        secrets = admin.resource(SECRET_OBJECTS)
+        made, token = await filled_secret(admin)
+        user = Client(HttpTransport(HttpConfig(running.url, ca=(tmp_path / "pki" / "ca.crt").read_text(), token=token)))
+        version = made["metadata"]["resourceVersion"]
+        with pytest.raises(Forbidden):
+            await user.resource(PODS).list("default")
+        async with secrets.watch("default", resource_version=version, fields="metadata.name=app-token") as changes:
+            labels = json.loads((await anext(aiter(changes))).raw)["metadata"]["labels"]
+        assert labels == {LAST_USED: rfc3339(SystemClock().now())[:10]}
+        with pytest.raises(Forbidden):  # it is as good as before
+            await user.resource(PODS).list("default")
+        await user.close()

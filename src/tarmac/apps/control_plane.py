@@ -20,6 +20,7 @@ from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, en
 from tarmac.apps.layout import Layout
 from tarmac.apps.leaderelection import elector
 from tarmac.apps.serverleases import announced, reached_at
+from tarmac.apps.tokenlabels import label_used_tokens
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
@@ -53,10 +54,12 @@ from tarmac.server.security.jwt import SigningKey
 from tarmac.server.security.pki import Pki, write_kubeconfig
 from tarmac.server.security.policy import SERVER_TO_NODES
 from tarmac.server.security.renewal import keep_renewed
+from tarmac.server.security.repositoryroom import RepositoryRoom
 from tarmac.server.security.repositorytokens import RepositoryTokens
 from tarmac.server.security.reviews import Reviews
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens, account_groups
 from tarmac.server.security.tokenrequests import TokenIssuer
+from tarmac.server.security.tokenuses import TokenUses
 from tarmac.server.security.users import User
 from tarmac.server.subresources.metrics import Metering
 from tarmac.store.interface import Store
@@ -90,6 +93,15 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """What the server shares with whatever works beside it."""
+
+    metering: Metering  # what `kubectl top` and the autoscaler are told
+    uses: TokenUses  # of tokens that stand in Secrets
+    repositories: RepositoryRoom  # what is known of the registry's, if there is one
+
+
+@dataclass(frozen=True)
 class Running:
     """A control plane that serves."""
 
@@ -97,7 +109,7 @@ class Running:
     store: Store
     listener: Listener
     url: str
-    metering: Metering  # what `kubectl top` and the autoscaler are told
+    shared: Shared
 
 
 EVERYTHING = Chosen()
@@ -121,8 +133,8 @@ async def control_plane(
             await store.start()
         stack.push_async_callback(store.close)
         await ensure_defaults(store, clock, randomness)
-        metering = Metering()
-        server = _server(layout, pki, store, metrics, metering, stack, class_resources)
+        shared = Shared(Metering(), TokenUses(clock), RepositoryRoom(Reader(store)))
+        server = _server(layout, pki, store, metrics, shared, stack, class_resources)
         await server.start()
         stack.push_async_callback(server.stop)
         starting = Client(local_transport(server, STARTING), clock, randomness)
@@ -133,9 +145,12 @@ async def control_plane(
         names = [address.host, *address.also, *address.names, *own]
         with pki.server_files(names) as files:
             context = server_context(*files, pki.ca_file)
-        renewing = Tasks()
-        stack.push_async_callback(renewing.close)
-        renewing.begin(keep_renewed(pki, names, context, clock), "renewal of the server's certificate")
+        beside = Tasks()
+        stack.push_async_callback(beside.close)
+        beside.begin(keep_renewed(pki, names, context, clock), "renewal of the server's certificate")
+        beside.begin(
+            supervise("token labels", partial(label_used_tokens, starting, shared.uses), clock), "token labels"
+        )
         listener = await serve(server.handle, context, hosts, address.port, knows=server.knows)
         stack.push_async_callback(listener.stop)
         url = f"https://{_bracketed(address.host)}:{listener.port}"
@@ -145,7 +160,7 @@ async def control_plane(
         await ensure_own_service(starting, listener.port)
         await stack.enter_async_context(announced(starting, own, listener.port))
         await stack.enter_async_context(_controllers(controllers, server, store, pki, metrics))
-        yield Running(server, store, listener, url, metering)
+        yield Running(server, store, listener, url, shared)
 
 
 async def _say_that_it_waits(url: str, clock: Clock) -> None:
@@ -161,7 +176,7 @@ def _server(
     pki: Pki,
     store: Store,
     metrics: Metrics,
-    metering: Metering,
+    shared: Shared,
     stack: AsyncExitStack,
     class_resources: bool,
 ) -> ApiServer:
@@ -169,7 +184,7 @@ def _server(
     authorizer = Authorizer(store)
     authorizer.start()
     stack.callback(authorizer.stop)
-    tokens = ServiceAccountTokens(store, SigningKey(pki.token_key_file.read_bytes()), clock)
+    tokens = ServiceAccountTokens(store, SigningKey(pki.token_key_file.read_bytes()), clock, uses=shared.uses)
     authenticator = Authenticator(store, tokens, authorizer, clock)
     audit = AuditLog(layout.audit_log, clock, randomness)
     stack.callback(audit.close)
@@ -180,10 +195,11 @@ def _server(
     reviews = Reviews(authenticator, authorizer, clock)
     issuer = TokenIssuer(store, tokens, clock, randomness)
     parts = ServerParts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
-    parts.usage = metering
-    _join_nodes(parts, reader, pki, metering, stack)
+    parts.usage = shared.metering
+    _join_nodes(parts, reader, pki, shared.metering, stack)
     parts.documents.update(tokens.documents())
-    parts.documents[TOKENS_PATH] = RepositoryTokens(authorizer, pki.registry_tokens, clock, randomness).answer
+    repository_tokens = RepositoryTokens(authorizer, shared.repositories, pki.registry_tokens, clock, randomness)
+    parts.documents[TOKENS_PATH] = repository_tokens.answer
     parts.ready.update(store.checks())
     metrics.gauges.append(partial(health_metrics, parts.ready))
     return assemble(parts)

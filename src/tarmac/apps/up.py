@@ -71,7 +71,7 @@ def _surround(options: argparse.Namespace, parts: NodeParts | None, layout: Layo
         return _cities(options, parts, layout)
     program = find_registry()  # before anything is made
     surroundings = _cities(options, parts, layout)
-    registry = Registry(layout, options.registry, program)
+    registry = Registry(layout, options.registry, options.registry_quota, program)
     if parts is not None:
         registry = _known_to(options.cities, registry)
     reached = surroundings.hosts
@@ -152,5 +152,5 @@ async def simulated(places: Sequence[SimLocation], grace: float, running: Runnin
     fleet = Fleet(client, places, heartbeat=HeartbeatSettings.for_fleet(sum(place.nodes for place in places), grace))
     async with background(fleet.run(), "simulated nodes"):
         await fleet.registered()
-        running.metering.source = SimulatedMetrics(fleet, client.clock)
+        running.shared.metering.source = SimulatedMetrics(fleet, client.clock)
         yield

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac import __version__
+from tarmac.base.quantity import Quantity
 from tarmac.cli.agent import add_agent
 from tarmac.cli.controllers import add_controller_flags, add_controllers
 from tarmac.cli.image import add_image
@@ -20,6 +21,7 @@ from tarmac.cli.verbs.options import add_verbs
 DEFAULT_LISTEN = "127.0.0.1:6443"
 DEFAULT_CITIES = ("DFW", "SEA", "LHR")
 REGISTRY_PORT = 5000
+REGISTRY_QUOTA = "20Gi"
 
 
 def default_data_dir() -> Path:
@@ -138,6 +140,10 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
         "--registry", type=port, nargs="?", const=REGISTRY_PORT, metavar="PORT",
         help=f"have a registry to push your own images to, on this port of 127.0.0.1 (without one: {REGISTRY_PORT})",
     )  # fmt: skip
+    command.add_argument(
+        "--registry-quota", type=size, default=size(REGISTRY_QUOTA), metavar="SIZE",
+        help=f"how much may be pushed to the registry in each namespace (default: {REGISTRY_QUOTA})",
+    )  # fmt: skip
 
 
 def _add_sim_flags(command: argparse.ArgumentParser) -> None:
@@ -191,6 +197,17 @@ def count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
     return int(text)
+
+
+def size(text: str) -> int:
+    """A number of bytes."""
+    try:
+        found = Quantity.parse(text).value()
+    except ValueError:
+        found = 0
+    if found <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size, such as {REGISTRY_QUOTA}")
+    return found
 
 
 def port(text: str) -> int:

@@ -30,7 +30,7 @@ def summary(at: float, cpu: float, received: int) -> JsonObject:
 
 
 def scraper(world: Planet) -> Scraper:
-    source: UsageSource = world.running.metering.source
+    source: UsageSource = world.running.shared.metering.source
     assert isinstance(source, Scraper)
     return source
 

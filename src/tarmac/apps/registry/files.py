@@ -25,6 +25,11 @@ class RegistryFiles:
         return self.folder / "images"
 
     @property
+    def owners(self) -> Path:
+        """For which namespaces that was, by their uids."""
+        return self.folder / "owners.json"
+
+    @property
     def certificate(self) -> Path:
         """Serves."""
         return self.folder / "server.crt"

@@ -22,10 +22,11 @@ from tarmac.apps.layout import Layout
 from tarmac.apps.processes import PAUSE, end, last_words, start, stop
 from tarmac.apps.registry.config import ADDRESS, config_text, hosts_text
 from tarmac.apps.registry.files import RegistryFiles, files_of, registries_of
+from tarmac.apps.registry.upkeep import Upkeep
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
-from tarmac.base.tasks import background, supervise
+from tarmac.base.tasks import background, first, supervise
 from tarmac.runtimes.parts import PartMissing, find_program
 from tarmac.server.security.files import write_private
 from tarmac.server.security.pki import Pki
@@ -41,12 +42,13 @@ _log = log("registry")
 class Registry:
     """One registry: its files, where it listens, and as what it runs.
 
-    `certs` are the folders in which containerds look for registries. `wrapper` is a command that becomes the one given
-    to it.
+    `quota` is how many bytes those of one namespace may push. `certs` are the folders in which containerds look for
+    registries. `wrapper` is a command that becomes the one given to it.
     """
 
     layout: Layout
     port: int
+    quota: int
     program: Path
     certs: tuple[Path, ...] = ()
     wrapper: tuple[str, ...] = ()
@@ -80,8 +82,13 @@ async def with_registry(
     await end(registries_of(registry.layout.data_dir))
     _check_port(registry.port)
     _announce(registry)
-    keep = partial(_keep, registry, server(running), Pki(registry.layout.pki, clock))
-    async with background(supervise("registry", keep, clock), "registry"):
+    running.shared.repositories.most = registry.quota
+    upkeep = Upkeep(registry.files, running.store, running.shared.repositories, clock)
+    keep = partial(_keep, registry, server(running), Pki(registry.layout.pki, clock), upkeep)
+    async with (
+        background(supervise("registry", keep, clock), "registry"),
+        background(supervise("upkeep of the registry", upkeep.run, clock), "upkeep of the registry"),
+    ):
         await _reported(registry, clock)
         async with beside(running):
             yield
@@ -102,25 +109,35 @@ def _announce(registry: Registry) -> None:
             write_private(folder / name / "hosts.toml", text)
 
 
-async def _keep(registry: Registry, server: str, pki: Pki) -> None:
-    """Run it, and again when it ends, until cancelled."""
+async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> None:
+    """Run it, and again when it ends, its certificate is old or something is to be removed; until cancelled."""
     files = registry.files
     command = [*registry.wrapper, str(registry.program), "serve", str(files.config)]
     # Its own variables would change what the file says, whom it trusts among others.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("REGISTRY_", "OTEL_"))}
     while True:
         await asyncio.to_thread(_write, registry, server, pki)
+        await upkeep.clean()  # nothing runs on the images now
         process = await start(command, files.log, environment)
         try:
-            code = await asyncio.wait_for(process.wait(), _CERTIFICATE_USE)
+            async with asyncio.timeout(_CERTIFICATE_USE):
+                await first(_end_of(process), _set(upkeep.needed))
         except TimeoutError:
+            pass
+        finally:
+            code = process.returncode
             await stop(process)
-            continue
-        except asyncio.CancelledError:
-            await stop(process)
-            raise
-        _log.warning("the registry ended and is started again", code=code, says=last_words(files.log))
-        await asyncio.sleep(PAUSE)
+        if code is not None:
+            _log.warning("the registry ended and is started again", code=code, says=last_words(files.log))
+            await asyncio.sleep(PAUSE)
+
+
+async def _end_of(process: asyncio.subprocess.Process) -> None:
+    await process.wait()
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 def _write(registry: Registry, server: str, pki: Pki) -> None:

@@ -1,12 +1,13 @@
 """Tokens for the platform's registry, as docker's clients ask for them.
 
     client → registry: push            401, and where tokens are to be had (here), for which scopes
-    client → here: scopes, password    a token that says which of them are granted, for five minutes
+    client → here: scopes, password    a token that says which of them are granted, for minutes
     client → registry: push, token     the registry checks our signature and compares
 
 Each action of a scope is a verb on `repositories.images.tarmac.dev` in the namespace that the repository's name begins
-with, and the answer is the authorizer's. Clients ask for more than they need (a second repository, to share a layer
-with), so scopes that cannot be granted are left out; if none can be granted as it was asked for, the answer is why.
+with, and the answer is the authorizer's; for those who have the right, the namespace must be there and have room.
+Clients ask for more than they need (a second repository, to share a layer with), so scopes that cannot be granted are
+left out; if none can be granted as it was asked for, the answer is why.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.authorize import Authorizer, refusal
 from tarmac.server.security.certificates import KeyPair
 from tarmac.server.security.jwt import SigningKey
+from tarmac.server.security.repositoryroom import RepositoryRoom
 from tarmac.server.security.users import ANONYMOUS, User
 
 LIFETIME: Final = 300  # seconds
+PUSH_LIFETIME: Final = 60  # the shortest that clients can do with: until then a namespace may outgrow its quota
 MOST_SCOPES: Final = 16
 _LONGEST_SCOPE: Final = 512
 _CATALOG: Final = "registry:catalog:*"
@@ -53,9 +56,15 @@ class RepositoryTokens:
     """Answers clients of the registry. The pair is fetched when the first of them comes."""
 
     def __init__(
-        self, authorizer: Authorizer, pair: Callable[[], KeyPair], clock: Clock, randomness: Randomness
+        self,
+        authorizer: Authorizer,
+        room: RepositoryRoom,
+        pair: Callable[[], KeyPair],
+        clock: Clock,
+        randomness: Randomness,
     ) -> None:
         self._authorizer = authorizer
+        self._room = room
         self._pair = pair
         self._key: SigningKey | None = None
         self._clock = clock
@@ -81,22 +90,30 @@ class RepositoryTokens:
         return self._token(user, [each for each in granted if each.actions])
 
     def _granted(self, user: User, scope: _Scope) -> _Scope:
-        may = {action: info for action, info in scope.actions.items() if self._authorizer.refuses(user, info) is None}
+        may = {action: info for action, info in scope.actions.items() if self._refusal(user, info) is None}
         return scope._replace(actions=may)
+
+    def _refusal(self, user: User, info: RequestInfo) -> str | None:
+        """Why not: the right is missing, or else, which only those hear who have it, the room."""
+        why = self._authorizer.refuses(user, info)
+        if why is not None:
+            return str(refusal(user, info, why))
+        return self._room.refusal(info.namespace, info.verb) if info.namespace else None
 
     def _why(self, user: User, scopes: Sequence[_Scope]) -> str:
         infos = [info for scope in scopes for info in scope.actions.values()]
-        refused = [(info, why) for info in infos if (why := self._authorizer.refuses(user, info)) is not None]
-        return "; ".join(dict.fromkeys(str(refusal(user, info, why)) for info, why in refused))
+        found = [why for info in infos if (why := self._refusal(user, info)) is not None]
+        return "; ".join(dict.fromkeys(found))
 
     def _token(self, user: User, granted: Sequence[_Scope]) -> Response:
         now = int(self._clock.now())
+        lifetime = PUSH_LIFETIME if any(PUSH in each.actions for each in granted) else LIFETIME
         access = [{"type": each.kind, "name": each.name, "actions": list(each.actions)} for each in granted]
         claims: dict[str, Any] = {
             "iss": TOKEN_ISSUER,
             "sub": user.name,
             "aud": REGISTRY,
-            "exp": now + LIFETIME,
+            "exp": now + lifetime,
             "nbf": now,
             "iat": now,
             "jti": self._randomness.uuid(),
@@ -105,7 +122,7 @@ class RepositoryTokens:
         if self._key is None:
             self._key = SigningKey(self._pair().key, key_id)
         token = self._key.sign(claims)
-        body = {"token": token, "access_token": token, "expires_in": LIFETIME, "issued_at": rfc3339(now)}
+        body = {"token": token, "access_token": token, "expires_in": lifetime, "issued_at": rfc3339(now)}
         return Response(200, msgspec.json.encode(body), headers=[("Cache-Control", "no-store")])
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 from hmac import compare_digest
-from typing import Any
+from typing import Any, NamedTuple
 
 from tarmac.api.identities import TokenHolder
 from tarmac.api.schema import JsonObject
@@ -19,6 +19,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.server.reader import decode
 from tarmac.server.security.credentials import Holds
 from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tarmac.server.security.tokenuses import LAST_USED
 from tarmac.store.interface import Entry, Store
 
 ISSUER = "kubernetes/serviceaccount"
@@ -44,14 +45,20 @@ def sign(key: SigningKey, randomness: Randomness, holder: TokenHolder) -> str:
     )
 
 
-def recognise(store: Store, token: str, claims: dict[str, Any]) -> tuple[TokenHolder, Holds]:
-    """Whose token it is, and the versions of Secret and account by which it is good. Raises InvalidToken.
+class SecretToken(NamedTuple):
+    """Whose token it is, the versions of Secret and account by which it is good, and when it was used last."""
 
-    The signature has been checked.
-    """
+    holder: TokenHolder
+    holds: Holds
+    last_used: str
+
+
+def recognise(store: Store, token: str, claims: dict[str, Any]) -> SecretToken:
+    """A token whose signature has been checked. Raises InvalidToken."""
     holder = _holder(claims)
     secret = _there(store, "core/secrets", holder.namespace, holder.secret, _INVALIDATED)
-    _check_secret(decode(secret[2]), holder, token)
+    obj = decode(secret[2])
+    _check_secret(obj, holder, token)
     missing = f'serviceaccounts "{holder.account}" not found'
     account = _there(store, "core/serviceaccounts", holder.namespace, holder.account, missing)
     metadata = decode(account[2])["metadata"]
@@ -60,7 +67,8 @@ def recognise(store: Store, token: str, claims: dict[str, Any]) -> tuple[TokenHo
     if metadata.get("uid") != holder.account_uid:
         claimed = f"does not match claim ({holder.account_uid})"
         raise InvalidToken(f"ServiceAccount UID ({metadata.get('uid')}) {claimed}")
-    return holder, (secret, account)
+    last_used = (obj["metadata"].get("labels") or {}).get(LAST_USED, "")
+    return SecretToken(holder, (secret, account), last_used)
 
 
 def _holder(claims: dict[str, Any]) -> TokenHolder:

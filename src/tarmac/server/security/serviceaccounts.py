@@ -20,6 +20,7 @@ from tarmac.server.reader import decode
 from tarmac.server.security import secrettokens
 from tarmac.server.security.credentials import Credential, Holds
 from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tarmac.server.security.tokenuses import TokenUses
 from tarmac.server.security.users import User
 from tarmac.store.interface import Entry, Store
 
@@ -33,10 +34,17 @@ class ServiceAccountTokens:
     """Recognises tokens signed with `key`. `audiences` are the names under which this API server is addressed."""
 
     def __init__(
-        self, store: Store, key: SigningKey, clock: Clock, issuer: str = ISSUER, audiences: Sequence[str] = ()
+        self,
+        store: Store,
+        key: SigningKey,
+        clock: Clock,
+        issuer: str = ISSUER,
+        audiences: Sequence[str] = (),
+        uses: TokenUses | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
+        self._uses = uses
         self.key = key
         self.issuer = issuer
         self.audiences = tuple(audiences) or (issuer,)
@@ -55,12 +63,16 @@ class ServiceAccountTokens:
         return Credential(_user(claims, private), float(claims["exp"]), holds, matched)
 
     def _of_secret(self, token: str, claims: dict[str, Any], audiences: tuple[str, ...]) -> Credential:
-        """One that names no audience is meant for us alone, and has no end but its Secret's."""
+        """One that names no audience is meant for us alone, and has no end but its Secret's.
+
+        Each day it is looked at anew, for its Secret to say when it was used last.
+        """
         matched = _matched(list(self.audiences), audiences or self.audiences)
-        holder, holds = secrettokens.recognise(self._store, token, claims)
+        holder, holds, last_used = secrettokens.recognise(self._store, token, claims)
         groups = (*account_groups(holder.namespace), "system:authenticated")
         user = User(f"{PREFIX}{holder.namespace}:{holder.account}", holder.account_uid, groups)
-        return Credential(user, inf, holds, matched)
+        until = self._uses.note(holder, last_used) if self._uses is not None else inf
+        return Credential(user, until, holds, matched)
 
     def _check_time(self, claims: dict[str, Any]) -> None:
         now = self._clock.now()

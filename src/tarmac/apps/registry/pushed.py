@@ -1,0 +1,69 @@
+"""What was pushed, as the registry keeps it in files: how much of it each namespace has, and how it is removed.
+
+docker/registry/v2/repositories/NAMESPACE/NAME/…/sha256/DIGEST/link    a repository has this blob: layer or manifest
+docker/registry/v2/repositories/NAMESPACE/NAME/_uploads/ID/data        an upload that is under way
+docker/registry/v2/blobs/sha256/DI/DIGEST/data                         the blob itself, once for all repositories
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_ROOT = Path("docker/registry/v2")
+_REPOSITORIES = _ROOT / "repositories"
+_BLOBS = _ROOT / "blobs" / "sha256"
+
+
+def usage(images: Path) -> dict[str, int]:
+    """Bytes of each namespace: each of its blobs once, whoever else has it too, and what is being uploaded."""
+    return {
+        folder.name: sum(_size(_blob(images, digest)) for digest in _digests(folder)) + _uploading(folder)
+        for folder in _folders(images / _REPOSITORIES)
+    }
+
+
+def remove(images: Path, namespaces: Collection[str]) -> None:
+    """Take repositories away, and the blobs that no other repository has. Nothing may be pushed meanwhile.
+
+    Repositories go first: blobs that a crash leaves behind are found by the next removal.
+    """
+    for namespace in namespaces:
+        shutil.rmtree(images / _REPOSITORIES / namespace, ignore_errors=True)
+    wanted = set(_digests(images / _REPOSITORIES))
+    for group in _folders(images / _BLOBS):
+        for blob in _folders(group):
+            if blob.name not in wanted:
+                shutil.rmtree(blob, ignore_errors=True)
+
+
+def _digests(folder: Path) -> set[str]:
+    """The blobs of repositories below a folder."""
+    return {Path(path).name for path, _, files in os.walk(folder) if "link" in files and _is_digest(Path(path).name)}
+
+
+def _is_digest(name: str) -> bool:
+    return len(name) == 64 and name.isalnum()  # the link of a tag stands in a folder called `current`, and names one
+
+
+def _uploading(folder: Path) -> int:
+    return sum(_size(Path(path) / "data") for path, _, files in os.walk(folder) if "data" in files)
+
+
+def _blob(images: Path, digest: str) -> Path:
+    return images / _BLOBS / digest[:2] / digest / "data"
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    with suppress(FileNotFoundError):
+        yield from [each for each in folder.iterdir() if each.is_dir()]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,203 @@
+"""A namespace pushes as much as its quota lets it, and what was pushed goes with the namespace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tarmac.api.repositories import PULL, PUSH
+from tarmac.apps.registry.files import RegistryFiles
+from tarmac.apps.registry.pushed import remove, usage
+from tarmac.apps.registry.upkeep import Upkeep
+from tarmac.base.clock import ManualClock
+from tarmac.server.reader import Reader
+from tarmac.server.security.repositoryroom import RepositoryRoom
+from tarmac.store.memory import MemoryStore
+from tests.registry.client import Image
+from tests.registry.conftest import SIMULATED, Place, made, registry_or_loud
+from tests.support.etcd import free_ports
+from tests.support.tarmac_process import TarmacProcess
+
+ROOT = Path("docker/registry/v2")
+
+
+def blob(images: Path, digest: str, size: int) -> None:
+    folder = images / ROOT / "blobs" / "sha256" / digest[:2] / digest
+    folder.mkdir(parents=True)
+    (folder / "data").write_bytes(b"x" * size)
+
+
+def link(images: Path, repository: str, digest: str, kind: str = "_layers") -> None:
+    folder = images / ROOT / "repositories" / repository / kind / "sha256" / digest
+    folder.mkdir(parents=True)
+    (folder / "link").write_text(f"sha256:{digest}")
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Two namespaces with a layer in common, one upload under way, and one tag."""
+    images = tmp_path / "images"
+    shared, own = "a" * 64, "b" * 64
+    blob(images, shared, 100)
+    blob(images, own, 10)
+    link(images, "red/app", shared)
+    link(images, "red/deep/er", shared)
+    link(images, "red/app", own, "_manifests/revisions")
+    link(images, "blue/app", shared)
+    tag = images / ROOT / "repositories/red/app/_manifests/tags/1/current"
+    tag.mkdir(parents=True)
+    (tag / "link").write_text(f"sha256:{own}")
+    upload = images / ROOT / "repositories/red/app/_uploads/1"
+    upload.mkdir(parents=True)
+    (upload / "data").write_bytes(b"x" * 5)
+    return images
+
+
+def test_a_namespace_has_each_blob_once_and_what_is_being_uploaded(images: Path) -> None:
+    assert usage(images) == {"red": 115, "blue": 100}
+    assert usage(images / "none") == {}
+
+
+def test_what_others_have_too_stays_when_a_namespace_goes(images: Path) -> None:
+    remove(images, ["red"])
+    assert usage(images) == {"blue": 100}
+    assert sorted(path.name for path in (images / ROOT / "blobs" / "sha256").glob("*/*")) == ["a" * 64]
+    remove(images, ["blue", "never"])
+    assert list((images / ROOT / "blobs" / "sha256").glob("*/*")) == []
+
+
+class Planet:
+    """A store with namespaces, and a registry's files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = RegistryFiles(folder)
+        self.store = MemoryStore()
+        self.room = RepositoryRoom(Reader(self.store))
+
+    def upkeep(self) -> Upkeep:
+        return Upkeep(self.files, self.store, self.room, ManualClock())
+
+    async def namespace(self, name: str, uid: str) -> None:
+        raw = msgspec.json.encode({"metadata": {"name": name, "uid": uid}})
+        await self.store.create("core/namespaces", name, raw)
+
+    async def end(self, name: str) -> None:
+        entry = self.store.head("core/namespaces", name)
+        assert entry is not None
+        await self.store.delete("core/namespaces", name, entry.revision)
+
+
+@pytest.fixture
+async def planet(images: Path) -> Planet:
+    planet = Planet(images.parent)
+    await planet.store.start()
+    await planet.namespace("red", "r1")
+    await planet.namespace("blue", "b1")
+    return planet
+
+
+async def test_who_has_pushed_enough_may_only_pull(planet: Planet) -> None:
+    planet.room.most = 110
+    assert planet.room.refusal("red", PUSH) is None  # nobody has looked yet
+    await planet.upkeep().look()
+    assert planet.room.refusal("red", PUSH) == 'the namespace "red" has pushed 115 bytes, and may have 110 bytes'
+    assert planet.room.refusal("red", PULL) is None
+    assert planet.room.refusal("blue", PUSH) is None
+
+
+async def test_what_outlived_its_namespace_is_nobodys_and_is_removed(planet: Planet) -> None:
+    upkeep = planet.upkeep()
+    await upkeep.look()
+    assert not upkeep.needed.is_set()
+    await planet.end("red")
+    assert planet.room.refusal("red", PULL) == 'the namespace "red" does not exist'
+    await planet.namespace("red", "r2")
+    for action in (PUSH, PULL):
+        assert "is being removed" in (planet.room.refusal("red", action) or "")
+    await upkeep.look()
+    assert upkeep.needed.is_set()
+    await upkeep.clean()
+    assert usage(planet.files.images) == {"blue": 100}
+    assert planet.room.refusal("red", PUSH) is None
+    await upkeep.look()
+    assert not upkeep.needed.is_set()
+
+
+async def test_whose_it_was_is_known_after_a_restart(planet: Planet) -> None:
+    await planet.upkeep().look()
+    await planet.end("red")
+    await planet.namespace("red", "r2")
+    planet.room = RepositoryRoom(Reader(planet.store))
+    again = planet.upkeep()
+    assert "is being removed" in (planet.room.refusal("red", PULL) or "")
+    await again.look()
+    assert again.needed.is_set()
+
+
+async def test_what_is_pushed_first_is_the_namespaces_from_its_token_on(planet: Planet) -> None:
+    remove(planet.files.images, ["red"])
+    upkeep = planet.upkeep()
+    await upkeep.look()
+    assert planet.room.refusal("red", PUSH) is None
+    await planet.end("red")
+    link(planet.files.images, "red/late", "a" * 64)
+    await planet.namespace("red", "r2")
+    await upkeep.look()
+    assert upkeep.needed.is_set()
+
+
+async def test_who_asked_for_a_token_and_pushed_nothing_is_forgotten_with_the_namespace(planet: Planet) -> None:
+    remove(planet.files.images, ["red"])
+    assert planet.room.refusal("red", PUSH) is None
+    await planet.end("red")
+    await planet.upkeep().look()
+    assert planet.room.owners == {"blue": "b1"}
+
+
+def eventually(check: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not check():
+        assert time.monotonic() < deadline, f"{what} did not come true"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Place]:
+    """A registry in which nobody may push more than a little."""
+    registry_or_loud()
+    [port] = free_ports(1)
+    flags = ("--registry", str(port), "--registry-quota", "100")
+    with TarmacProcess(tmp_path / "data", *SIMULATED, *flags, command="up") as process:
+        yield Place(process, port)
+        process.stop()
+
+
+@pytest.mark.serial
+def test_over_the_wire_a_full_namespace_is_told_and_goes_with_its_images(
+    small: Place, image: Image, tmp_path: Path
+) -> None:
+    small.namespace("team")
+    builder = small.person("team", "builder", "tarmac:image-pusher")
+    assert builder.push(image, "team/app", "1").status == 201
+    other = made(tmp_path, "more")
+
+    def is_refused() -> bool:
+        builder.token = ""
+        return builder.push(other, "team/app", "2").status == 403
+
+    eventually(is_refused, "a refusal")
+    refused = builder.push(other, "team/app", "2")
+    assert refused.message.startswith('the namespace "team" has pushed ')
+    assert refused.message.endswith(" and may have 100 bytes")
+    assert builder.pull("team/app", "1").status == 200
+    small.kubectl("delete", "namespace", "team")
+    images = small.process.data_dir / "registry" / "images"
+    eventually(lambda: usage(images) == {}, "its images gone")
+    assert list((images / ROOT / "blobs" / "sha256").glob("*/*")) == []
+    small.namespace("team")
+    again = small.person("team", "builder", "tarmac:image-pusher")
+    eventually(lambda: again.push(image, "team/app", "1").status == 201, "a push to the new namespace")
