@@ -205,6 +205,7 @@ OUT_OF_MEMORY = user(51, "OutOfMemory", "The instance used more memory than it h
 NODE_LOST = transient(33, "NodeLost", "The instance's node is lost; a replacement comes after a while.")
 NAME_TAKEN = user(80, "NameTaken", "An object of that name belongs to someone else.")
 INSTANCE_TYPE_NOT_FOUND = user(66, "InstanceTypeNotFound", "The instance type does not exist.")
+PRIORITY_CLASS_NOT_FOUND = user(54, "PriorityClassNotFound", "The priority class does not exist any more.")
 INSTANCE_TYPE_DISABLED = user(2, "InstanceTypeDisabled", "The instance type may no longer be used.")
 INSTANCE_TYPE_DEPRECATED = user(2, "InstanceTypeDeprecated", "The instance type will go; use its replacement.")
 

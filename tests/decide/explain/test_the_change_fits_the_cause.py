@@ -13,7 +13,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.scaling import ExternalReading, History, InstanceUse, Reading, ResourceReading, scale
-from tarmac.decide.snapshot.snapshot import PODS, WORKLOADS
+from tarmac.decide.snapshot.snapshot import CLAIMS, CONFIG_MAPS, PODS, PRIORITY_CLASSES, SECRETS, WORKLOADS
 
 from .world import Scene, workload
 
@@ -174,3 +174,99 @@ def test_a_held_number_tells_what_the_metric_is_and_should_be(
     outcome = scale(settings, [reading], 2, History(), 1000.0)
     assert outcome.refusals[0].reason == reasons.TOO_MANY_REPLICAS
     assert outcome.refusals[0].message.endswith(f"maxReplicas is 3 ({measured}).")
+
+
+@pytest.mark.parametrize(
+    ("condition", "change"),
+    [
+        ("disk", "Free disk space on lhr-0: remove files, images or pods that are not needed."),
+        ("memory", "Free memory on lhr-0: scale down what runs there."),
+        ("pid", "End processes on lhr-0: scale down what runs there."),
+    ],
+)
+def test_what_a_node_is_short_of_is_to_be_freed_and_not_tolerated(condition: str, change: str) -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=0)
+    scene.node("lhr-0", "lhr", taints=[{"key": f"node.kubernetes.io/{condition}-pressure", "effect": "NoSchedule"}])
+    scene.pod("web")
+    found = EXPLAINERS[PODS.resource](scene.world, "default/web")
+    assert found is not None
+    assert f"{condition}-pressure" in found.sentence
+    assert found.change == change
+
+
+def test_a_pressed_node_with_a_taint_of_somebody_else_says_both() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=0)
+    pressed = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
+    scene.node("lhr-0", "lhr", taints=[pressed, {"key": "dedicated", "value": "db", "effect": "NoSchedule"}])
+    scene.pod("web")
+    found = EXPLAINERS[PODS.resource](scene.world, "default/web")
+    assert found is not None
+    assert found.change.startswith("Tolerate dedicated=db:NoSchedule, or remove it from lhr-0 and free disk space on")
+
+
+VOLUMES: list[JsonObject] = [
+    {"name": "a", "configMap": {"name": "settings"}},
+    {"name": "b", "secret": {"secretName": "key"}},
+    {"name": "c", "persistentVolumeClaim": {"claimName": "data"}},
+    {"name": "d", "projected": {"sources": [{"configMap": {"name": "settings"}}, {"secret": {"name": "cert"}}]}},
+    {"name": "e", "configMap": {"name": "perhaps", "optional": True}},
+    {"name": "f", "emptyDir": {}},
+]
+
+
+def being_made(scene: Scene) -> Explanation:
+    scene.place("LHR", nodes=1)
+    scene.pod("web", node="lhr-0", volumes=VOLUMES)
+    found = EXPLAINERS[PODS.resource](scene.world, "default/web")
+    assert found is not None
+    return found
+
+
+def named(name: str) -> JsonObject:
+    return {"metadata": {"name": name, "namespace": "default"}}
+
+
+def test_a_pod_whose_volumes_have_no_sources_names_them() -> None:
+    scene = Scene()
+    scene.put(CONFIG_MAPS.resource, named("other"))
+    scene.put(SECRETS.resource, named("cert"))
+    scene.put(CLAIMS.resource, named("other"))
+    found = being_made(scene)
+    assert found.sentence.endswith("ConfigMap settings and Secret key and PersistentVolumeClaim data not found.")
+    assert (found.verdicts[-1].answer, found.verdicts[-1].reason) == ("No", reasons.SOURCE_NOT_FOUND)
+    assert found.change == "Create ConfigMap settings and Secret key and PersistentVolumeClaim data."
+
+
+def test_of_sources_that_were_not_looked_at_nothing_is_said() -> None:
+    assert being_made(Scene()).verdicts[-1].reason == reasons.PROGRAMMING_IN_PROGRESS
+
+
+def test_a_pod_with_all_its_sources_is_being_made() -> None:
+    scene = Scene()
+    scene.put(CONFIG_MAPS.resource, named("settings"))
+    for name in ("key", "cert"):
+        scene.put(SECRETS.resource, named(name))
+    scene.put(CLAIMS.resource, named("data"))
+    assert being_made(scene).verdicts[-1].reason == reasons.PROGRAMMING_IN_PROGRESS
+
+
+def test_a_priority_class_that_is_gone_is_told() -> None:
+    scene = Scene()
+    scene.place("LHR", nodes=1)
+    scene.put(PRIORITY_CLASSES.resource, {"metadata": {"name": "gold"}, "value": 7})
+    manifest = workload("LHR")
+    manifest["spec"]["template"]["spec"]["priorityClassName"] = "gold"
+    scene.deploy(manifest)
+    assert all(line.reason != reasons.PRIORITY_CLASS_NOT_FOUND for line in why_web(scene).verdicts)
+    scene.remove(PRIORITY_CLASSES.resource, "gold")
+    found = why_web(scene)
+    assert "PriorityClass gold does not exist" in found.sentence
+    assert found.change == "Create PriorityClass gold, or name another in priorityClassName."
+
+
+def why_web(scene: Scene) -> Explanation:
+    found = EXPLAINERS[WORKLOADS.resource](scene.world, "default/web")
+    assert found is not None
+    return found

@@ -21,9 +21,8 @@ from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORKS
 from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.waiting import Waiting
-from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap
-from tarmac.decide.children.sources import CONFIG_MAP, SECRET, sources
+from tarmac.decide.children.sources import CONFIG_MAP, SECRET, ObjectSource, sources, sources_missing
 from tarmac.decide.verdict import Refusal
 
 _BINDING = "NetworkBinding"
@@ -74,16 +73,13 @@ class Blocks:
             yield clash.refusal
 
     async def _missing(self, key: str, instance: Instance) -> list[Refusal]:
-        missing: dict[str, None] = {}
+        missing: dict[ObjectSource, None] = {}
         for source in sources(instance.spec):
             source_key = f"{instance.metadata.namespace}/{source.name}"
             if source_key not in (await self._known(source.kind)).cache:
                 self._waiting.note(key, source.kind, source_key)
-                missing[f"{source.kind} {source.name}"] = None
-        if not missing:
-            return []
-        names = " and ".join(missing)
-        return [Refusal(reasons.SOURCE_NOT_FOUND, f"{names} not found.", rule="sources", change=f"Create {names}.")]
+                missing[source] = None
+        return [sources_missing(missing)] if missing else []
 
     async def _known(self, kind: str) -> Informer[JsonObject]:
         """The copy of a kind of sources, complete."""

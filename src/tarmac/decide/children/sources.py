@@ -1,12 +1,14 @@
-"""The ConfigMaps and Secrets that an instance cannot start without."""
+"""The ConfigMaps and Secrets that an instance cannot start without, and what is said when they are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tarmac.api.compute.instance import Container, InstanceSpec
 from tarmac.api.compute.volumes import Volume
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal
 
 
 class ObjectSource(NamedTuple):
@@ -17,6 +19,12 @@ class ObjectSource(NamedTuple):
 
 
 CONFIG_MAP, SECRET = "ConfigMap", "Secret"
+
+
+def sources_missing(missing: Iterable[ObjectSource]) -> Refusal:
+    """The refusal that names those that do not exist, and has them made."""
+    names = " and ".join(f"{each.kind} {each.name}" for each in missing)
+    return Refusal(reasons.SOURCE_NOT_FOUND, f"{names} not found.", rule="sources", change=f"Create {names}.")
 
 
 def sources(spec: InstanceSpec) -> Iterator[ObjectSource]:

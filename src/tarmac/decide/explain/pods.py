@@ -14,6 +14,7 @@ from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, found, told, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.evictiontime import outlook
+from tarmac.decide.explain.podsources import missing_sources
 from tarmac.decide.rollup.pods import InstancePod, PodView
 from tarmac.decide.scheduling import Pod, named
 from tarmac.decide.snapshot.cachedreads import CachedReads
@@ -21,6 +22,8 @@ from tarmac.decide.snapshot.candidates import CandidateNodes
 from tarmac.decide.snapshot.places import city_of
 from tarmac.decide.snapshot.snapshot import NODES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal
+
+_BEING_MADE = (reasons.PROGRAMMING_IN_PROGRESS, reasons.STARTING)
 
 
 def explain_pod(snapshot: Snapshot, key: str) -> Explanation | None:
@@ -56,6 +59,8 @@ def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[
     if lines[-1].reason == reasons.NODE_LOST:
         message = outlook(node, NODES.get(reads.snapshot, node), pod, reads.snapshot.now)
         lines[-1] = msgspec.structs.replace(lines[-1], message=message)
+    elif lines[-1].reason in _BEING_MADE and (missing := missing_sources(reads.snapshot, pod)) is not None:
+        lines[-1] = told(missing, city, node)
     return [*lines, *drain_lines(reads.snapshot, pod, city)]
 
 

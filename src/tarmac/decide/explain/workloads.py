@@ -13,6 +13,7 @@ from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.children.waves import rollout_facts
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
+from tarmac.decide.explain.priorityclasses import missing_class
 from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instancetypes import retirement
 from tarmac.decide.rollout.messages import rollout_failure, wave_progress
@@ -49,6 +50,9 @@ def _lines(snapshot: Snapshot, workload: Workload) -> Iterator[Line]:
     retired = _retired_type(snapshot, workload)
     if retired is not None:
         yield told(retired)
+    unranked = missing_class(snapshot, workload.spec.template.spec.priority_class_name)
+    if unranked is not None:
+        yield told(unranked)
     reads, deployments = CachedReads(snapshot), deployments_of(snapshot, workload)
     goal, change = goal_of(workload, reads.places, deployments, snapshot.now), limits_to_raise(reads, deployments)
     history = history_now(workload, snapshot.now)

@@ -68,6 +68,10 @@ _FITTING: Final = {
     ],
     reasons.CONFIGURATION_ERROR: [
         (
+            r"no PriorityClass with name (\S+) was found",
+            r"Create PriorityClass \1, or name another in priorityClassName.",
+        ),
+        (
             r"executable|(exec|failed to load) .*(no such file|permission denied|format error)",
             "Correct the container's command, or name an image that has it.",
         ),

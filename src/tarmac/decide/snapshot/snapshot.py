@@ -34,6 +34,10 @@ class Snapshot(Protocol):
         """Unix seconds."""
         ...
 
+    def holds(self, resource: str) -> bool:
+        """Whether objects of a resource are in it: what is missing from one that was not looked at may well exist."""
+        ...
+
     def get(self, resource: str, key: str) -> Encoded | None:
         """One object."""
         ...
@@ -49,6 +53,10 @@ class Objects:
 
     now: float
     objects: Mapping[str, Mapping[str, Encoded]] = field(default_factory=dict[str, Mapping[str, Encoded]])
+
+    def holds(self, resource: str) -> bool:
+        """Whether it was looked at, with or without finding any."""
+        return resource in self.objects
 
     def get(self, resource: str, key: str) -> Encoded | None:
         """One object."""
@@ -93,6 +101,8 @@ VOLUMES = ResourceSource("core/persistentvolumes", _plain)
 BUDGETS = ResourceSource("policy/poddisruptionbudgets", _plain)
 PRIORITY_CLASSES = ResourceSource("scheduling.k8s.io/priorityclasses", _plain)
 RUNTIME_CLASSES = ResourceSource("node.k8s.io/runtimeclasses", _plain)
+CONFIG_MAPS = ResourceSource("core/configmaps", _plain)
+SECRETS = ResourceSource("core/secrets", _plain)
 
 EVERYTHING = (
     WORKLOADS,
@@ -111,3 +121,6 @@ EVERYTHING = (
     RUNTIME_CLASSES,
 )
 """What must be fetched where no server explains."""
+
+AT_THE_SERVER = (*EVERYTHING, CONFIG_MAPS, SECRETS)
+"""What a server looks at: also what nobody would fetch only to see whether it exists."""

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from tarmac.decide.snapshot.snapshot import EVERYTHING, Objects, Snapshot
+from tarmac.decide.snapshot.snapshot import AT_THE_SERVER, Objects, Snapshot
 from tarmac.server.storage.resourcestorage import ResourceStorage
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 def snapshot(served: ResourceStorage) -> Objects:
     """What the store holds at this moment."""
-    buckets = [source.resource for source in EVERYTHING]
+    buckets = [source.resource for source in AT_THE_SERVER]
     store = served.store
     objects = {bucket: {entry.name: entry.raw for entry in store.list(bucket).entries} for bucket in buckets}
     return Objects(served.services.clock.now(), objects)

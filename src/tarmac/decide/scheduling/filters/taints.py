@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tarmac.decide import reasons
@@ -12,6 +12,13 @@ from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo, Taint
 
 KEEPS_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
+RELIEF: Final = {
+    "node.kubernetes.io/disk-pressure": "free disk space on {node}: remove files, images or pods that are not needed",
+    "node.kubernetes.io/memory-pressure": "free memory on {node}: scale down what runs there",
+    "node.kubernetes.io/pid-pressure": "end processes on {node}: scale down what runs there",
+    "node.kubernetes.io/network-unavailable": "bring the network of {node} up",
+}
+"""What helps against taints that stand for a condition of the node. The node itself takes them away when it is over."""
 NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
@@ -58,7 +65,16 @@ class Taints:
         if _only_not_ready(taints):
             return Why(f"node {name} is not ready", f"bring {name} back to ready")
         listed = ", ".join(map(str, taints))
-        return Why(f"node {name} has taint {listed}", f"tolerate {listed}, or remove it from {name}")
+        return Why(f"node {name} has taint {listed}", " and ".join(_changes(name, taints)))
+
+
+def _changes(node: str, taints: list[Taint]) -> Iterator[str]:
+    """What to do about the node's conditions, and about all other taints together."""
+    others = ", ".join(str(taint) for taint in taints if taint.key not in RELIEF)
+    if others:
+        yield f"tolerate {others}, or remove it from {node}"
+    for key in dict.fromkeys(taint.key for taint in taints if taint.key in RELIEF):
+        yield RELIEF[key].format(node=node)
 
 
 def _untolerated(pod: Pod, info: NodeInfo) -> list[Taint]:
