@@ -177,3 +177,16 @@ def test_a_list_that_is_no_file_is_refused(items: Any, complaint: str) -> None:
             await planet.user.call("POST", WORKLOADS.path("default", "web", "plan"), {}, json.dumps(body).encode())
 
     play(story)
+
+
+def test_workloads_of_one_file_count_together(tmp_path: Path) -> None:
+    async def story(planet: Planet) -> None:
+        desk = await settled(planet)
+        first, second = workload("first", replicas=2), workload("second", replicas=2)
+        for room, refused in ((3, {"QuotaExhausted"}), (4, set[str]())):
+            code, found = await File(desk, tmp_path / "file", quota(str(room)), first, second).plan()
+            answers = {each["workload"]: reasons(each) for each in found["plans"]}
+            assert answers == {"default/first": set(), "default/second": refused}, room
+            assert code == (2 if refused else 0)
+
+    play(story)

@@ -9,15 +9,13 @@ import msgspec
 
 from tarmac.api.catalog import build_catalog
 from tarmac.api.compute.whyandplan import Cause, Plan
-from tarmac.api.compute.workload import Workload
-from tarmac.api.declare import decode
 from tarmac.api.decode import check_object
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid, invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.client.targets.typed import WORKLOADS
-from tarmac.decide.plans import laid_over, plan_workload
+from tarmac.decide.plans import as_known, carried_out, laid_over, plan_workload, read_workloads
 from tarmac.decide.snapshot.lookup import SnapshotLookup
 from tarmac.decide.snapshot.snapshot import WORKLOADS as KNOWN
 from tarmac.decide.snapshot.snapshot import Objects, Snapshot
@@ -27,21 +25,18 @@ def plan_here(
     world: Objects, workload: JsonObject, without: Collection[str], others: Collection[JsonObject] = ()
 ) -> Plan:
     """The plan of a manifest, as if the others were there."""
-    metadata = workload["metadata"]
-    try:
-        world = laid_over(world, others, build_catalog(), metadata["namespace"])
-    except Invalid as error:
-        return _refused(error)
+    metadata, catalog = workload["metadata"], build_catalog()
     raw = world.get(KNOWN.resource, f"{metadata['namespace']}/{metadata['name']}")
     known: JsonObject | None = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
     try:
+        world = laid_over(world, others, catalog, metadata["namespace"])
+        before = read_workloads(world, others, catalog, metadata["namespace"])
         _check(world, workload, known)
     except Invalid as error:
         return _refused(error)
-    metadata["uid"] = known["metadata"]["uid"] if known else ""
-    workload["status"] = known.get("status") if known else None
     lost = {city.strip().upper() for each in without for city in each.split(",") if city.strip()}
-    return Plan(accepted=True, cities=plan_workload(world, decode(Workload, workload), lost))
+    world = carried_out(world, before, lost)
+    return Plan(accepted=True, cities=plan_workload(world, as_known(world, workload), lost))
 
 
 def _refused(error: Invalid) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 
 import msgspec
 
@@ -18,6 +19,7 @@ from tarmac.client.targets.target import encode
 from tarmac.client.targets.typed import WORKLOADS
 
 RUNS, REFUSED = 0, 2
+TOGETHER = 20  # Workloads: each is planned as often as others follow it
 
 _read = msgspec.json.Decoder(Plan).decode
 
@@ -25,14 +27,21 @@ _read = msgspec.json.Decoder(Plan).decode
 async def plan(
     client: Client, namespace: str, filename: str, without: Sequence[str], console: Console, output: str
 ) -> int:
-    """Print what every Workload of the file would do, once the other objects in it are there."""
+    """Print what every Workload of the file would do, once the other objects and the Workloads before it are there."""
     plans: dict[str, Plan] = {}
     workloads, others = _sorted(read_manifests(filename), namespace)
     stored, accepted = await _tried(client, others, namespace, console)
+    before: list[JsonObject] = []
+    if len(workloads) > TOGETHER:
+        console.warn(
+            f"of {len(workloads)} Workloads each is planned as if it were the only one; {TOGETHER} can be together"
+        )
     for workload in workloads:
-        metadata = workload["metadata"]
-        found = await planned(client, workload, without, console, stored)
+        metadata, written = workload["metadata"], deepcopy(workload)
+        found = await planned(client, workload, without, console, [*stored, *before])
         plans[f"{metadata['namespace']}/{metadata['name']}"] = found
+        if found.accepted and len(workloads) <= TOGETHER:
+            before.append(written)  # planning brings the other into its stored form
     if output == "json":
         console.show_json(_document(plans))
     else:

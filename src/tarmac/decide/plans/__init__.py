@@ -9,6 +9,15 @@ beginning is looked at: whether what has to be made first has room beside what m
 from __future__ import annotations
 
 from tarmac.decide.plans.others import SEEN, laid_over, resource_of
+from tarmac.decide.plans.together import as_known, carried_out, read_workloads
 from tarmac.decide.plans.workload import plan_workload
 
-__all__ = ["SEEN", "laid_over", "plan_workload", "resource_of"]
+__all__ = [
+    "SEEN",
+    "as_known",
+    "carried_out",
+    "laid_over",
+    "plan_workload",
+    "read_workloads",
+    "resource_of",
+]

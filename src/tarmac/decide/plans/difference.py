@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tarmac.api.compute.whyandplan import CityPlan, Ending, Refused
 from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.shared import ResourceList
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollout import Goal
 from tarmac.decide.scheduling import Candidate
@@ -29,6 +30,10 @@ class Difference:
     wave: int = 0
     refused: list[Refused] = field(default_factory=list[Refused])
     endings: list[Ending] = field(default_factory=list[Ending])
+    victims: list[str] = field(default_factory=list[str])  # keys of the pods that would end for it
+    amounts: ResourceList = field(default_factory=ResourceList)  # what each of its Instances has
+    granted: list[int] = field(default_factory=list[int])  # ordinals that quotas leave room for
+    placed: dict[str, str] = field(default_factory=dict[str, str])  # and their nodes, by `planned_uid`
 
     @property
     def city(self) -> str:
@@ -66,6 +71,7 @@ class Difference:
         own = [each.name for each in candidate.victims if each.namespace == self.deployment.metadata.namespace]
         others = len(candidate.victims) - len(own)
         self.endings.append(Ending(candidate.node, own, others, candidate.violations))
+        self.victims += [f"{each.namespace}/{each.name}" for each in candidate.victims]
 
     def as_plan(self) -> CityPlan:
         """Its numbers."""
@@ -80,6 +86,11 @@ class Difference:
             self.wave if self.replace else 0,
             self.endings,
         )
+
+
+def planned_uid(deployment: WorkloadDeployment, ordinal: int) -> str:
+    """What tells the Pod of an Instance apart that is only planned."""
+    return f"{deployment.metadata.namespace}/{deployment.metadata.name}/{ordinal}"
 
 
 def difference(deployment: WorkloadDeployment, present: Iterable[InstanceView]) -> Difference:

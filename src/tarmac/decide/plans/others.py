@@ -50,7 +50,7 @@ def laid_over(snapshot: Objects, others: Iterable[JsonObject], catalog: Catalog,
             continue
         if resource.bucket not in copied:
             changed[resource.bucket] = copied[resource.bucket] = dict(snapshot.objects.get(resource.bucket, {}))
-        obj = _checked(resource, each)
+        obj = stored_form(resource, each)
         metadata = obj["metadata"]
         own = f"{metadata.get('namespace') or namespace}/" if resource.namespaced else ""
         copied[resource.bucket][f"{own}{metadata['name']}"] = _encode(obj)
@@ -63,7 +63,8 @@ def resource_of(catalog: Catalog, obj: JsonObject) -> Resource | None:
     return catalog.find_kind(group, version, str(obj.get("kind")))
 
 
-def _checked(resource: Resource, written: JsonObject) -> JsonObject:
+def stored_form(resource: Resource, written: JsonObject) -> JsonObject:
+    """A manifest as it would be stored. Raises BadRequest, Invalid."""
     obj = decode_object(resource, _encode(written), "application/json", "Ignore").obj
     name = obj.setdefault("metadata", {}).get("name")
     if not name:

@@ -13,7 +13,7 @@ from tarmac.decide.children.instances import instance_document
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.plans.difference import Difference
+from tarmac.decide.plans.difference import Difference, planned_uid
 from tarmac.decide.plans.priorities import Rank, rank_of
 from tarmac.decide.remedies.rightsizing import either, room_to_make, size_that_fits
 from tarmac.decide.remedies.usualchanges import usual_change
@@ -123,7 +123,7 @@ def _pods(
         if read.value is None or not alike:
             instance = instance_document(found.deployment, location, ordinal, found.goal.template_hash, (), {})
             read = candidates.read(_pod(snapshot, instance, amounts, rank))
-        uid = f"{found.deployment.metadata.namespace}/{found.deployment.metadata.name}/{ordinal}"
+        uid = planned_uid(found.deployment, ordinal)
         yield Verdict(replace(read.value, uid=uid)) if read.value is not None else read
 
 

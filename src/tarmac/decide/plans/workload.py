@@ -39,6 +39,16 @@ def plan_workload(snapshot: Snapshot, workload: Workload, without: Collection[st
     A Workload that exists must carry its uid, by which its deployments are found. Raises BadRequest for a city that
     cannot be lost, since nothing is there.
     """
+    goal, found = _planned(snapshot, workload, without)
+    return [*_merged(found), *_nowhere(goal)]
+
+
+def differences(snapshot: Snapshot, workload: Workload, without: Collection[str] = ()) -> list[Difference]:
+    """The same for each deployment that there would be, and for those that would go."""
+    return _planned(snapshot, workload, without)[1]
+
+
+def _planned(snapshot: Snapshot, workload: Workload, without: Collection[str]) -> tuple[Goal, list[Difference]]:
     _check_cities(snapshot, without)
     reads, existing = CachedReads(snapshot), deployments_of(snapshot, workload)
     goal = goal_of(workload, _places(snapshot, without), existing, snapshot.now)
@@ -50,7 +60,7 @@ def plan_workload(snapshot: Snapshot, workload: Workload, without: Collection[st
     _locate(workload, goal, _places(snapshot, without, candidates), found)
     _refuse_what_is_blocked(snapshot, workload, found)
     _make(snapshot, candidates, workload.metadata.namespace, [each for each in found if not each.refused])
-    return [*_merged([*found, *_leaving(reads, goal, existing)]), *_nowhere(goal)]
+    return goal, [*found, *_leaving(reads, goal, existing)]
 
 
 def _check_cities(snapshot: Snapshot, without: Collection[str]) -> None:
@@ -161,7 +171,9 @@ def _make(snapshot: Snapshot, candidates: CandidateNodes, namespace: str, found:
     for each, _ in wishes:
         remove(snapshot, candidates, each, each.going)
     for each, amounts, ordinals in grant(snapshot, namespace, wishes):
-        take_room(snapshot, candidates, each, amounts, ordinals)
+        placed = take_room(snapshot, candidates, each, amounts, ordinals)
+        each.amounts, each.granted = amounts, ordinals
+        each.placed = {pod.uid: node for pod, node in placed}
 
 
 def _leaving(reads: CachedReads, goal: Goal, existing: Sequence[WorkloadDeployment]) -> Iterator[Difference]:

@@ -2,7 +2,8 @@
 
 The manifest goes the whole way of a write (decoding, defaults, admission, validation) as a dry run, and the object that
 would be stored is planned on what the store holds. `?without=LHR,SEA` plans as if those cities were lost. A List plans
-the Workload in it as if the other objects in it were there (`planfile`).
+the Workload in it as if the other objects in it were there (`planfile`), other Workloads included: they have their
+room first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, Invalid
-from tarmac.decide.plans import laid_over, plan_workload
+from tarmac.decide.plans import carried_out, laid_over, plan_workload, read_workloads
 from tarmac.decide.snapshot.lookup import SnapshotLookup
 from tarmac.decide.snapshot.snapshot import Objects
 from tarmac.http.messages import Request, Response
@@ -44,30 +45,33 @@ async def _plan(served: ResourceStorage, request: Request) -> Response:
     options = write_options("CreateOptions", request)._replace(dry_run=True)
     call = Call(served, request, options)
     try:
-        world = _among_others(call, snapshot(served))
+        world, before = _among_others(call, snapshot(served))
         entry = await _dry_run(call)
     except (Invalid, Forbidden) as error:
         plan = Plan(accepted=False, causes=_causes(error))
     else:
         workload = decode(Workload, served.load(entry))
         without = _cities(request)
-        cities = await ponder(world, lambda world: plan_workload(world, workload, without))
+        cities = await ponder(world, lambda _: plan_workload(carried_out(world, before, without), workload, without))
         plan = Plan(accepted=True, cities=cities)
     body: JsonObject = {"kind": "Plan", "apiVersion": API_VERSION, **msgspec.to_builtins(plan)}
     return document(request, body, 200, call.warnings)
 
 
-def _among_others(call: Call, world: Objects) -> Objects:
-    """The world with the other objects of a file in it. The call is then about the Workload alone, in that world."""
+def _among_others(call: Call, world: Objects) -> tuple[Objects, list[Workload]]:
+    """The world with the other objects of a file in it, and the other Workloads, which are to be made first.
+
+    The call is then about the one Workload alone, in that world.
+    """
     served, request = call.served, call.request
     file = read_file(request.body, call.info.name)
     if file is None:
-        return world
+        return world, []
     request.body = file.workload
     world = laid_over(world, file.others, served.services.catalog, call.info.namespace)
     strategy = WorkloadStrategy(SnapshotLookup(world))
     call.served = ResourceStorage(replace(served.resource, strategy=strategy), served.services, served.resource)
-    return world
+    return world, read_workloads(world, file.others, served.services.catalog, call.info.namespace)
 
 
 async def _dry_run(call: Call) -> Entry:

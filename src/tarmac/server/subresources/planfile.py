@@ -16,6 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 
 MOST_OBJECTS: Final = 200  # each takes a tenth of a millisecond of the loop
+MOST_WORKLOADS: Final = 20  # each is a plan
 
 
 class PlanFile(NamedTuple):
@@ -40,6 +41,9 @@ def read_file(body: bytes, name: str) -> PlanFile | None:
         raise BadRequest("items: must be a list of objects")
     if len(items) > MOST_OBJECTS:
         raise BadRequest(f"items: {len(items)} objects are too many to plan with; at most {MOST_OBJECTS}")
+    workloads = sum(each.get("kind") == "Workload" for each in items)
+    if workloads > MOST_WORKLOADS:
+        raise BadRequest(f"items: {workloads} Workloads are too many to plan together; at most {MOST_WORKLOADS}")
     planned = [each for each in items if _is_workload(each, name)]
     if len(planned) != 1:
         raise BadRequest(f"items: must hold the Workload {name} once, and hold it {len(planned)} times")
