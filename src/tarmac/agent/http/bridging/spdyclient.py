@@ -10,42 +10,37 @@ from __future__ import annotations
 import asyncio
 
 from tarmac.agent.http.bridging.commandclient import CommandClient
+from tarmac.agent.http.spdyend import SpdyEnd
 from tarmac.runtimes.interface import CommandStream
 from tarmac.wire.channels import STREAM_TYPE, Channel
-from tarmac.wire.spdy import Finished, GoneAway, Opened, Received, Session
+from tarmac.wire.spdy import Finished, Opened, Received, Session
 from tarmac.wire.spdy.frames import Reset
-from tarmac.wire.websocket import Piece
 
 OPEN_SECONDS = 30.0
 _TYPES = {each.stream_type: each for each in Channel if each is not Channel.CLOSE}
 
 
-class SpdyClient(CommandClient):
+class SpdyClient(SpdyEnd, CommandClient):
     """By `v4.channel.k8s.io` over SPDY. `streams` is how many it is to open."""
 
     def __init__(self, transport: asyncio.Transport, command: CommandStream, streams: int) -> None:
         super().__init__(transport, command, tunnelled=False)
         self._missing = streams
-        self._session = Session(server=True, most_streams=len(_TYPES))
+        self.session = Session(server=True, most_streams=len(_TYPES))
         self._streams: dict[Channel, int] = {}
         self._channels: dict[int, Channel] = {}
         self._late = asyncio.get_running_loop().call_later(OPEN_SECONDS, self.close)
 
     def output(self, channel: Channel, data: bytes) -> None:
-        self._session.send(self._streams.get(channel, 0), data)
+        self.session.send(self._streams.get(channel, 0), data)
 
     def finish(self, channel: Channel) -> None:
-        self._session.send(self._streams.get(channel, 0), b"", fin=True)
-
-    def flush(self) -> None:
-        if out := self._session.take():
-            self.queue(out)
-        super().flush()
+        self.session.send(self._streams.get(channel, 0), b"", fin=True)
 
     def end(self) -> None:
         for channel in self._streams:
             self.finish(channel)
-        self._session.go_away()
+        self.session.go_away()
         self.flush()
         self.close()
 
@@ -53,30 +48,20 @@ class SpdyClient(CommandClient):
         self._late.cancel()
         super().connection_lost(exc)
 
-    def carried(self, piece: Piece) -> None:
-        for event in self._session.receive(piece.data):
-            if isinstance(event, Opened):
-                self._open(event)
-            elif isinstance(event, Received | Finished):
-                self._pass_on(event)
-            elif isinstance(event, GoneAway):
-                self.close()
-        self.flush()
-
-    def _pass_on(self, event: Received | Finished) -> None:
+    def said_on_stream(self, event: Received | Finished) -> None:
         channel = self._channels.get(event.stream)  # none for what came right behind a stream that was refused
         if channel is not None:
             data = event.data if isinstance(event, Received) else b""
             self.said(channel, data, fin=isinstance(event, Finished))
 
-    def _open(self, opened: Opened) -> None:
-        channel = _TYPES.get(opened.headers.get(STREAM_TYPE, ""))
+    def opened(self, stream: Opened) -> None:
+        channel = _TYPES.get(stream.headers.get(STREAM_TYPE, ""))
         if channel is None or channel in self._streams:
-            self._session.reset(opened.stream, Reset.REFUSED_STREAM)
+            self.session.reset(stream.stream, Reset.REFUSED_STREAM)
             return
-        self._streams[channel], self._channels[opened.stream] = opened.stream, channel
-        self._session.accept(opened.stream)
-        if opened.fin:
+        self._streams[channel], self._channels[stream.stream] = stream.stream, channel
+        self.session.accept(stream.stream)
+        if stream.fin:
             self.said(channel, b"", fin=True)
         self._missing -= 1
         if self._missing == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tarmac.agent.http.bridging.commandclient import CommandClient
+from tarmac.agent.http.channelmessages import ChannelMessages
 from tarmac.runtimes.interface import CommandStream
 from tarmac.wire.channels import Channel
 from tarmac.wire.websocket import Piece
@@ -18,7 +19,7 @@ class WebSocketClient(CommandClient):
     def __init__(self, transport: asyncio.Transport, command: CommandStream, half_close: bool) -> None:
         super().__init__(transport, command, tunnelled=True)
         self._half_close = half_close
-        self._channel: int | None = None  # of the message that is being read
+        self._messages = ChannelMessages()
 
     def start(self, rest: bytes) -> None:
         super().start(rest)
@@ -34,17 +35,14 @@ class WebSocketClient(CommandClient):
         self.close()
 
     def carried(self, piece: Piece) -> None:
-        data = piece.data
-        if piece.first:
-            self._channel = None
-        if self._channel is None and data:
-            self._channel, data = data[0], data[1:]
-        if not data or self._channel is None:
+        message = self._messages.read(piece)
+        if message is None:
             return
-        if self._channel == Channel.CLOSE:
+        channel, data = message
+        if channel == Channel.CLOSE:
             self._close(data[0])
-        elif self._channel in _KNOWN:
-            self.said(Channel(self._channel), data)
+        elif channel in _KNOWN:
+            self.said(Channel(channel), data)
 
     def _close(self, channel: int) -> None:
         if self._half_close and channel in _KNOWN:

@@ -6,21 +6,19 @@ import asyncio
 import struct
 from collections.abc import Sequence
 
+from tarmac.agent.http.channelmessages import ChannelMessages
 from tarmac.agent.http.clientend import ClientEnd
+from tarmac.agent.http.forwarding.lane import ClientLane
 from tarmac.agent.http.forwarding.podend import Dial, PodEnd
 from tarmac.wire.websocket import Piece
 
 
-class _ChannelPair:
+class _ChannelPair(ClientLane["ChannelForward"]):
     """Lane of a pair of channels: data, and behind it error."""
 
     def __init__(self, forward: ChannelForward, number: int) -> None:
-        self._forward = forward
+        super().__init__(forward)
         self._number = number
-
-    @property
-    def backed_up(self) -> bool:
-        return self._forward.backed_up
 
     def send(self, data: bytes) -> None:
         self._forward.queue(bytes((self._number,)), data)
@@ -32,16 +30,13 @@ class _ChannelPair:
             self._forward.flush()
         self._forward.ended()
 
-    def hold(self, held: bool) -> None:
-        self._forward.hold(held)
-
 
 class ChannelForward(ClientEnd):
     """Port-forward by channels of a WebSocket, one pair for each port of the query."""
 
     def __init__(self, transport: asyncio.Transport, ports: Sequence[int], dial: Dial) -> None:
         super().__init__(transport, tunnelled=True)
-        self._channel: int | None = None
+        self._messages = ChannelMessages()
         self._left = len(ports)
         self._ends: list[PodEnd] = []
         for index, port in enumerate(ports):
@@ -54,13 +49,9 @@ class ChannelForward(ClientEnd):
         return self._ends
 
     def carried(self, piece: Piece) -> None:
-        data = piece.data
-        if piece.first:
-            self._channel = None
-        if self._channel is None and data:
-            self._channel, data = data[0], data[1:]
-        if data and self._channel is not None and self._channel % 2 == 0 and self._channel // 2 < len(self._ends):
-            self._ends[self._channel // 2].write(data)
+        message = self._messages.read(piece)
+        if message is not None and message[0] % 2 == 0 and message[0] // 2 < len(self._ends):
+            self._ends[message[0] // 2].write(message[1])
 
     def ended(self) -> None:
         """One of the connections to the pod has ended."""
