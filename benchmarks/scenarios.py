@@ -19,6 +19,7 @@ import msgspec
 
 from benchmarks.load import Outcome, content_length, drive, encode
 from benchmarks.processes import cpu_seconds, resident_bytes
+from benchmarks.samplepods import POD_SPEC, POD_STATUS
 from benchmarks.subjects import Subject
 
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
@@ -102,46 +103,13 @@ async def create_pods(subject: Subject, namespace: str, prefix: str, count: int,
 async def report_pods(subject: Subject, namespace: str, prefix: str, count: int, connections: int) -> Cost:
     """Strategic merge patches of the status of the same Pods, as nodes send them."""
     path = f"/api/v1/namespaces/{namespace}/pods/{prefix}-"
-    body = msgspec.json.encode({"status": _POD_STATUS})
+    body = msgspec.json.encode({"status": POD_STATUS})
     requests = [encode("PATCH", f"{path}{number}/status", subject.host, body, STRATEGIC) for number in range(count)]
     return await _measure(subject, iter(requests), connections)
 
 
 def _pod(name: str) -> dict[str, object]:
-    container = {
-        "name": "main",
-        "image": "registry.example/app:1",
-        "ports": [{"containerPort": 80}],
-        "env": [{"name": "A", "value": "b"}],
-        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
-    }
-    spec = {"schedulerName": "nobody", "containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "x"}}, "spec": spec}
-
-
-_POD_STATUS = {
-    "phase": "Running",
-    "hostIP": "10.0.0.1",
-    "podIP": "10.1.0.2",
-    "podIPs": [{"ip": "10.1.0.2"}],
-    "startTime": "2026-01-01T00:00:00Z",
-    "conditions": [
-        {"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        for name in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
-    ],
-    "containerStatuses": [
-        {
-            "name": "main",
-            "image": "registry.example/app:1",
-            "imageID": "sha256:1",
-            "containerID": "containerd://1",
-            "ready": True,
-            "started": True,
-            "restartCount": 0,
-            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
-        }
-    ],
-}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "x"}}, "spec": POD_SPEC}
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchmarks.samplepods import POD_SPEC, POD_STATUS
 from tarmac.apps.control_plane import Address, Chosen, control_plane
 from tarmac.apps.layout import Layout
 from tarmac.http.messages import Chunk, Request, Response, StreamResponse
@@ -45,35 +46,6 @@ LIST_BUDGET = 0.075  # for each object
 FAN_OUT_BUDGET = 0.6  # for each event and watcher
 
 PODS = "/api/v1/namespaces/default/pods"
-POD_SPEC = {
-    "schedulerName": "nobody",
-    "containers": [
-        {
-            "name": "main",
-            "image": "registry.example/app:1",
-            "ports": [{"containerPort": 80}],
-            "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
-        }
-    ],
-}
-POD_STATUS = {
-    "phase": "Running",
-    "podIP": "10.1.0.2",
-    "conditions": [
-        {"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        for name in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
-    ],
-    "containerStatuses": [
-        {
-            "name": "main",
-            "image": "registry.example/app:1",
-            "imageID": "sha256:1",
-            "ready": True,
-            "restartCount": 0,
-            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
-        }
-    ],
-}
 
 
 class Sink:
