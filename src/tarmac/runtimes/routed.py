@@ -142,14 +142,9 @@ class RoutedRuntime:
     # ---- images
 
     async def pull(
-        self,
-        image: str,
-        credentials: Credentials | None,
-        sandbox: SandboxConfig | None = None,
-        progress: Progress | None = None,
-        handler: str = "",
+        self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
-        return await self._of_handler(handler).pull(image, credentials, sandbox, progress, handler)
+        return await self._of_handler(handler).pull(image, credentials, progress, handler)
 
     async def image(self, name: str, handler: str = "") -> Image | None:
         found = await self._of_handler(handler).image(name, handler)

@@ -208,18 +208,12 @@ class CriRuntime:
     # ---- images
 
     async def pull(
-        self,
-        image: str,
-        credentials: Credentials | None,
-        sandbox: SandboxConfig | None = None,
-        progress: Progress | None = None,
-        handler: str = "",
+        self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
         """The id of the image, once it is here. Raises ImageRefused."""
         request = pb.PullImageRequest(
             image=pb.ImageSpec(image=image),
             auth=encode.auth_message(credentials) if credentials else None,
-            sandbox_config=encode.sandbox_message(sandbox) if sandbox else None,
         )
         async with self._downloads.told_to(progress):
             try:

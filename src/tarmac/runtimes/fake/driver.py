@@ -297,12 +297,7 @@ class FakeRuntime:
     # ---- images
 
     async def pull(
-        self,
-        image: str,
-        credentials: Credentials | None,
-        sandbox: SandboxConfig | None = None,
-        progress: Progress | None = None,
-        handler: str = "",
+        self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
         """From the imaginary registry."""
         await self._arrive("pull", image)

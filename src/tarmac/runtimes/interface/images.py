@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tarmac.runtimes.interface.sandboxes import SandboxConfig
-
 Progress = Callable[[int, int], None]  # bytes that are here, of bytes that are known to be needed
 
 
@@ -50,12 +48,7 @@ class Images(Protocol):
     """Gets, shows and removes images. Each call raises RuntimeFault."""
 
     async def pull(
-        self,
-        image: str,
-        credentials: Credentials | None,
-        sandbox: SandboxConfig | None = None,
-        progress: Progress | None = None,
-        handler: str = "",
+        self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
         """The id of the image, once it is here. Raises ImageRefused.
 
