@@ -153,20 +153,19 @@ async def test_a_binding_brings_the_zone_and_region_of_the_node(world: World) ->
     assert await bound(world, {}) == WHERE
 
 
-async def test_what_the_binding_says_itself_stays(world: World) -> None:
-    own = {"topology.kubernetes.io/zone": "mine", "a": "b"}
-    assert await bound(world, own) == {**WHERE, **own}
+async def test_where_the_binding_says_otherwise_the_node_is_right(world: World) -> None:
+    assert await bound(world, {"topology.kubernetes.io/zone": "mine", "a": "b"}) == {**WHERE, "a": "b"}
 
 
 async def test_what_is_bound_to_something_else_is_left_alone(world: World) -> None:
     assert await bound(world, {"a": "b"}, kind="") == {"a": "b"}
 
 
-async def test_a_pod_made_on_a_node_gets_what_it_does_not_say(world: World) -> None:
+async def test_a_pod_made_on_a_node_says_where_that_is(world: World) -> None:
     await world.put("nodes", {"metadata": {"name": "n1", "labels": WHERE}})
     made = pod(nodeName="n1")
     made["metadata"]["labels"] = {"topology.kubernetes.io/zone": "mine"}
     labels = (world.admit("pods", made).obj or {})["metadata"]["labels"]
-    assert labels == {**WHERE, "topology.kubernetes.io/zone": "mine"}
+    assert labels == WHERE
     lost = (world.admit("pods", pod("q", nodeName="gone")).obj or {})["metadata"]
     assert "labels" not in lost

@@ -1,7 +1,7 @@
 """PodTopologyLabels: a Pod that gets a node carries the node's zone and region as labels of its own.
 
-So a container can be told where it runs by the downward API, and Pods can be selected by where they are. A label that
-the binding or the new Pod brings along stays as it is. A node that does not exist has nothing to give.
+So a container can be told where it runs by the downward API, and Pods can be selected by where they are. The node knows
+best: what the binding or the new Pod says itself is replaced. A node that does not exist has nothing to give.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PodTopologyLabels(Plugin):
         given = _read(entry.raw).metadata.labels
         found = {key: given[key] for key in (LABEL_REGION, LABEL_ZONE) if key in given}
         if found:
-            obj["metadata"]["labels"] = found | (obj["metadata"].get("labels") or {})
+            obj["metadata"]["labels"] = (obj["metadata"].get("labels") or {}) | found
 
 
 def _target(binding: JsonObject) -> str:
