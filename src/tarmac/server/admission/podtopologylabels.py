@@ -14,6 +14,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.reader import Reader
+from tarmac.store.interface import Entry
 
 _NODES = "core/nodes"
 
@@ -26,8 +27,9 @@ class _Node(msgspec.Struct):
     metadata: _Metadata
 
 
-# Of a node only its labels are read: every binding comes by here.
+# Every binding comes by here: of a node only its labels are read, and once for each version of it.
 _read = msgspec.json.Decoder(_Node).decode
+_MOST = 10_000
 
 
 class PodTopologyLabels(Plugin):
@@ -37,6 +39,7 @@ class PodTopologyLabels(Plugin):
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._known: dict[str, tuple[Entry, dict[str, str]]] = {}  # by node: what its version gives
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         return resource.bucket == PODS and subresource in ("", "binding") and operation == "CREATE"
@@ -46,12 +49,19 @@ class PodTopologyLabels(Plugin):
         assert obj is not None, "a create has an object"
         node = _target(obj) if attributes.subresource else obj["spec"].get("nodeName")
         entry = self._reader.store.head(_NODES, node) if node else None
-        if entry is None:
-            return
-        given = _read(entry.raw).metadata.labels
-        found = {key: given[key] for key in (LABEL_REGION, LABEL_ZONE) if key in given}
-        if found:
+        if entry is not None and (found := self._topology(entry)):
             obj["metadata"]["labels"] = (obj["metadata"].get("labels") or {}) | found
+
+    def _topology(self, node: Entry) -> dict[str, str]:
+        known = self._known.get(node.name)
+        if known is not None and known[0] is node:
+            return known[1]
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        given = _read(node.raw).metadata.labels
+        found = {key: given[key] for key in (LABEL_REGION, LABEL_ZONE) if key in given}
+        self._known[node.name] = node, found
+        return found
 
 
 def _target(binding: JsonObject) -> str:
