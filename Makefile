@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST := $(PY) -m pytest
 # with PEERS=1: where the real servers are, built if need be
 BUILT = `$(PY) -m tools.gobuild $(1)`
-PEER_PATHS = $(if $(filter 1,$(PEERS)),PEERS=1 TARMAC_PEER_APISERVER=$(call BUILT,kube-apiserver) TARMAC_PEER_ETCD=$(call BUILT,etcd) TARMAC_PEER_KUBECTL=$(call BUILT,kubectl) TARMAC_PEER_SCHEDULER=$(call BUILT,kube-scheduler),)
+PEER_PATHS = $(if $(filter 1,$(PEERS)),PEERS=1 TARMAC_PEER_APISERVER=$(call BUILT,kube-apiserver) TARMAC_PEER_ETCD=$(call BUILT,etcd) TARMAC_PEER_KUBECTL=$(call BUILT,kubectl) TARMAC_PEER_SCHEDULER=$(call BUILT,kube-scheduler) TARMAC_PEER_DEVICE_PLUGIN=$(call BUILT,sample-device-plugin),)
 
 # Real containers need root; without it everything else works, and `run` simulates.
 AS_ROOT := $(filter 0,$(shell id -u))
@@ -45,7 +45,7 @@ test-tools: setup node-parts
 	@$(PY) -m tools.fetch_registry >/dev/null
 	@$(PY) -m tools.gobuild kubectl >/dev/null # also where there is one: a newcomer without is offered it
 ifeq ($(PEERS),1)
-	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler >/dev/null
+	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler sample-device-plugin >/dev/null
 endif
 
 # The packages that decide and those that speak to nothing but memory and loopback: 150 seconds of processor time on a busy machine.

@@ -51,6 +51,9 @@ PROGRAMS = {
     "kube-scheduler": Program(
         "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "1.35.8", "about 3 minutes", _KUBERNETES_FLAGS
     ),
+    "sample-device-plugin": Program(
+        "kubernetes", "k8s.io/kubernetes/test/images/sample-device-plugin", "1.35.8", "about 1 minute"
+    ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", "3.6.8", "about 1 minute"),
 }
 

@@ -6,11 +6,14 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Self
@@ -37,6 +40,8 @@ class AgentProcess:
         self.logs = folder / "logs"
         self.log = folder.parent / f"{name}.log"
         self.config = folder / "kubelet.json"
+        # Short, since sockets are in it, and not the machine's own, which is another agent's.
+        self.devices = Path(tempfile.gettempdir()) / f"tarmac-d-{zlib.crc32(str(folder).encode()):08x}"
         folder.mkdir(parents=True, exist_ok=True)
         header = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
         self.config.write_text(json.dumps({**header, "port": free_port(), **settings}))
@@ -78,6 +83,7 @@ class AgentProcess:
             "container-runtime-endpoint": self._containerd.endpoint,
             "cgroup-root": self.cgroup_root,
             "network": "cni",
+            "device-plugin-dir": self.devices,
         }
         program = [sys.executable, "-m", "tarmac.apps.main", "agent"]
         return [*program, *(f"--{name}={value}" for name, value in flags.items()), *self._flags]
@@ -141,6 +147,7 @@ class AgentProcess:
         if self._process is not None:
             self.stop()
         self.unmount()
+        shutil.rmtree(self.devices, ignore_errors=True)
 
     @property
     def pods(self) -> list[str]:

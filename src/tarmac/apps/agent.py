@@ -127,6 +127,7 @@ def _flags(options: argparse.Namespace) -> Flags:
         network=options.network,
         cni_bin_dir=options.cni_bin_dir,
         cni_conf_dir=options.cni_conf_dir,
+        device_plugin_dir=options.device_plugin_dir,
         node_labels=options.node_labels,
         node_ips=options.node_ip,
         runtime_endpoint=options.container_runtime_endpoint,

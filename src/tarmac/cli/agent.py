@@ -108,6 +108,10 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
         "--cni-conf-dir", type=Path, default=Path("/etc/cni/net.d"), metavar="DIR",
         help="where it looks for their configuration (default: %(default)s)",
     )  # fmt: skip
+    command.add_argument(
+        "--device-plugin-dir", type=Path, default=Path("/var/lib/kubelet/device-plugins"), metavar="DIR",
+        help="where device plugins and the agent have their sockets (default: %(default)s)",
+    )  # fmt: skip
 
 
 def pairs(text: str) -> dict[str, str]:

@@ -179,6 +179,7 @@ TOPOLOGY_SPREAD_UNSATISFIED = user(31, "TopologySpreadUnsatisfied", "The pod wou
 POD_AFFINITY_UNSATISFIED = user(31, "PodAffinityUnsatisfied", "No pod that this one wants to be near is there.")
 POD_ANTI_AFFINITY_UNSATISFIED = user(31, "PodAntiAffinityUnsatisfied", "A pod that this one must not be near is there.")
 RUNTIME_UNAVAILABLE = platform(31, "RuntimeUnavailable", "The node does not offer the pod's runtime.")
+DEVICE_UNSUPPORTED = user(31, "DeviceUnsupported", "The pod asks for devices, which its runtime does not pass on.")
 DISK_ELSEWHERE = platform(31, "DiskElsewhere", "The pod's disk is on another node.")
 DISK_ON_LOST_NODE = platform(80, "DiskOnLostNode", "The pod's disk is on a node that is lost.")
 

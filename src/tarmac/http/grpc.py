@@ -142,12 +142,19 @@ class GrpcConnection(Paced):
             raise GrpcError(Code.INTERNAL, "no message in answer to a call")
         return call.messages[0]
 
-    async def stream(self, method: str, message: bytes, metadata: Metadata = ()) -> AsyncGenerator[bytes]:
-        """One question, and what comes for it until the peer ends it. Raises GrpcError."""
+    async def stream(
+        self, method: str, message: bytes, metadata: Metadata = (), *, newest: bool = False
+    ) -> AsyncGenerator[bytes]:
+        """One question, and what comes for it until the peer ends it. Raises GrpcError.
+
+        `newest`: of messages that wait only the last is of interest.
+        """
         call, stream = self._begin(method, message, metadata)
         try:
             while True:
                 while call.messages:
+                    if newest:
+                        call.messages = deque((call.messages[-1],))
                     yield call.messages.popleft()
                 if call.over:
                     break

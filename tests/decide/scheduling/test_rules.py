@@ -15,6 +15,8 @@ ZONE_A, ZONE_B = {"zone": "a"}, {"zone": "b"}
 DEDICATED = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 APP = {"matchLabels": {"app": "web"}}
+GPU = "example.com/gpu"
+PASSED_ON = {"node.tarmac/devices": '{"resources":["example.com/gpu"],"handlers":["","kata","runc"]}'}
 
 
 def only(name: str) -> list[Json]:
@@ -110,6 +112,33 @@ REFUSALS: list[tuple[str, Json, Json, str, str, str, str]] = [
         "Install gvisor on n, or ask for the RuntimeClass runc, which takes the right to use it.",
     ),
     (
+        "a device under a kernel of its own",
+        node("n", handlers=["gvisor", "runc"], annotations=PASSED_ON, devices={GPU: "1"}),
+        pod("p", {GPU: "1"}, runtimeClassName="gvisor"),
+        "DeviceUnsupported",
+        "0/1 nodes: 1 no devices under gvisor.",
+        "Runtime gvisor of node n does not pass example.com/gpu on to containers.",
+        "Ask for a RuntimeClass that does (kata, runc), which takes the right to use it.",
+    ),
+    (
+        "a runtime that is not there, and a device",
+        node("n", handlers=["runc"], annotations=PASSED_ON, devices={GPU: "1"}),
+        pod("p", {GPU: "1"}, runtimeClassName="gvisor"),
+        "RuntimeUnavailable",
+        "0/1 nodes: 1 no runtime gvisor.",
+        "Node n does not offer runtime gvisor.",
+        "Install gvisor on n, or ask for the RuntimeClass runc, which takes the right to use it.",
+    ),
+    (
+        "devices that are not healthy",
+        node("n", annotations=PASSED_ON, capacity={GPU: "4"}, devices={GPU: "1"}),
+        pod("p", {GPU: "2"}),
+        "InsufficientCapacity",
+        "0/1 nodes: 1 Insufficient example.com/gpu.",
+        "2 example.com/gpu wanted, 1 free, 3 unhealthy on n.",
+        "Ask for at most 1 example.com/gpu, or free 1 example.com/gpu on n.",
+    ),
+    (
         "location",
         node("n", labels={LOCATION: "sea"}),
         pod("p", nodeSelector={LOCATION: "dfw"}),
@@ -184,6 +213,18 @@ TOLERATED: list[tuple[Json, dict[str, Any]]] = [
 def test_what_is_satisfied_is_not_refused(where: Json, spec: dict[str, Any]) -> None:
     """Tolerations, matching labels, offered runtimes, and nodes that do not say what they offer."""
     assert World(where).choose(pod("p", **spec), handler=spec.get("runtimeClassName", "")).value == "n"
+
+
+@pytest.mark.parametrize(
+    "annotations", [{}, {"node.tarmac/devices": "nonsense"}, {"node.tarmac/devices": "[]"}, PASSED_ON]
+)
+@pytest.mark.parametrize(("asked", "handler"), [(GPU, "runc"), (GPU, ""), ("example.com/counted", "gvisor")])
+def test_devices_are_passed_on_where_nothing_else_is_said(
+    annotations: dict[str, str], asked: str, handler: str
+) -> None:
+    """By the handlers that a node names, and for resources that are no devices by all of them."""
+    where = node("n", annotations=annotations, devices={asked: "1"})
+    assert World(where).choose(pod("p", {asked: "1"}), handler=handler).value == "n"
 
 
 @pytest.mark.parametrize(

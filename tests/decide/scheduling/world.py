@@ -22,14 +22,20 @@ def node(
     taints: list[Json] | None = None,
     unschedulable: bool = False,
     handlers: list[str] | None = None,
+    annotations: dict[str, str] | None = None,
+    devices: dict[str, str] | None = None,
+    capacity: dict[str, str] | None = None,
     **more: str,
 ) -> Json:
     """A Node object. Further keywords are extended resources."""
-    status: Json = {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods, **more}}
+    status: Json = {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods, **(devices or {}), **more}}
     if handlers is not None:
         status["runtimeHandlers"] = [{"name": handler} for handler in handlers]
+    if capacity is not None:
+        status["capacity"] = {**status["allocatable"], **capacity}
     spec: Json = {"taints": taints or [], "unschedulable": unschedulable}
-    return {"metadata": {"name": name, "labels": {HOSTNAME: name, **(labels or {})}}, "spec": spec, "status": status}
+    metadata: Json = {"name": name, "labels": {HOSTNAME: name, **(labels or {})}, "annotations": annotations or {}}
+    return {"metadata": metadata, "spec": spec, "status": status}
 
 
 def pod(name: str, requests: dict[str, str] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Json:

@@ -24,6 +24,7 @@ class Flags:
     network: NetworkMode = "auto"
     cni_bin_dir: Path = Path("/opt/cni/bin")
     cni_conf_dir: Path = Path("/etc/cni/net.d")
+    device_plugin_dir: Path = Path("/var/lib/kubelet/device-plugins")
     node_labels: Mapping[str, str]
     node_ips: tuple[str, ...] = ()
     runtime_endpoint: str = ""

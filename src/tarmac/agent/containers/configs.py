@@ -57,8 +57,10 @@ class ContainerConfigs:
             raw_sockets=self._settings.raw_sockets,
             target=wanted.target,
         )
-        envs = await environment(pod, container, self._sources, wanted.surroundings)
-        known = dict(envs)
+        given = wanted.allotment.devices
+        # What plugins of devices say comes first, so that what the pod says wins.
+        stated = await environment(pod, container, self._sources, wanted.surroundings)
+        known = {**dict(given.envs), **dict(stated)}
         mounts = await self._mounts(wanted, known)
         return ContainerConfig(
             name=container["name"],
@@ -68,10 +70,11 @@ class ContainerConfigs:
             command=tuple(expand(each, known) for each in container.get("command") or ()),
             args=tuple(expand(each, known) for each in container.get("args") or ()),
             working_dir=container.get("workingDir") or "",
-            envs=envs,
-            mounts=tuple(mounts),
-            devices=tuple(volume_devices(container, wanted.volumes)),
-            annotations=container_notes(pod, container, wanted.attempt),
+            envs=tuple(known.items()),
+            mounts=(*given.mounts, *mounts),
+            devices=(*given.devices, *volume_devices(container, wanted.volumes)),
+            cdi_devices=given.cdi,
+            annotations={**given.annotations, **container_notes(pod, container, wanted.attempt)},
             log_path=f"{container['name']}/{wanted.attempt}.log",
             stdin=bool(container.get("stdin")),
             stdin_once=bool(container.get("stdinOnce")),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from tarmac.agent.model.devices import NO_DEVICES, ContainerDevices
 from tarmac.agent.model.limits import PERIOD, Limits
 from tarmac.runtimes.interface import Resources
 
@@ -14,6 +15,10 @@ NOBODYS_OWN: Final = ""
 
 Refusal = tuple[str, str]
 """Reason and message for a pod that may not run here."""
+
+
+class NotGiven(Exception):
+    """A container cannot be made yet, because something it was promised is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class ContainerAllotment:
     period: int = PERIOD
     cpus: str = NOBODYS_OWN  # a list of processors: 2-3
     classes: Mapping[str, str] = field(default_factory=dict[str, str])  # the class of each type
+    devices: ContainerDevices = NO_DEVICES
 
     def resources(self) -> Resources:
         """As the runtime is told."""

@@ -11,6 +11,7 @@ from tarmac.agent.node.machine import Machine, capacity
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.node.status import Facts
+from tarmac.api.kubernetes.core.nodedevices import NodeDevices
 from tarmac.decide.scheduling.amounts import Amounts
 from tarmac.runtimes.interface import Image
 
@@ -40,6 +41,7 @@ class Observer:
         """The facts as of now."""
         await self._health.look()
         troubles = [self._health.unready, *(trouble() for trouble in self._troubles)]
+        devices = self._sizes.devices()
         return Facts(
             machine=self._machine,
             ledger=self._sizes.ledger(),
@@ -50,6 +52,8 @@ class Observer:
             images=self._images(),
             max_images=self._config.kubelet.node_status_max_images,
             pressures=self._pressures(),
+            gone=devices.gone,
+            devices=NodeDevices(frozenset(devices.capacity), self._health.device_handlers()),
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from tarmac.api.kubernetes.core.nodeclasses import FIELDS, RESOURCES_ANNOTATION
+from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES, NodeDevices
 from tarmac.api.schema import JsonObject
 
 
@@ -24,15 +25,22 @@ def without_own_fields(status: JsonObject) -> JsonObject:
     return {name: value for name, value in status.items() if name not in FIELDS}
 
 
-def annotation_change(status: JsonObject, node: JsonObject, keeps: bool | None) -> JsonObject:
-    """A patch of the Node's metadata that makes its annotation say what the fields would; empty when it does.
+def annotation_changes(status: JsonObject, node: JsonObject, keeps: bool | None, devices: NodeDevices) -> JsonObject:
+    """A patch of the Node's metadata that makes its annotations say what there is to say; empty when they do.
 
-    As long as nobody knows what the server keeps, the annotation stays: on a server that drops the fields it is all
+    What is said of devices has no field anywhere. The other annotation says what the fields would.
+    """
+    known: JsonObject = node["metadata"].get("annotations") or {}
+    wanted = {ANNOTATION_DEVICES: devices.text(), **_instead_of_fields(status, keeps)}
+    changed = {name: text for name, text in wanted.items() if known.get(name) != text}
+    return {"annotations": changed} if changed else {}
+
+
+def _instead_of_fields(status: JsonObject, keeps: bool | None) -> JsonObject:
+    """As long as nobody knows what the server keeps, the annotation stays: on a server that drops the fields it is all
     that schedulers have to go by, and an agent that starts must not take it away for a moment.
     """
-    known = (node["metadata"].get("annotations") or {}).get(RESOURCES_ANNOTATION)
     if keeps is None:
         return {}
     said = {name: status[name] for name in FIELDS if status.get(name)} if not keeps else {}
-    wanted = msgspec.json.encode(said).decode() if said else None
-    return {"annotations": {RESOURCES_ANNOTATION: wanted}} if wanted != known else {}
+    return {RESOURCES_ANNOTATION: msgspec.json.encode(said).decode() if said else None}

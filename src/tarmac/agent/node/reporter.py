@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.node.ownfields import annotation_change, keeps_fields, without_own_fields
+from tarmac.agent.node.ownfields import annotation_changes, keeps_fields, without_own_fields
 from tarmac.agent.node.registration import node_object, register
 from tarmac.agent.node.status import Facts, changes, node_status
 from tarmac.api.schema import JsonObject
@@ -89,8 +89,8 @@ class NodeReporter:
         if self._keeps is None and keeps_fields(whole, before):
             self._keeps = True
         status = without_own_fields(whole) if self._keeps is False else whole
-        patch = changes(status, before.get("status") or {})
-        metadata = annotation_change(whole, before, self._keeps)
+        patch = changes(status, before.get("status") or {}, facts.gone)
+        metadata = annotation_changes(whole, before, self._keeps, facts.devices)
         due = self._clock.monotonic() - self._reported >= self._config.kubelet.report_frequency
         if not patch and not metadata and not due:
             return

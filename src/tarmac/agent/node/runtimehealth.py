@@ -47,6 +47,11 @@ class RuntimeHealth:
         """Those that work; the empty name is the runtime's default."""
         return frozenset(("", *(each.name for each in self.status.handlers))) if self.status else frozenset()
 
+    def device_handlers(self) -> frozenset[str]:
+        """Those that pass devices of the host on to containers; the empty name is the runtime's default."""
+        offered = (self.status.default, *self.status.handlers) if self.status else ()
+        return frozenset(each.name for each in offered if each.devices)
+
     def sandbox_image(self) -> str:
         """What sandboxes are made from."""
         return self.status.sandbox_image if self.status else ""

@@ -6,9 +6,10 @@ numbers are the ledger's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.model.devices import NO_AMOUNTS, DeviceAmounts
 from tarmac.api.kubernetes.core.nodeclasses import NOTHING, OfferedClasses
 from tarmac.decide.allocatable.accounts import NodeLedger, NodeSize, PodEntry
 from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
@@ -20,6 +21,7 @@ class NodeSizes:
     """The node's sizes as of now; making them raises BadConfig. `processes`: how many the machine can have.
 
     `exclusive`: how many processors may be given to containers for themselves; None where the policy gives none.
+    `devices` says how many there are, whenever it is asked.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class NodeSizes:
         self.capacity: Amounts = dict(capacity)
         self.processes = processes
         self.exclusive = exclusive
+        self.devices: Callable[[], DeviceAmounts] = lambda: NO_AMOUNTS
         self.reservations = self.fitting(reservations)
 
     def fitting(self, reservations: Reservations) -> Reservations:
@@ -51,4 +54,7 @@ class NodeSizes:
         return self.enforced[PID]
 
     def _sized(self, reservations: Reservations) -> NodeSize:
-        return sized({**self.capacity, PID: self.processes}, reservations, exclusive=self.exclusive)
+        devices = self.devices()
+        failing = {name: number - devices.allocatable[name] for name, number in devices.capacity.items()}
+        capacity = {**self.capacity, **devices.capacity, PID: self.processes}
+        return sized(capacity, reservations, exclusive=self.exclusive, failing_devices=failing)

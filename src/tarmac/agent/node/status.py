@@ -1,8 +1,8 @@
 """`status` of the Node, as a function of facts: the machine, the runtime's answer, images and pressures.
 
-Only what a kubelet owns is written, and only what differs: resources and conditions of others (device plugins,
-administrators, network controllers) are never touched. The patch is a strategic merge; addresses are replaced as a
-whole, because several of one type would be merged into one.
+Only what a kubelet owns is written, and only what differs: resources and conditions of others (administrators, network
+controllers) are never touched. The patch is a strategic merge; addresses are replaced as a whole, because several of
+one type would be merged into one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tarmac.agent.node.conditions import Tell, conditions, same_conditions
 from tarmac.agent.node.machine import Machine
+from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices
 from tarmac.api.kubernetes.version import GIT_VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.decide.allocatable.accounts import NodeLedger
@@ -35,6 +36,9 @@ class Facts:
     images: Sequence[Image]
     max_images: int
     pressures: frozenset[str]
+    gone: frozenset[str] = frozenset()
+    """Resources that this node had, and has no longer: kinds of devices."""
+    devices: NodeDevices = NO_DEVICES
 
 
 def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> JsonObject:
@@ -56,12 +60,15 @@ def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> Jso
     return status
 
 
-def changes(status: JsonObject, before: JsonObject) -> JsonObject:
-    """The fields of a strategic merge patch that makes `before` say what `status` says; empty when it does."""
+def changes(status: JsonObject, before: JsonObject, gone: frozenset[str] = frozenset()) -> JsonObject:
+    """The fields of a strategic merge patch that makes `before` say what `status` says; empty when it does.
+
+    `gone`: resources to be taken away.
+    """
     found: JsonObject = {}
     for field, value in status.items():
         if field in _RESOURCES:
-            if difference := _resource_changes(value, before.get(field) or {}):
+            if difference := _resource_changes(value, before.get(field) or {}, gone):
                 found[field] = difference
         elif field == "conditions":
             if not same_conditions(value, before.get(field) or ()):
@@ -71,11 +78,10 @@ def changes(status: JsonObject, before: JsonObject) -> JsonObject:
     return found
 
 
-def _resource_changes(ours: JsonObject, before: JsonObject) -> JsonObject:
+def _resource_changes(ours: JsonObject, before: JsonObject, gone: frozenset[str]) -> JsonObject:
     changed = {name: amount for name, amount in ours.items() if before.get(name) != amount}
-    own = (name for name in before if name.startswith("hugepages-") or name in OPTIONAL)
-    gone = {name: None for name in own if name not in ours}
-    return {**changed, **gone}
+    own = (name for name in before if name.startswith("hugepages-") or name in OPTIONAL or name in gone)
+    return {**changed, **{name: None for name in own if name not in ours}}
 
 
 def _info(facts: Facts) -> JsonObject:

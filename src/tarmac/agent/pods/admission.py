@@ -5,7 +5,7 @@ Refusals are in kubelet's words: the pod becomes Failed with the reason, and its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 from typing import Final
 
@@ -25,14 +25,20 @@ _NO_USER_NAMESPACES: Final = (
 )
 
 
-def refusal(pod: Pod, node: JsonObject, others: Iterable[Pod], unsafe_sysctls: Iterable[str] = ()) -> Refusal | None:
-    """Why not, if not. `others` are the pods that are here already."""
+def refusal(
+    pod: Pod,
+    node: JsonObject,
+    others: Iterable[Pod],
+    unsafe_sysctls: Iterable[str] = (),
+    awaited: Set[str] = frozenset(),
+) -> Refusal | None:
+    """Why not, if not. `others` are the pods that are here already, `awaited` what nobody can count yet."""
     others = list(others)
     return (
         _system(pod)
         or _isolation(pod, node)
         or _sysctls(pod, tuple(unsafe_sysctls))
-        or _room(pod, node, others)
+        or _room(pod, node, others, awaited)
         or _choice(pod, node)
         or _ports(pod, others)
     )
@@ -113,7 +119,7 @@ def _allocatable(node: JsonObject) -> Amounts:
     return amounts_of((node.get("status") or {}).get("allocatable"))
 
 
-def _room(pod: Pod, node: JsonObject, others: list[Pod]) -> Refusal | None:
+def _room(pod: Pod, node: JsonObject, others: list[Pod], awaited: Set[str] = frozenset()) -> Refusal | None:
     stated: Mapping[str, str] = (node.get("status") or {}).get("allocatable") or {}
     capacity = amounts_of(stated)
     used: Amounts = {PODS: len(others)}
@@ -121,7 +127,7 @@ def _room(pod: Pod, node: JsonObject, others: list[Pod]) -> Refusal | None:
         add(used, requests_of(other.spec))
     for name, asked in {PODS: 1, **requests_of(pod.spec)}.items():
         known = name in stated or (stated and name in _NATIVE and name != "ephemeral-storage")
-        if known and asked + used.get(name, 0) > capacity.get(name, 0):
+        if known and name not in awaited and asked + used.get(name, 0) > capacity.get(name, 0):
             amounts = f"requested: {asked}, used: {used.get(name, 0)}, capacity: {capacity.get(name, 0)}"
             reason = f"OutOf{name}"
             return reason, f"Node didn't have enough resource: {name}, {amounts}"

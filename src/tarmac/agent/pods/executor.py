@@ -19,6 +19,7 @@ from tarmac.agent.containers.security import SecurityRefused
 from tarmac.agent.environment.hosts import HostnameTooLong
 from tarmac.agent.environment.resolving import read_resolv_conf, resolving
 from tarmac.agent.environment.variables import ConfigMissing
+from tarmac.agent.model.allotment import NotGiven
 from tarmac.agent.model.backoff import BackOffs
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.runtimestate import PodRuntimeState
@@ -186,6 +187,7 @@ class StepExecutor:
         container = action.container
         name = container["name"]
         try:
+            await self._tools.allocator.before_start(pod, name)
             wanted = ContainerToMake(
                 pod,
                 container,
@@ -197,7 +199,7 @@ class StepExecutor:
                 target=_target(container, seen),
             )
             config = await self._tools.configs.config(wanted)
-        except (ConfigMissing, SecurityRefused, OSError) as error:
+        except (ConfigMissing, SecurityRefused, NotGiven, OSError) as error:
             self._soon(name)
             return self._fail(pod, name, "CreateContainerConfigError", str(error), f"Error: {error}")
         try:

@@ -54,8 +54,9 @@ class Gate:
         except ConfigMissing:
             unserved = None  # the class may come yet: until then there is no sandbox
         others, sysctls = self._others(pod.uid), self._settings.allowed_unsafe_sysctls
+        unfit = unserved or refusal(pod, self._node(), others, sysctls, self._allocator.awaited())
         # The allocator comes last: whoever it lets in holds what it was given until it has ended.
-        return unserved or refusal(pod, self._node(), others, sysctls) or self._allocator.admit(pod)
+        return unfit or self._allocator.admit(pod)
 
     def fits(self, has: Pod, asks: Pod) -> Postponed | None:
         """Why a pod that runs here cannot have what it now asks for, if it cannot."""

@@ -144,6 +144,10 @@ class PodManager:
         """Ask one more question of every pod that has been promised something and asks for something else."""
         self._gate.resizes.append(postponed)
 
+    def handler(self, pod: JsonObject) -> str:
+        """The runtime handler of a pod's RuntimeClass. Raises ConfigMissing."""
+        return self._gate.handler(Pod(pod))
+
     def pods(self) -> Sequence[JsonObject]:
         """Every pod bound here, with its status as of now; static pods as themselves, not as mirrors."""
         return [_shown(worker) for worker in self._workers.values()]
@@ -288,6 +292,7 @@ class PodManager:
                 self._vanish(uid)
         uids = {each.pod.uid for each in await self._tools.runtime.sandboxes()}
         uids |= {each.name for each in (self._tools.paths.root / "pods").glob("*") if each.is_dir()}
+        uids |= self._tools.allocator.holders()  # of an agent that was killed before it made anything else
         for uid in uids - self._workers.keys() - self._undertaker.busy:
             _log.info("orphaned pod is taken away", uid=uid)
             self._undertaker.bury(uid)
@@ -431,8 +436,15 @@ class PodManager:
         return [
             worker.allocation.effective(worker.pod)
             for each, worker in self._workers.items()
-            if each != uid and not worker.over and worker.status.get("phase") not in TERMINAL
+            if each != uid
+            and not worker.over
+            and worker.status.get("phase") not in TERMINAL
+            and not self._is_orphan(worker)
         ]
+
+    def _is_orphan(self, worker: PodWorker) -> bool:
+        """A pod that an earlier agent left, and that the API has not: it is on its way out, and takes no room."""
+        return not worker.pod.static and self._pods.has_synced and not self._is_wanted(worker.pod)
 
     def _containers(self, pod: JsonObject, container: str) -> list[Container]:
         worker = self._workers.get(pod["metadata"]["uid"])

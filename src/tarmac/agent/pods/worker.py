@@ -27,7 +27,7 @@ from tarmac.agent.pods.termination import Killer
 from tarmac.agent.probes.prober import Prober
 from tarmac.agent.status.conditions import OURS
 from tarmac.agent.status.facts import TOO_LONG, PodTermination, StatusFacts
-from tarmac.agent.status.podstatus import in_order, pod_status
+from tarmac.agent.status.podstatus import in_order, pod_status, rejected_status
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
@@ -206,6 +206,8 @@ class PodWorker:
             return
         self.allocation.consider(self.pod, self._fits)
         self.seen = PodRuntimeState() if self._untouched else await self._looker.look()
+        if self._untouched and not self.ending and await self._refused():
+            return
         while True:
             plan = self._decide()
             if plan.finished:
@@ -225,6 +227,19 @@ class PodWorker:
         waits += [each - passed for each in (self._hands.ask_again, self._deadline()) if each is not None]
         if waits:
             self._alarm.set(max(0.0, min(waits)), self.wake)
+
+    async def _refused(self) -> bool:
+        """Whether somebody who had to be asked will not have the pod. A pass that is cut short here is begun anew."""
+        why = await self._tools.allocator.prepare(self.pod)
+        if why is None:
+            return False
+        reason, message = why
+        _log.info("pod refused", pod=self.pod.key, reason=reason)
+        self._tools.recorder.event(self.pod.reference, "Warning", reason, message)
+        self.status = rejected_status(self.pod, reason, message, self._now)
+        self.over = True
+        self._tell()
+        return True
 
     def _decide(self) -> PodActions:
         self._hands.adopt(self.seen, self.allocation.promised)
@@ -348,6 +363,7 @@ class PodWorker:
                 started=self._prober.started,
                 ready=self._prober.ready,
                 applied=self._hands.applied,
+                given=self._tools.allocator.shown(self.pod.uid),
                 resizing=() if self.ending else self.allocation.conditions(self.pod, self._hands.applied),
                 over=over or self.over,
                 verdict=self._ending.verdict if self._ending else None,

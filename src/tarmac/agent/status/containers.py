@@ -153,6 +153,8 @@ class _Status:
         allocated: JsonObject = self._spec.get("resources") or {}
         shown = self._facts.applied.get(self._name, allocated) if newest.state == "running" else allocated
         found: JsonObject = {"resources": {side: shown[side] for side in ("limits", "requests") if shown.get(side)}}
+        if not self._init:  # as kubelet: an init container's devices are another's by now
+            found |= self._facts.given.get(self._name, {})
         if allocated.get("requests"):
             found["allocatedResources"] = allocated["requests"]
         return found

@@ -42,6 +42,8 @@ class StatusFacts:
     """Outcomes of startup and readiness probes by container id."""
     applied: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     """Resources that running containers have, by name."""
+    given: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    """More fields of containers' statuses, by name: what they were given of the node's devices."""
     resizing: Sequence[JsonObject] = ()
     """Conditions of a resize under way."""
     over: bool = False

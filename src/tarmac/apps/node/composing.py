@@ -31,6 +31,7 @@ from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.repeating import Resizing
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.api.schema import JsonObject
+from tarmac.apps.node.devices import NodeDeviceService
 from tarmac.apps.node.housekeeping import Housekeeping
 from tarmac.apps.node.machinery import Surveyed, containerd_tool, machinery, proof, survey
 from tarmac.apps.node.networking import Networking
@@ -118,6 +119,7 @@ class NodeAgent:
         networking = Networking(config, client, stack) if own else None
         node = NodeAgent(config, surveyed, client, identity, networking, providers)
         stack.push_async_callback(node._parts.runtime.close)
+        stack.push_async_callback(node._parts.devices.close)
         return node
 
     async def ready(self) -> None:
@@ -216,6 +218,9 @@ class NodeAgent:
             self._client, config.node_name, config.kubelet.node_lease_duration_seconds, self._reporter.node
         )
         self._chores = self._house.watch_over(self._pods, self._reporter.wake)
+        devices = NodeDeviceService(config, self._parts.devices, self._pods, self._health.device_handlers)
+        self._chores["devices"] = devices.serve(self._reporter.wake, partial(self._recorder.event, self._about))
+        self._house.figures.add_metrics(self._parts.devices.metrics)
 
     def _place_pods(self) -> None:
         """Keep processes on the processors that they may run on, and tell if a change of the policy moves them."""

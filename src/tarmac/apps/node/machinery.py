@@ -11,6 +11,9 @@ from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.config.processors import is_strict
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.devices.checkpoint import DeviceCheckpoint
+from tarmac.agent.devices.folder import check_folder
+from tarmac.agent.devices.manager import DeviceManager
 from tarmac.agent.node.enforcement import check_reserved_groups
 from tarmac.agent.node.machine import Machine, machine
 from tarmac.agent.node.observer import node_capacity
@@ -44,6 +47,7 @@ class Machinery:
     hierarchy: Hierarchy
     cgroups: KubePods
     allocator: Allocator
+    devices: DeviceManager
     stats: MachineStats
     runtime: Runtime
     cpus: CPUManager | None
@@ -64,6 +68,8 @@ class Surveyed:
 
 def survey(config: AgentConfig) -> Surveyed:
     """Look at the machine; nothing is made and nobody is asked. Raises BadConfig, CgroupError."""
+    check_folder(config.flags.device_plugin_dir)
+    DeviceCheckpoint(config.root_dir).read()
     here, hierarchy = machine(), mounted()
     stats = MachineStats(lambda: _whole_machine(hierarchy))
     most, _ = stats.processes()
@@ -86,7 +92,9 @@ def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
 
 
 def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
-    """Make the pods' cgroups. Raises CgroupError, OSError."""
+    """Make the pods' cgroups. Raises BadConfig, CgroupError, OSError."""
+    devices = DeviceManager(DeviceCheckpoint(config.root_dir), clock)
+    found.sizes.devices = devices.amounts
     cgroups = KubePods(found.hierarchy, config.cgroup_root, clock)
     allotments = AllocationSettings(
         memory_capacity=found.sizes.capacity[MEMORY],
@@ -110,7 +118,8 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
         sizes=found.sizes,
         cgroups=cgroups,
         hierarchy=found.hierarchy,
-        allocator=Allocator(allotments, [found.cpus] if found.cpus else []),
+        allocator=Allocator(allotments, [found.cpus] if found.cpus else [], [devices]),
+        devices=devices,
         stats=found.stats,
         runtime=runtime,
         cpus=found.cpus,

@@ -16,6 +16,7 @@ from pathlib import Path
 from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.devices.folder import leave_folder
 from tarmac.agent.network.cni.files import remove_files, written
 from tarmac.base.clock import SystemClock
 from tarmac.datapath.linux import LinuxDatapath
@@ -111,6 +112,8 @@ def _remove_files(config: AgentConfig, uids: Set[str]) -> None:
     # A folder without pods is no agent's, whatever was typed.
     if (root / "pods").is_dir():
         shutil.rmtree(root, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        leave_folder(config.flags.device_plugin_dir)
     for path in (run / "cni.sock", run / "netns"):
         path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):

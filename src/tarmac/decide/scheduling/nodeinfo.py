@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices, node_devices
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of
@@ -39,7 +40,11 @@ CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a node is. `handlers` is None when the node does not say which runtimes it offers."""
+    """What a node is. `handlers` is None when the node does not say which runtimes it offers.
+
+    `devices`: which of its resources are devices, and which handlers pass them on. `unhealthy`: devices that nobody is
+    given.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -48,6 +53,8 @@ class Node:
     unschedulable: bool = False
     handlers: frozenset[str] | None = None
     images: Mapping[str, int] | None = None
+    devices: NodeDevices = NO_DEVICES
+    unhealthy: Mapping[str, int] | None = None
 
     @property
     def location(self) -> str:
@@ -73,11 +80,21 @@ def node_of(obj: JsonObject) -> Node:
         cordoned,
         frozenset(item.get("name") or "" for item in handlers) if handlers else None,
         _images(status.get("images") or ()),
+        devices := node_devices(obj),
+        _unhealthy(status, devices),
     )
 
 
 def _images(listed: Any) -> Mapping[str, int] | None:
     return {name: image.get("sizeBytes", 0) for image in listed for name in image.get("names") or ()} or None
+
+
+def _unhealthy(status: JsonObject, devices: NodeDevices) -> Mapping[str, int] | None:
+    if not devices.resources:
+        return None
+    capacity, allocatable = amounts_of(status.get("capacity")), amounts_of(status.get("allocatable"))
+    missing = {name: capacity.get(name, 0) - allocatable.get(name, 0) for name in devices.resources}
+    return {name: number for name, number in missing.items() if number > 0} or None
 
 
 class NodeInfo:

@@ -95,6 +95,7 @@ def _cri(settings: ContainerdSettings, *, restrict_oom_score: bool) -> list[str]
         f"  sandbox_image = {_quoted(PAUSE_IMAGE)}",
         f"  restrict_oom_score_adj = {json.dumps(restrict_oom_score)}",
         "  netns_mounts_under_state_dir = true",
+        "  enable_cdi = true",  # device plugins name what is described in /etc/cdi and /var/run/cdi
         '  drain_exec_sync_io_timeout = "5s"',  # else a probe whose child keeps its output open never ends
         f"  [{_CRI}.cni]",
         f"    bin_dir = {_quoted(settings.cni_bin)}",

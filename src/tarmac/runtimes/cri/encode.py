@@ -54,6 +54,7 @@ def container_message(config: ContainerConfig, sandbox_id: str, sandbox: Sandbox
             pb.Device(container_path=each.container_path, host_path=each.host_path, permissions=each.permissions)
             for each in config.devices
         ],
+        CDI_devices=[pb.CDIDevice(name=each) for each in config.cdi_devices],
         labels=container_labels(sandbox.pod, sandbox_id, config.name, config.labels),
         annotations=config.annotations,
         log_path=config.log_path,

@@ -111,6 +111,10 @@ class FakeRuntime:
         """The limits that a container has now."""
         return self._containers[id].resources
 
+    def config_of(self, id: str) -> ContainerConfig:
+        """What a container was made from."""
+        return self._containers[id].config
+
     # ---- the runtime itself
 
     async def status(self) -> RuntimeStatus:

@@ -62,6 +62,7 @@ class ContainerConfig:
     envs: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
     devices: tuple[Device, ...] = ()
+    cdi_devices: tuple[str, ...] = ()  # names by which the runtime finds what to add: example.com/gpu=0
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     log_path: str = ""

@@ -7,12 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A way to run sandboxes, chosen by RuntimeClass. `own_kernel`: containers do not see the host's kernel."""
+    """A way to run sandboxes, chosen by RuntimeClass. `own_kernel`: containers do not see the host's kernel.
+
+    `proxies_devices`: that kernel passes some devices of the host on all the same.
+    """
 
     name: str
     own_kernel: bool = False
+    proxies_devices: bool = False
     recursive_read_only_mounts: bool = False
     user_namespaces: bool = False
+
+    @property
+    def devices(self) -> bool:
+        """Whether containers can be given devices of the host."""
+        return not self.own_kernel or self.proxies_devices
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
-"""HTTP/2, the asking side, as far as gRPC needs it.
+"""HTTP/2, as far as gRPC needs it.
 
-`Session` is one connection: bytes in, events out, bytes to send in between. Requests are whole when they are made, and
-their headers are written as literals, so that there is no table to keep. Windows are kept in both directions.
+`Session` is one connection of the asking side: bytes in, events out, bytes to send in between. Requests are whole when
+they are made, and their headers are written as literals, so that there is no table to keep. Windows are kept in both
+directions. `AnsweringSession` is the other side, for small questions and answers only.
 """
 
+from tarmac.wire.http2.answering import AnsweringSession, Asked
 from tarmac.wire.http2.session import Answered, Cut, Ended, Event, Received, Session
 
-__all__ = ["Answered", "Cut", "Ended", "Event", "Received", "Session"]
+__all__ = ["Answered", "AnsweringSession", "Asked", "Cut", "Ended", "Event", "Received", "Session"]

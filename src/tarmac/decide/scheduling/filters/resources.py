@@ -37,7 +37,11 @@ class ResourceFilter:
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """What is missing, and how much."""
         short = _short(pod, info)
-        lacks = "; ".join(f"{_shown(name, amount)} wanted, {shown(name, free)} free" for name, amount, free in short)
+        unhealthy = info.node.unhealthy or {}
+        lacks = "; ".join(
+            f"{_shown(name, amount)} wanted, {shown(name, free)} free" + _broken(unhealthy.get(name, 0))
+            for name, amount, free in short
+        )
         return Why(f"{lacks} on {info.node.name}", _change(short, info))
 
 
@@ -54,6 +58,10 @@ def _change(short: list[tuple[str, int, int]], info: NodeInfo) -> str:
     asked = [_shown(name, free) for name, _, free in short if free and name != PODS]
     freeing = f"free {missing} on {info.node.name}"
     return f"ask for at most {' and '.join(asked)}, or {freeing}" if len(asked) == len(short) else freeing
+
+
+def _broken(devices: int) -> str:
+    return f", {devices} unhealthy" if devices else ""
 
 
 def _shown(resource: str, amount: int) -> str:

@@ -1,4 +1,4 @@
-"""The node must offer the handler of the pod's RuntimeClass."""
+"""The node must offer the handler of the pod's RuntimeClass, which must pass devices on if the pod asks for some."""
 
 from __future__ import annotations
 
@@ -22,19 +22,38 @@ class RuntimeHandler:
             return None
 
         def check(info: NodeInfo) -> str | None:
-            offered = info.node.handlers
-            return None if offered is None or handler in offered else reasons.RUNTIME_UNAVAILABLE
+            if not _offers(info, handler):
+                return reasons.RUNTIME_UNAVAILABLE
+            return reasons.DEVICE_UNSUPPORTED if _unsupported(pod, info) else None
 
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
         """Which handler."""
-        return Brief(f"no runtime {pod.demand.handler}")
+        handler = pod.demand.handler
+        return Brief(f"no devices under {handler}" if _unsupported(pod, info) else f"no runtime {handler}")
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Which handler."""
         handler, name = pod.demand.handler, info.node.name
+        if asked := _unsupported(pod, info):
+            classes = ", ".join(sorted(filter(None, info.node.devices.handlers))) or "none"
+            message = f"runtime {handler} of node {name} does not pass {', '.join(asked)} on to containers"
+            return Why(message, f"ask for a RuntimeClass that does ({classes}), which takes the right to use it")
         fix = f"install {handler} on {name}"
         if handler == SANDBOX_CLASS:
             fix += f", or ask for the RuntimeClass {HOST_CLASS}, which takes the right to use it"
         return Why(f"node {name} does not offer runtime {handler}", fix)
+
+
+def _offers(info: NodeInfo, handler: str) -> bool:
+    offered = info.node.handlers
+    return offered is None or handler in offered
+
+
+def _unsupported(pod: Pod, info: NodeInfo) -> list[str]:
+    """Devices that the pod asks for and that the handler it would have here does not pass on."""
+    devices, handler = info.node.devices, pod.demand.handler
+    if not devices.resources or handler in devices.handlers or not _offers(info, handler):
+        return []
+    return [name for name, _ in pod.demand.requests if name in devices.resources]

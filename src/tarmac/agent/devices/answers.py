@@ -1,0 +1,81 @@
+"""What a plugin wants in a container, read from its answer to `Allocate`. Pure.
+
+Answers of several plugins are put together as kubelet does: what the first says of a path, a variable or an annotation
+holds. An answer that no runtime could make sense of is refused when it comes, not when the container is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
+from tarmac.agent.model.devices import ContainerDevices
+from tarmac.runtimes.interface import Device, Mount
+
+LONGEST: Final = 64 * 1024
+"""Bytes of an answer: it is kept on disk for as long as the pod lives."""
+MOST: Final = 1024
+"""Of each sort of thing in an answer."""
+
+
+class BadAnswer(Exception):
+    """A plugin's answer makes no sense."""
+
+
+def of_one_container(answer: bytes) -> bytes:
+    """The part for the one container that was asked for, checked. Raises BadAnswer."""
+    try:
+        response = pb.AllocateResponse.FromString(answer)
+    except DecodeError as error:
+        raise BadAnswer("an allocation response that is no message of the device plugin API") from error
+    if not response.container_responses:
+        raise BadAnswer("no containers return in allocation response")
+    part = response.container_responses[0]
+    _check(part)
+    return part.SerializeToString()
+
+
+def together(answers: Iterable[bytes]) -> ContainerDevices:
+    """What all plugins of a container want, the first that says something first."""
+    envs: dict[str, str] = {}
+    mounts: dict[str, Mount] = {}
+    devices: dict[str, Device] = {}
+    annotations: dict[str, str] = {}
+    cdi: dict[str, None] = {}
+    for answer in answers:
+        part = pb.ContainerAllocateResponse.FromString(answer)
+        envs = {**dict(sorted(part.envs.items())), **envs}
+        annotations = {**part.annotations, **annotations}
+        for mount in part.mounts:
+            mounts.setdefault(mount.container_path, Mount(mount.container_path, mount.host_path, mount.read_only))
+        for each in part.devices:
+            device = Device(each.container_path, each.host_path, each.permissions)
+            devices.setdefault(each.container_path, device)
+        cdi |= dict.fromkeys(each.name for each in part.cdi_devices)
+    return ContainerDevices(
+        tuple(envs.items()), tuple(mounts.values()), tuple(devices.values()), tuple(cdi), annotations
+    )
+
+
+def _check(part: pb.ContainerAllocateResponse) -> None:
+    sorts = (part.envs, part.mounts, part.devices, part.annotations, part.cdi_devices)
+    if any(len(each) > MOST for each in sorts):
+        raise BadAnswer(f"an allocation response with more than {MOST} entries of one sort")
+    for mount in part.mounts:
+        _absolute("mount", mount.container_path, mount.host_path)
+    for each in part.devices:
+        _absolute("device", each.container_path, each.host_path)
+        if set(each.permissions) - set("rwm"):
+            raise BadAnswer(f"device {each.container_path}: permissions {each.permissions!r} are not out of r, w, m")
+    for name in part.envs:
+        if not name or "=" in name or "\0" in name:
+            raise BadAnswer(f"{name!r} is no name of an environment variable")
+
+
+def _absolute(what: str, *paths: str) -> None:
+    for path in paths:
+        if not path.startswith("/") or "\0" in path:
+            raise BadAnswer(f"{what}: {path!r} is not an absolute path")

@@ -1,0 +1,98 @@
+"""The file that says who has which devices: read at start, replaced in one step before anybody relies on a change.
+
+Its shape is kubelet's, with a checksum (CRC-32 of `Data` as written). A file that is damaged, or gives one device to
+two pods, refuses the start: going on without it could give a device to a second pod while the first still uses it.
+Files are not waited for to reach the disk: they outlive a killed agent, and after a loss of power nothing runs.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.devices.holdings import Held, Holder, Holdings
+
+FILE: Final = "device_manager_state"
+_NO_NODE: Final = "-1"  # of memory: topology is not looked at
+
+
+class _Entry(msgspec.Struct, rename="pascal"):
+    pod_uid: str = msgspec.field(name="PodUID")
+    container_name: str
+    resource_name: str
+    device_ids: dict[str, list[str]] = msgspec.field(name="DeviceIDs")
+    alloc_resp: bytes | None = None
+
+
+class _Data(msgspec.Struct, rename="pascal"):
+    pod_device_entries: list[_Entry]
+    registered_devices: dict[str, list[str]]
+
+
+class _File(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    data: msgspec.Raw
+    checksum: int
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class DeviceCheckpoint:
+    """The file below the agent's root directory. `registered`: the devices of each plugin that was heard of."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+
+    def read(self) -> tuple[Holdings, dict[str, list[str]]]:
+        """What was given out, and what was registered. Raises BadConfig."""
+        try:
+            text = self._path.read_bytes()
+        except FileNotFoundError:
+            return Holdings(), {}
+        except OSError as error:
+            raise self._damaged(error.strerror or str(error)) from error
+        try:
+            file = msgspec.json.decode(text, type=_File)
+            if zlib.crc32(file.data) != file.checksum:
+                raise self._damaged("its checksum does not match")
+            data = msgspec.json.decode(file.data, type=_Data)
+        except msgspec.MsgspecError as error:
+            raise self._damaged(str(error)) from error
+        return self._holdings(data), data.registered_devices
+
+    def write(self, holdings: Holdings, registered: Mapping[str, Sequence[str]]) -> None:
+        """Replace it. Raises OSError; then the old one is whole."""
+        entries = [
+            _Entry(holder.uid, holder.container, holder.resource, {_NO_NODE: list(held.ids)}, held.answer)
+            for holder, held in holdings
+        ]
+        data = _encode(_Data(entries, {name: list(ids) for name, ids in registered.items()}))
+        unfinished = self._path.with_suffix(".new")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(b'{"Data":%b,"Checksum":%d}' % (data, zlib.crc32(data)))
+        unfinished.replace(self._path)
+
+    def _holdings(self, data: _Data) -> Holdings:
+        holdings = Holdings()
+        owners: dict[tuple[str, str], str] = {}
+        for entry in data.pod_device_entries:
+            ids = tuple(device for part in entry.device_ids.values() for device in part)
+            for device in ids:
+                owner = owners.setdefault((entry.resource_name, device), entry.pod_uid)
+                if owner != entry.pod_uid:
+                    both = f"pods {owner} and {entry.pod_uid}"
+                    raise self._damaged(f"device {device} of {entry.resource_name} belongs to {both}")
+            holder = Holder(entry.pod_uid, entry.container_name, entry.resource_name)
+            holdings.put(holder, Held(ids, entry.alloc_resp))
+        return holdings
+
+    def _damaged(self, why: str) -> BadConfig:
+        remedy = "drain the node, delete the file and start the agent again"
+        return BadConfig(f"{self._path}: {why}, so nobody knows who has which devices; {remedy}")

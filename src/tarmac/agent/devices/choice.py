@@ -1,0 +1,71 @@
+"""Which devices a container gets, as kubelet chooses. Pure.
+
+First those that an init container of the same pod had and nobody needs any more, then those that the plugin prefers,
+then any that are free, in the order of the plugin's list. An init container that ends leaves its devices to those after
+it; a sidecar and a plain container keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tarmac.agent.model.pod import Pod, is_sidecar
+from tarmac.api.kubernetes.resourcenames import is_extended
+from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Quantity
+
+
+class Wanted(NamedTuple):
+    """So many devices of one kind, for one container."""
+
+    container: str
+    resource: str
+    number: int
+
+
+class Chosen(NamedTuple):
+    """The devices that a container gets, in order, and how many of the first are used again."""
+
+    ids: tuple[str, ...]
+    reused: int
+
+
+class NotEnough(Exception):
+    """Fewer are free than are asked for; the text is kubelet's."""
+
+
+def wanted_by(pod: Pod) -> Iterator[Wanted]:
+    """What the pod's containers ask for of extended resources, in the order in which it is given out."""
+    for container in (*pod.init_containers, *pod.containers):
+        limits: JsonObject = (container.get("resources") or {}).get("limits") or {}
+        for resource in sorted(limits):
+            number = Quantity.parse(limits[resource]).value() if is_extended(resource) else 0
+            if number > 0:
+                yield Wanted(container["name"], resource, number)
+
+
+def choose(wanted: Wanted, reusable: Iterable[str], free: Collection[str], preferred: Iterable[str] = ()) -> Chosen:
+    """The devices for one container. `free` in the plugin's order. Raises NotEnough."""
+    again = tuple(sorted(reusable))[: wanted.number]
+    needed = wanted.number - len(again)
+    available = dict.fromkeys(each for each in free if each not in again)
+    if len(available) < needed:
+        raise NotEnough(
+            f"requested number of devices unavailable for {wanted.resource}. "
+            f"Requested: {needed}, Available: {len(available)}"
+        )
+    liked = dict.fromkeys(each for each in preferred if each in available)
+    return Chosen((*again, *tuple({**liked, **available})[:needed]), len(again))
+
+
+def reusable_after(pod: Pod, container: str, held: Mapping[str, Collection[str]]) -> set[str]:
+    """What this container may use again of one kind; `held`: what each container of the pod has of it."""
+    found: set[str] = set()
+    for each in (*pod.init_containers, *pod.containers):
+        if each["name"] == container:
+            break
+        ends = each in pod.init_containers and not is_sidecar(each)
+        has = held.get(each["name"], ())
+        found = found | set(has) if ends else found - set(has)
+    return found

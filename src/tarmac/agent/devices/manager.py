@@ -1,0 +1,338 @@
+"""The devices of a node, as the allocator asks for them.
+
+Devices are chosen in one step of the loop and held from then on, so that two pods never get the same one; what the
+plugin prefers may change the choice before it is kept. The order is: choose, write the checkpoint, `Allocate`, write
+the answer. An agent that is killed in between finds what it had chosen, and asks the plugin for the same devices again.
+
+A plugin that is asked never keeps the loop waiting: each pod waits for its own plugins, in its own worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tarmac.agent.devices.answers import together
+from tarmac.agent.devices.checkpoint import FILE, DeviceCheckpoint
+from tarmac.agent.devices.choice import Chosen, NotEnough, Wanted, choose, reusable_after, wanted_by
+from tarmac.agent.devices.holdings import Held, Holder
+from tarmac.agent.devices.inventory import Inventory
+from tarmac.agent.devices.plugins import PACE, DeviceFault, Plugin
+from tarmac.agent.model.allotment import NotGiven, PodAllotment, Refusal
+from tarmac.agent.model.devices import DeviceAmounts
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.waits import within
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
+from tarmac.client.events import EventType
+
+MOST_KINDS: Final = 64
+"""Resources that plugins may register."""
+RETURN: Final = 30.0
+"""How long a pod waits for the first list of a plugin that is known, and for devices after a start of the agent."""
+_log = log("devices")
+
+Tell = Callable[[EventType, str, str], None]
+"""An event of the Node: type, reason and message."""
+
+
+class DeviceManager:
+    """Gives devices to containers. Raises BadConfig when made: nobody knows any more who has which."""
+
+    def __init__(self, checkpoint: DeviceCheckpoint, clock: Clock) -> None:
+        self.changed: Callable[[], None] = lambda: None
+        """Called when the node has more or fewer devices."""
+        self.pod_changed: Callable[[str], None] = lambda _uid: None
+        """Called with the uid of a pod when the health of one of its devices has changed."""
+        self.tell: Tell = lambda _type, _reason, _message: None
+        self._checkpoint = checkpoint
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._holdings, registered = checkpoint.read()
+        self._inventory = Inventory(clock, registered)
+        self._plugins: dict[str, Plugin] = {}
+        self._tasks = Tasks()
+        self._news = asyncio.Event()
+        self._registrations: Counter[str] = Counter()
+        self._allocations: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
+
+    # --- plugins ----------------------------------------------------------------------------------------------------
+
+    async def register(self, resource: str, path: Path) -> None:
+        """A plugin stands for a resource from now on; whoever did before does no longer. Raises DeviceFault."""
+        if not self._inventory.knows(resource) and len(self._inventory) >= MOST_KINDS:
+            raise DeviceFault(f"{MOST_KINDS} resources are registered, which is the most")
+        plugin = await Plugin.dial(resource, path, self._clock)
+        self._registrations[resource] += 1
+        before = self._plugins.get(resource)
+        self._plugins[resource] = plugin
+        if before is not None:
+            before.close()
+        self._inventory.came(resource)
+        self._tasks.begin(self._follow(plugin), f"devices of {resource}")
+        _log.info("a device plugin has registered", resource=resource, socket=path.name)
+        self.tell("Normal", "DevicePluginRegistered", f"{path.name} stands for {resource}")
+        await self._clock.sleep(PACE)  # whoever registers in a loop does so at this pace
+
+    async def close(self) -> None:
+        """Hang up on all plugins; containers keep what they have."""
+        await self._tasks.close()
+        for plugin in self._plugins.values():
+            plugin.close()
+
+    async def _follow(self, plugin: Plugin) -> None:
+        """A plugin's lists, until it goes or another takes its place."""
+        why = "ListAndWatch ended"
+        try:
+            async for devices in plugin.lists():
+                if self._plugins.get(plugin.resource) is not plugin:
+                    return
+                self._listed(plugin.resource, devices)
+        except DeviceFault as fault:
+            why = str(fault)
+        finally:
+            plugin.close()
+        # A successor has its own list by now: the end of a predecessor says nothing about the devices.
+        if self._plugins.get(plugin.resource) is plugin:
+            self._left(plugin.resource, why)
+
+    def _listed(self, resource: str, devices: Mapping[str, bool]) -> None:
+        known = set(self._inventory.registered().get(resource, ()))
+        changed = self._inventory.listed(resource, devices)
+        if known != set(devices):
+            self._save_if_possible()
+        self._heard(resource, changed)
+
+    def _left(self, resource: str, why: str) -> None:
+        del self._plugins[resource]
+        self._inventory.left(resource)
+        _log.warning("a device plugin is gone; its devices are given to nobody", resource=resource, why=why)
+        self.tell("Warning", "DevicePluginLost", f"No plugin stands for {resource} any more: {why}")
+        self._heard(resource, frozenset(self._inventory.registered()[resource]))
+
+    def _heard(self, resource: str, changed: frozenset[str]) -> None:
+        self._wake()
+        if changed:
+            self.changed()
+        in_use = self._holdings.in_use(resource) if changed else {}
+        for uid in {in_use[device] for device in changed if device in in_use}:
+            self.pod_changed(uid)
+
+    def _wake(self) -> None:
+        """Whoever waits for devices looks again."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    # --- what the node has ------------------------------------------------------------------------------------------
+
+    def amounts(self) -> DeviceAmounts:
+        """What the node's status says."""
+        before = len(self._inventory)
+        amounts = self._inventory.amounts()
+        if len(self._inventory) != before:
+            self._save_if_possible()
+        return amounts
+
+    def asked_by(self, pod: Pod) -> list[str]:
+        """Kinds of devices that a pod asks for."""
+        return sorted({each.resource for each in wanted_by(pod) if self._is_device(each.resource)})
+
+    def metrics(self) -> Iterator[tuple[str, str, str, float]]:
+        """Kubelet's; how many devices there are is in the node's ledger."""
+        for resource, count in self._registrations.items():
+            yield "kubelet_device_plugin_registration_total", "counter", f'{{resource_name="{resource}"}}', count
+        for resource, count in self._allocations.items():
+            where = f'{{resource_name="{resource}"}}'
+            yield "kubelet_device_plugin_alloc_duration_seconds_count", "counter", where, count
+            yield "kubelet_device_plugin_alloc_duration_seconds_sum", "counter", where, self._seconds[resource]
+
+    # --- what the allocator asks ------------------------------------------------------------------------------------
+
+    async def prepare(self, pod: Pod) -> Refusal | None:
+        """Give a new pod all its devices, or none and say why. Asked again, it has the same."""
+        try:
+            for wanted in wanted_by(pod):
+                await self._give(pod, wanted)
+        except DeviceFault as fault:
+            self.release(pod.uid)
+            return "UnexpectedAdmissionError", f"Allocate failed due to {fault}, which is unexpected"
+        return None
+
+    async def before_start(self, pod: Pod, container: str) -> bool:
+        """Before a container is made, each time; whether it has devices that it had not. Raises NotGiven."""
+        given = False
+        try:
+            for wanted in wanted_by(pod):
+                if wanted.container == container and self._is_device(wanted.resource):
+                    given = await self._give(pod, wanted) or given
+                    plugin = await self._plugin(wanted.resource)
+                    held = self._holdings.get(Holder(pod.uid, container, wanted.resource))
+                    # Without its plugin a container comes back with the devices it had: nobody else has them.
+                    if plugin is not None and held is not None:
+                        await plugin.pre_start(held.ids)
+        except DeviceFault as fault:
+            raise NotGiven(str(fault)) from fault
+        return given
+
+    def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
+        """What plugins want in the pod's containers."""
+        answers: dict[str, list[bytes]] = {}
+        for holder, held in sorted(self._holdings.of(pod.uid).items()):
+            if held.answer is not None:
+                answers.setdefault(holder.container, []).append(held.answer)
+        if not answers:
+            return allotment
+        containers = dict(allotment.containers)
+        for name, parts in answers.items():
+            containers[name] = replace(containers[name], devices=together(parts))
+        return replace(allotment, containers=containers)
+
+    def release(self, uid: str) -> None:
+        """The pod has ended: its devices are free."""
+        if self._holdings.release(uid):
+            self._save_if_possible()
+            self._wake()
+
+    def awaited(self) -> Set[str]:
+        """Kinds whose plugin is expected, and has not listed its devices yet."""
+        return self._inventory.awaited()
+
+    def holders(self) -> Set[str]:
+        """Uids of pods that have devices."""
+        return set(self._holdings.uids)
+
+    def shown(self, uid: str) -> dict[str, JsonObject]:
+        """What the statuses of a pod's containers say of their devices."""
+        found: dict[str, JsonObject] = {}
+        for (_, container, resource), held in sorted(self._holdings.of(uid).items()):
+            if held.answer is not None:
+                told = [
+                    {"resourceID": device, "health": self._inventory.health(resource, device)} for device in held.ids
+                ]
+                statuses = found.setdefault(container, {"allocatedResourcesStatus": []})["allocatedResourcesStatus"]
+                statuses.append({"name": resource, "resources": told})
+        return found
+
+    # --- giving -----------------------------------------------------------------------------------------------------
+
+    async def _give(self, pod: Pod, wanted: Wanted) -> bool:
+        """Have a container given devices of one kind, unless it has them; whether it had not. Raises DeviceFault."""
+        holder = Holder(pod.uid, wanted.container, wanted.resource)
+        held = self._holdings.get(holder)
+        if not self._is_device(wanted.resource) or (held is not None and held.answer is not None):
+            return False
+        plugin = await self._plugin(wanted.resource)
+        healthy = self._healthy(wanted.resource)
+        assert plugin is not None, "only a plugin has healthy devices"
+        # An agent before this one may have chosen, and was killed before the plugin answered.
+        if held is None or not healthy.keys() >= set(held.ids):
+            held = await self._choose(pod, wanted, plugin)
+        try:
+            self._save()
+            answered = Held(held.ids, await self._allocated(plugin, held))
+        except DeviceFault:
+            self._holdings.take(holder)
+            self._save_if_possible()
+            raise
+        if self._holdings.get(holder) is not held:
+            raise DeviceFault("the pod has ended")
+        self._holdings.put(holder, answered)
+        self._save()
+        return True
+
+    async def _choose(self, pod: Pod, wanted: Wanted, plugin: Plugin) -> Held:
+        """Choose, hold, and choose again by what the plugin prefers. Raises DeviceFault."""
+        holder = Holder(pod.uid, wanted.container, wanted.resource)
+        first = await self._chosen_in_time(pod, wanted)
+        held = Held(first.ids)
+        self._holdings.put(holder, held)
+        available = {**dict.fromkeys(first.ids), **dict.fromkeys(self._free(holder))}
+        try:
+            preferred = await plugin.preferred(list(available), first.ids[: first.reused], wanted.number)
+            if self._holdings.get(holder) is not held:
+                raise DeviceFault("the pod has ended")
+            if preferred:
+                held = Held(self._chosen(pod, wanted, preferred).ids)
+        except DeviceFault:
+            self._holdings.take(holder)
+            raise
+        self._holdings.put(holder, held)
+        return held
+
+    async def _chosen_in_time(self, pod: Pod, wanted: Wanted) -> Chosen:
+        """A new agent may find devices with pods that are gone: what they have is free when they have ended."""
+        while True:
+            try:
+                return self._chosen(pod, wanted)
+            except DeviceFault:
+                left = self._began + RETURN - self._clock.monotonic()
+                if left <= 0 or self._holdings.uids <= {pod.uid}:
+                    raise
+                await within(self._clock, left, self._news.wait())
+
+    def _chosen(self, pod: Pod, wanted: Wanted, preferred: Sequence[str] = ()) -> Chosen:
+        held = {
+            holder.container: each.ids
+            for holder, each in self._holdings.of(pod.uid).items()
+            if holder.resource == wanted.resource
+        }
+        healthy = self._healthy(wanted.resource)
+        again = reusable_after(pod, wanted.container, held) & healthy.keys()
+        try:
+            return choose(wanted, again, self._free(Holder(pod.uid, *wanted[:2])), preferred)
+        except NotEnough as error:
+            raise DeviceFault(str(error)) from error
+
+    def _free(self, holder: Holder) -> list[str]:
+        """Healthy devices that nobody has, but for this container."""
+        others = (held for other, held in self._holdings if other.resource == holder.resource and other != holder)
+        in_use = {device for held in others for device in held.ids}
+        return [device for device in self._inventory.healthy(holder.resource) if device not in in_use]
+
+    def _healthy(self, resource: str) -> Mapping[str, bool]:
+        if not self._inventory.knows(resource):
+            raise DeviceFault(f"cannot allocate unregistered device {resource}")
+        healthy = self._inventory.healthy(resource)
+        if not healthy:
+            raise DeviceFault(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+        return healthy
+
+    async def _allocated(self, plugin: Plugin, held: Held) -> bytes:
+        began = self._clock.monotonic()
+        try:
+            return await plugin.allocate(held.ids)
+        finally:
+            self._allocations[plugin.resource] += 1
+            passed = self._clock.monotonic() - began
+            self._seconds[plugin.resource] = self._seconds.get(plugin.resource, 0.0) + passed
+
+    async def _plugin(self, resource: str) -> Plugin | None:
+        """The plugin, once it has listed its devices; one that is known and not back yet is waited for."""
+        until = self._clock.monotonic() + RETURN
+        while self._inventory.is_awaited(resource) and (left := until - self._clock.monotonic()) > 0:
+            await within(self._clock, left, self._news.wait())
+        return self._plugins.get(resource)
+
+    def _is_device(self, resource: str) -> bool:
+        return self._inventory.knows(resource) or self._holdings.knows(resource)
+
+    def _save(self) -> None:
+        """Raises DeviceFault."""
+        try:
+            self._checkpoint.write(self._holdings, self._inventory.registered())
+        except OSError as error:
+            raise DeviceFault(f'failed to write checkpoint file "{FILE}": {error}') from error
+
+    def _save_if_possible(self) -> None:
+        """What is lost here is found by the next agent: a pod that is gone is swept, a plugin registers again."""
+        try:
+            self._save()
+        except DeviceFault as fault:
+            _log.warning("who has which devices could not be written", why=str(fault))

@@ -1,0 +1,197 @@
+"""One device plugin: its lists of devices, and the calls that it answers.
+
+Lists come on a connection of their own, of which nothing is read while the last list is worked on: a plugin that floods
+is held up by its own socket, and never stands before its answers to calls. Only the newest list counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Final
+
+from google.protobuf.message import DecodeError, Message
+
+from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
+from tarmac.agent.devices.answers import LONGEST, BadAnswer, of_one_container
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.http.grpc import Code, GrpcConnection, GrpcError
+
+MOST_DEVICES: Final = 10_000
+"""Of one plugin."""
+LONGEST_LIST: Final = 1 << 20
+LONGEST_ID: Final = 256
+PACE: Final = 0.1
+"""Between two lists of a plugin, in seconds."""
+_DIAL: Final = 10.0
+_QUICK: Final = 10.0
+_PRE_START: Final = 30.0
+_ALLOCATE: Final = 60.0
+_SERVICE: Final = "v1beta1.DevicePlugin/"
+_WORDS: Final = 1024  # of a plugin's error that are passed on
+_DEVICE: Final = 0x0A  # the tag of the one field that a list has
+_LONGEST_SHIFT: Final = 28
+
+_CODES: Final = (
+    "OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists", "PermissionDenied",
+    "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented", "Internal", "Unavailable",
+    "DataLoss", "Unauthenticated",
+)  # fmt: skip
+_log = log("devices")
+
+
+class DeviceFault(Exception):
+    """Devices cannot be had; the text is kubelet's, or the plugin's."""
+
+
+class Plugin:
+    """A plugin that has registered. Make it by `dial`."""
+
+    def __init__(self, resource: str, calls: GrpcConnection, lists: GrpcConnection, clock: Clock) -> None:
+        self.resource = resource
+        self.options = pb.DevicePluginOptions()
+        self._calls = calls
+        self._lists = lists
+        self._clock = clock
+
+    @staticmethod
+    async def dial(resource: str, path: Path, clock: Clock) -> Plugin:
+        """Connect, and ask what it can do. Raises DeviceFault."""
+        made: list[GrpcConnection] = []
+        try:
+            async with asyncio.timeout(_DIAL):
+                made.append(await _connected(path, LONGEST))
+                made.append(await _connected(path, LONGEST_LIST))
+        except (OSError, TimeoutError) as error:
+            for each in made:
+                each.close()
+            raise DeviceFault(f"failed to dial device plugin: {error or 'context deadline exceeded'}") from error
+        plugin = Plugin(resource, made[0], made[1], clock)
+        try:
+            plugin.options = await plugin._options()
+        except DeviceFault as fault:
+            plugin.close()
+            raise DeviceFault(f"failed to get device plugin options: {fault}") from fault
+        return plugin
+
+    def close(self) -> None:
+        """Hang up; calls under way fail."""
+        self._calls.close()
+        self._lists.close()
+
+    async def lists(self) -> AsyncGenerator[dict[str, bool]]:
+        """The devices and whether each is healthy, again and again until the plugin goes. Raises DeviceFault."""
+        try:
+            messages = self._lists.stream(f"{_SERVICE}ListAndWatch", b"", newest=True)
+            async with aclosing(messages):
+                async for message in messages:
+                    self._lists.hold(True)
+                    yield devices_of(message, self.resource)
+                    await self._clock.sleep(PACE)
+                    self._lists.hold(False)
+        except GrpcError as error:
+            raise DeviceFault(_worded(error)) from error
+
+    async def preferred(self, available: Collection[str], included: Collection[str], number: int) -> Sequence[str]:
+        """Which of the available ones it would give. Raises DeviceFault."""
+        if not self.options.get_preferred_allocation_available:
+            return ()
+        one = pb.ContainerPreferredAllocationRequest(
+            available_deviceIDs=available, must_include_deviceIDs=included, allocation_size=number
+        )
+        request = pb.PreferredAllocationRequest(container_requests=[one])
+        longest = 1024 + number * (LONGEST_ID + 8)
+        try:
+            answer = await self._call("GetPreferredAllocation", request, _QUICK, longest)
+            told = pb.PreferredAllocationResponse.FromString(answer).container_responses
+        except (DeviceFault, DecodeError) as fault:
+            raise DeviceFault(f"device plugin GetPreferredAllocation rpc failed with err: {fault}") from fault
+        return tuple(told[0].deviceIDs) if told else ()
+
+    async def allocate(self, ids: Sequence[str]) -> bytes:
+        """Have devices given to one container; what it wants there. Raises DeviceFault."""
+        request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
+        answer = await self._call("Allocate", request, _ALLOCATE, LONGEST)
+        try:
+            return of_one_container(answer)
+        except BadAnswer as error:
+            raise DeviceFault(str(error)) from error
+
+    async def pre_start(self, ids: Sequence[str]) -> None:
+        """Before a container starts, if the plugin asked for that. Raises DeviceFault."""
+        if not self.options.pre_start_required:
+            return
+        try:
+            request = pb.PreStartContainerRequest(devices_ids=ids)
+            await self._call("PreStartContainer", request, _PRE_START, LONGEST)
+        except DeviceFault as fault:
+            raise DeviceFault(f"device plugin PreStartContainer rpc failed with err: {fault}") from fault
+
+    async def _options(self) -> pb.DevicePluginOptions:
+        try:
+            answer = await self._call("GetDevicePluginOptions", pb.Empty(), _QUICK, 1024)
+            return pb.DevicePluginOptions.FromString(answer)
+        except DecodeError as error:
+            raise DeviceFault(f"options that are no message of the device plugin API: {error}") from error
+
+    async def _call(self, method: str, request: Message, timeout: float, longest: int) -> bytes:
+        if not self._calls.usable:
+            raise DeviceFault(f"endpoint {self.resource} has been stopped")
+        try:
+            return await self._calls.call(f"{_SERVICE}{method}", request.SerializeToString(), timeout, longest=longest)
+        except GrpcError as error:
+            raise DeviceFault(_worded(error)) from error
+
+
+def devices_of(message: bytes, resource: str) -> dict[str, bool]:
+    """The devices of one list, and whether each is healthy. Raises GrpcError: it is none, or too long."""
+    if _devices_in(message, MOST_DEVICES) > MOST_DEVICES:
+        raise GrpcError(Code.RESOURCE_EXHAUSTED, f"a list of more than {MOST_DEVICES} devices")
+    try:
+        listed = pb.ListAndWatchResponse.FromString(message).devices
+    except DecodeError as error:
+        raise GrpcError(Code.INTERNAL, "a list that is no message of the device plugin API") from error
+    found = {each.ID: each.health == "Healthy" for each in listed if 0 < len(each.ID) <= LONGEST_ID}
+    if len(found) < len(listed):
+        _log.warning(
+            "devices without an id of their own are left out", resource=resource, count=len(listed) - len(found)
+        )
+    return found
+
+
+def _devices_in(message: bytes, most: int) -> int:
+    """How many devices a list has, counted a little beyond `most`. Raises GrpcError: it is no list of devices.
+
+    Two bytes make a device, so that decoding first, and counting then, would be what a flood is made for.
+    """
+    at = count = 0
+    while at < len(message) and count <= most:
+        if message[at] != _DEVICE:
+            raise GrpcError(Code.INTERNAL, "a list of something else than devices")
+        length, shift, at = 0, 0, at + 1
+        while at < len(message) and shift <= _LONGEST_SHIFT:
+            length |= (message[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if not message[at - 1] & 0x80:
+                break
+        at += length
+        count += 1
+    return count
+
+
+async def _connected(path: Path, longest: int) -> GrpcConnection:
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_unix_connection(
+        lambda: GrpcConnection("localhost", longest_message=longest), str(path)
+    )
+    return connection
+
+
+def _worded(error: GrpcError) -> str:
+    """As Go's library words it, with nothing in it that talks to a terminal."""
+    code = _CODES[error.code] if 0 <= error.code < len(_CODES) else f"Code({error.code})"
+    said = "".join(letter if letter.isprintable() else " " for letter in str(error)[:_WORDS])
+    return f"rpc error: code = {code} desc = {said}"

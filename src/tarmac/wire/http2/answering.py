@@ -1,0 +1,168 @@
+"""The answering side of an HTTP/2 connection, for calls of one question and one answer, without any input or output.
+
+    session = AnsweringSession(longest=16_384)
+    for asked in session.receive(data): ...      # raises ProtocolViolation: close the connection
+    session.answer(asked.stream, headers, body, trailers)
+    transport.write(session.take())
+
+Questions are small and so are answers: a body that is longer than `longest`, or more streams at once than `MOST`, break
+the connection off, and an answer does not wait for the peer's window, which is never smaller than ours would be.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import hpack
+
+from tarmac.wire.http2.frames import (
+    ACK,
+    END_HEADERS,
+    END_STREAM,
+    PREFACE,
+    Frame,
+    FrameReader,
+    FrameType,
+    frame,
+    literals,
+    without_padding,
+)
+from tarmac.wire.http2.headers import HeaderReader
+from tarmac.wire.violations import ProtocolViolation
+
+MOST = 8
+"""Questions that are under way at once."""
+_LARGEST_BLOCK = 16 * 1024
+_MAX_CONCURRENT_STREAMS = 3
+_ONE, _SETTING = struct.Struct(">I"), struct.Struct(">HI")
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Asked(NamedTuple):
+    """A whole question."""
+
+    stream: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Question:
+    __slots__ = ("body", "headers", "whole")
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self.headers = headers
+        self.body = bytearray()
+        self.whole = False
+
+
+class AnsweringSession:
+    """The state of one connection."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._preface = bytearray()
+        self._frames = FrameReader()
+        self._headers = HeaderReader()
+        self._questions: dict[int, _Question] = {}
+        self._block: tuple[Frame, bytearray] | None = None  # headers of which more is to come
+        self._out = [frame(FrameType.SETTINGS, 0, 0, _SETTING.pack(_MAX_CONCURRENT_STREAMS, MOST))]
+
+    def receive(self, data: bytes) -> list[Asked]:
+        """Questions that these bytes complete. Raises ProtocolViolation."""
+        asked: list[Asked] = []
+        try:
+            for each in self._frames.feed(self._after_preface(data)):
+                self._on_frame(each, asked)
+        except (struct.error, hpack.HPACKError) as error:
+            raise ProtocolViolation(f"a malformed frame: {error}") from error
+        return asked
+
+    def answer(self, stream: int, headers: Headers, body: bytes, trailers: Headers) -> None:
+        """Answer a question, unless the peer has lost interest."""
+        if self._questions.pop(stream, None) is None:
+            return
+        self._out.append(frame(FrameType.HEADERS, END_HEADERS, stream, literals(headers)))
+        if body:
+            self._out.append(frame(FrameType.DATA, 0, stream, body))
+        self._out.append(frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream, literals(trailers)))
+
+    def take(self) -> bytes:
+        """Bytes to send, once."""
+        out, self._out = self._out, []
+        return b"".join(out)
+
+    def _after_preface(self, data: bytes) -> bytes:
+        missing = len(PREFACE) - len(self._preface)
+        if missing <= 0:
+            return data
+        self._preface += data[:missing]
+        if not PREFACE.startswith(self._preface):
+            raise ProtocolViolation("the peer does not begin as HTTP/2 does")
+        return data[missing:]
+
+    def _on_frame(self, frame: Frame, asked: list[Asked]) -> None:
+        if (self._block is not None) != (frame.type == FrameType.CONTINUATION):
+            raise ProtocolViolation("headers and what continues them do not follow each other")
+        match frame.type:
+            case FrameType.DATA:
+                self._on_data(frame, asked)
+            case FrameType.HEADERS:
+                self._on_headers(frame, bytearray(without_padding(frame)), frame.flags, asked)
+            case FrameType.CONTINUATION if self._block is not None:
+                begun, block = self._block
+                self._on_headers(begun, block + frame.payload, frame.flags, asked)
+            case FrameType.SETTINGS if not frame.flags & ACK:
+                self._out.append(_acknowledged(FrameType.SETTINGS))
+            case FrameType.PING if not frame.flags & ACK:
+                self._out.append(_acknowledged(FrameType.PING, frame.payload))
+            case FrameType.RST_STREAM:
+                self._questions.pop(frame.stream, None)
+            case FrameType.PUSH_PROMISE:
+                raise ProtocolViolation("a push, by the side that asks")
+            case _:
+                pass
+
+    def _on_headers(self, begun: Frame, block: bytearray, flags: int, asked: list[Asked]) -> None:
+        if len(block) > _LARGEST_BLOCK:
+            raise ProtocolViolation("headers are too large")
+        if not flags & END_HEADERS:
+            self._block = begun, block
+            return
+        self._block = None
+        headers = self._headers.read(bytes(block))
+        if begun.stream not in self._questions:
+            if begun.stream % 2 == 0 or len(self._questions) >= MOST:
+                raise ProtocolViolation("more streams at once than were allowed")
+            self._questions[begun.stream] = _Question(headers)
+        if begun.flags & END_STREAM:
+            self._complete(begun.stream, asked)
+
+    def _on_data(self, frame: Frame, asked: list[Asked]) -> None:
+        if len(frame.payload):
+            self._out.append(_let_in(len(frame.payload)))
+        question = self._questions.get(frame.stream)
+        if question is None or question.whole:
+            return
+        question.body += without_padding(frame)
+        if len(question.body) > self._longest:
+            raise ProtocolViolation(f"a question of more than {self._longest} bytes")
+        if frame.flags & END_STREAM:
+            self._complete(frame.stream, asked)
+
+    def _complete(self, stream: int, asked: list[Asked]) -> None:
+        question = self._questions[stream]
+        if not question.whole:
+            question.whole = True
+            asked.append(Asked(stream, question.headers, bytes(question.body)))
+
+
+def _let_in(more: int) -> bytes:
+    """The window of the connection is everybody's; a stream's own is larger than any question."""
+    return frame(FrameType.WINDOW_UPDATE, 0, 0, _ONE.pack(more))
+
+
+def _acknowledged(type: FrameType, payload: bytes = b"") -> bytes:
+    return frame(type, ACK, 0, payload)

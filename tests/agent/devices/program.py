@@ -1,0 +1,51 @@
+"""The tests' plugin as a program: `python -m tests.agent.devices.program FOLDER RESOURCE`, until it is killed.
+
+It does as good plugins do: when the agent's socket is made anew, or its own is gone, it listens and registers again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import grpc.aio
+
+from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
+from tests.agent.devices.plugin import DevicePlugin, usual_answer
+
+
+def without_cdi(ids: list[str]) -> pb.ContainerAllocateResponse:
+    """Nobody has described these devices to the runtime."""
+    answer = usual_answer(ids)
+    answer.ClearField("cdi_devices")
+    return answer
+
+
+async def main(folder: Path, resource: str) -> None:
+    """Offer two devices for ever."""
+    known: tuple[int, int] | None = None
+    plugin: DevicePlugin | None = None
+    while True:
+        agent, own = folder / "kubelet.sock", folder / "program.sock"
+        if agent.exists():
+            found = agent.stat()
+            now = (found.st_ino, found.st_ctime_ns)
+            if known != now or not own.exists():
+                if plugin is not None:
+                    await plugin.stop()
+                own.unlink(missing_ok=True)
+                plugin = DevicePlugin(folder, resource, own.name)
+                plugin.devices = {"Dev-1": "Healthy", "Dev-2": "Healthy"}
+                plugin.answer = without_cdi
+                await plugin.start()
+                try:
+                    await plugin.register()
+                    known = now
+                except grpc.aio.AioRpcError:
+                    known = None
+        await asyncio.sleep(0.1)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
