@@ -39,7 +39,13 @@ def node(name: str, *, city: str = "DFW", lent: str = "1", **status: Any) -> dic
     return {
         "metadata": {"name": name, "labels": {"topology.datum.net/city-code": city} if city else {}},
         "status": {
-            "capacity": {"cpu": "104", "cpu oversubscription": lent, "cpu exclusive": "100", "memory": "64Gi", "pods": "110"},
+            "capacity": {
+                "cpu": "104",
+                "cpu oversubscription": lent,
+                "cpu exclusive": "100",
+                "memory": "64Gi",
+                "pods": "110",
+            },
             "allocatable": {"cpu": f"{100 + float(lent)}", "memory": "65436Mi", "pods": "110"},
             "reservations": reservations,
             "containerClassResources": [slow],

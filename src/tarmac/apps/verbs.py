@@ -1,4 +1,4 @@
-"""`tarmac why`, `plan`, `rollout` and `node report`: a client of the server that a kubeconfig names, and one verb on it.
+"""`tarmac why`, `plan`, `rollout` and `node report`: a client of the server that a kubeconfig names, and one verb.
 
 Errors are told as kubectl tells them, on standard error.
 """

@@ -90,14 +90,9 @@ class ForwardingRuntime:
         return await self.runtime.sandbox_usage()
 
     async def pull(
-        self,
-        image: str,
-        credentials: Credentials | None,
-        sandbox: SandboxConfig | None = None,
-        progress: Progress | None = None,
-        handler: str = "",
+        self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
-        return await self.runtime.pull(image, credentials, sandbox, progress, handler)
+        return await self.runtime.pull(image, credentials, progress, handler)
 
     async def image(self, name: str, handler: str = "") -> Image | None:
         return await self.runtime.image(name, handler)
