@@ -1,4 +1,4 @@
-"""`tarmac why`, `plan`, `rollout` and `node report`: a client of the server that a kubeconfig names, and one verb.
+"""`tarmac why`, `plan`, `rollout` and `node report`: a client of the server of a kubeconfig, and one verb on it.
 
 Errors are told as kubectl tells them, on standard error.
 """

@@ -1,8 +1,13 @@
-"""A real agent that lends processors out: what it says in status, event, log and metrics, and that it takes it back."""
+"""A real agent whose processors are lent out or given to containers for themselves: every step is where it should be.
+
+Status, event, log, metrics and `tarmac node report` tell the same ledger.
+"""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +15,7 @@ import pytest
 
 from tarmac.base.quantity import Quantity
 from tests.support.agent_process import AgentProcess, until
-from tests.support.containerd import ContainerdNode
+from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 
@@ -61,3 +66,43 @@ def test_a_node_lends_processors_and_takes_them_back(containerd_node: Containerd
             until(lambda: "cpu oversubscription" not in status(kubectl)["capacity"], 20)
             assert Quantity.parse(status(kubectl)["allocatable"]["cpu"]).milli() == there - 500
             assert len(told(kubectl)) == 1
+
+
+def report(server: TarmacProcess, *words: str) -> str:
+    """What the program prints."""
+    program = [sys.executable, "-m", "tarmac.apps.main", "node", "report", "--kubeconfig", str(server.kubeconfig)]
+    return subprocess.run([*program, *words], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_processors_that_a_container_has_to_itself_are_in_every_answer(
+    containerd_node: ContainerdNode, tmp_path: Path
+) -> None:
+    amounts = {"cpu": "1", "memory": "32Mi"}
+    container = {"name": "main", "image": BUSYBOX, "imagePullPolicy": "IfNotPresent", "command": ["sleep", "3600"]}
+    spec = {"nodeName": NAME, "terminationGracePeriodSeconds": 0, "runtimeClassName": "runc"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "alone", "namespace": "default"},
+        "spec": {**spec, "containers": [{**container, "resources": {"limits": amounts}}]},
+    }
+    settings = {"systemReserved": {"cpu": "500m"}, "cpuManagerPolicy": "static"}
+    with TarmacProcess(tmp_path / "data") as server:
+        kubectl = Kubectl(server.kubeconfig, tmp_path)
+        with AgentProcess.for_server(tmp_path / NAME, NAME, containerd_node, server, **settings) as agent:
+            there = int(status(kubectl)["capacity"]["cpu"])
+            if there < 2:
+                pytest.skip("NOT RUN: a machine with one processor has none to give away")
+            kubectl("create", "-f", "-", stdin=json.dumps(pod))
+            until(lambda: kubectl("get", "pod", "alone", "-o", "jsonpath={.status.phase}") == "Running", 60)
+            steps = figures(kubectl)
+            assert (steps["exclusive"], steps["exclusive_committed"], steps["committed"]) == (there - 1, 1, 1)
+            given = json.loads(kubectl("get", "pod", "alone", "-o", "json"))["metadata"]["annotations"][
+                "node.tarmac/cpus"
+            ]
+            [found] = json.loads(report(server, NAME, "-o", "json"))["nodes"]
+            assert found["resources"][0]["exclusive"] == {"capacity": str(there - 1), "committed": "1"}
+            assert found["pods"][0]["cpus"] == json.loads(given)
+            assert f" 1/{there - 1} " in report(server)
+            kubectl("delete", "pod", "alone")
+            until(lambda: not agent.pods and figures(kubectl)["exclusive_committed"] == 0, 60)

@@ -104,7 +104,16 @@ class Housekeeping:
     def _ledger(self, pods: PodManager) -> NodeLedger:
         """With what pods were promised, not with what they ask for by now; classes as the node tells them."""
         offered = offered_classes(self._node())
-        return self._parts.sizes.ledger(pod_entries(pods.allocated(), offered.pod), offered)
+        entries = pod_entries(map(self._with_notes, pods.allocated()), offered.pod)
+        return self._parts.sizes.ledger(entries, offered)
+
+    def _with_notes(self, pod: JsonObject) -> JsonObject:
+        """With the processors it has, which the server may not have heard of yet, and never does of a static pod."""
+        metadata: JsonObject = pod["metadata"]
+        notes = self._parts.cpus.notes(metadata["uid"]) if self._parts.cpus else {}
+        if not notes:
+            return pod
+        return {**pod, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **notes}}}
 
     def _own(self) -> Iterator[Sample]:
         yield "kubelet_image_garbage_collected_total", "counter", "", self.images.removed
