@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tarmac.agent.node.ownfields import annotation_change, keeps_fields, without_own_fields
+from tarmac.agent.node.ownfields import annotation_changes, keeps_fields, without_own_fields
+from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES
 
 RESERVED = [{"resource": "cpu", "for": "system", "amount": "2", "source": "file"}]
 STATUS = {"capacity": {"cpu": "4"}, "reservations": RESERVED}
@@ -24,17 +25,17 @@ def test_an_answer_tells_whether_fields_are_kept() -> None:
 
 def test_until_it_is_known_the_annotation_stays() -> None:
     """An agent that starts must not take away what schedulers go by, not for a moment."""
-    assert annotation_change(STATUS, node({}, '{"reservations":[]}'), keeps=None) == {}
+    assert annotation_changes(STATUS, node({}, '{"reservations":[]}'), None, NO_DEVICES) == {}
 
 
 def test_where_fields_are_dropped_the_annotation_says_the_same_once() -> None:
-    change = annotation_change(STATUS, node({}), keeps=False)
+    change = annotation_changes(STATUS, node({}), False, NO_DEVICES)
     text = change["annotations"][KEY]
     assert json.loads(text) == {"reservations": RESERVED}
-    assert annotation_change(STATUS, node({}, text), keeps=False) == {}
-    assert annotation_change({}, node({}, text), keeps=False) == {"annotations": {KEY: None}}
+    assert annotation_changes(STATUS, node({}, text), False, NO_DEVICES) == {}
+    assert annotation_changes({}, node({}, text), False, NO_DEVICES) == {"annotations": {KEY: None}}
 
 
 def test_where_fields_are_kept_there_is_no_annotation() -> None:
-    assert annotation_change(STATUS, node(STATUS), keeps=True) == {}
-    assert annotation_change(STATUS, node(STATUS, "{}"), keeps=True) == {"annotations": {KEY: None}}
+    assert annotation_changes(STATUS, node(STATUS), True, NO_DEVICES) == {}
+    assert annotation_changes(STATUS, node(STATUS, "{}"), True, NO_DEVICES) == {"annotations": {KEY: None}}
