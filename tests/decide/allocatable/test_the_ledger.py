@@ -14,7 +14,7 @@ from tarmac.base.cpuset import CPUSet
 from tarmac.base.quantity import Quantity
 from tarmac.decide.allocatable.accounts import NodeLedger, PodEntry
 from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
-from tarmac.decide.allocatable.nodestatus import ledger_of_node, sizes_in_status, stored_decimals, three_decimals
+from tarmac.decide.allocatable.nodestatus import ledger_of_node, sizes_in_status, three_decimals
 from tarmac.decide.allocatable.reservations import Holding, Reservations, Reserved
 from tarmac.decide.allocatable.thresholds import DEFAULT_HARD, thresholds
 from tarmac.decide.processors.pools import exclusive_capacity
@@ -161,12 +161,19 @@ def test_a_node_that_nobody_filled_has_nothing() -> None:
      (10_000, "10.000", "10"), (1_000_000, "1000.000", "1k"), (104_125, "104.125", "104.125")],
 )  # fmt: skip
 def test_three_decimals_as_people_read_them_and_as_servers_keep_them(milli: int, read: str, stored: str) -> None:
-    assert (three_decimals(milli), stored_decimals(milli)) == (read, stored)
+    told = sizes_in_status(node_ledger(sized(CAPACITY, lent(milli))))
+    assert (three_decimals(milli), told["capacity"]["cpu oversubscription"]) == (read, stored)
 
 
-def test_what_is_stored_comes_back_as_it_was() -> None:
+def test_what_is_written_comes_back_as_it_was() -> None:
     draw = random.Random(1)
-    for milli in (*range(1, 3000), *(draw.randrange(1, 2**63) for _ in range(2000)), 2**63 - 1):
-        text = stored_decimals(milli)
-        assert str(Quantity.parse(text)) == text
-        assert Quantity.parse(text) == Quantity.parse(three_decimals(milli))
+    for _ in range(1000):
+        bits = draw.randrange(1, 40)
+        capacity = {name: draw.randrange(1, 1 << bits) * draw.choice((1, 1000, 1024)) for name in (*CAPACITY, "pid")}
+        said = {name: Reserved(draw.randrange(capacity[name] + 1), "file") for name in ("cpu", "memory", "pid")}
+        milli = draw.randrange(1, 2 << bits)
+        told = sizes_in_status(node_ledger(sized(capacity, Reservations(said, oversubscription=milli), exclusive=7)))
+        amounts = [*told["capacity"].values(), *told["allocatable"].values()]
+        for text in (*amounts, *(each["amount"] for each in told["reservations"])):
+            assert str(Quantity.parse(text)) == text
+        assert Quantity.parse(told["capacity"]["cpu oversubscription"]) == Quantity.parse(three_decimals(milli))

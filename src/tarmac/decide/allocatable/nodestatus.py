@@ -31,20 +31,20 @@ _UNKNOWN: Final = "the node does not say"
 
 def sizes_in_status(ledger: NodeLedger) -> JsonObject:
     """`capacity`, `allocatable` and `reservations`. Processes are no resource of a Node, but may be reserved."""
-    capacity = {name: shown(name, amount) for name, amount in _told(ledger.amounts("capacity")).items()}
+    capacity = {name: _stored(name, amount) for name, amount in _told(ledger.amounts("capacity")).items()}
     for each in ledger.resources:
         if each.resource == CPU and each.oversubscription:
-            capacity[CPU_OVERSUBSCRIPTION] = stored_decimals(each.oversubscription)
+            capacity[CPU_OVERSUBSCRIPTION] = _as_given_back(three_decimals(each.oversubscription))
         if each.exclusive is not None:
-            capacity[CPU_EXCLUSIVE] = shown(CPU, each.exclusive.capacity)
+            capacity[CPU_EXCLUSIVE] = _stored(CPU, each.exclusive.capacity)
     return {
         "capacity": capacity,
-        "allocatable": {name: shown(name, amount) for name, amount in _told(ledger.amounts("allocatable")).items()},
+        "allocatable": {name: _stored(name, amount) for name, amount in _told(ledger.amounts("allocatable")).items()},
         "reservations": [
             {
                 "resource": each.resource,
                 "for": held.purpose,
-                "amount": shown(each.resource, held.amount),
+                "amount": _stored(each.resource, held.amount),
                 "source": held.source,
             }
             for each in ledger.resources
@@ -59,12 +59,16 @@ def three_decimals(milli: int) -> str:
     return f"{milli // 1000}.{milli % 1000:03}"
 
 
-def stored_decimals(milli: int) -> str:
-    """The same as a server gives it back: quantities lose what zeros they can.
+def _stored(resource: str, amount: int) -> str:
+    return _as_given_back(shown(resource, amount))
+
+
+def _as_given_back(text: str) -> str:
+    """An amount as a server gives it back: `1.000` is `1` there, and `96636764000` is `96636764k`.
 
     An agent that wrote another form would find a difference each time it looks, and write for ever.
     """
-    return str(Quantity.parse(three_decimals(milli)))
+    return str(Quantity.parse(text))
 
 
 def ledger_of_node(
