@@ -13,6 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.processors.placement import Placement
+from tarmac.agent.processors.runtime import PinningRuntime
+from tarmac.base.clock import SystemClock
 from tarmac.runtimes.fake import FakeRuntime, Program
 from tarmac.runtimes.interface import (
     Container,
@@ -24,6 +28,8 @@ from tarmac.runtimes.interface import (
     SandboxConfig,
 )
 from tarmac.runtimes.routed import Driver, RoutedRuntime
+from tests.agent.processors.kernel import Kernel
+from tests.agent.processors.scene import CPUS, manager
 from tests.support.containerd import BUSYBOX, ContainerdNode, no_network
 
 _WAITS = "trap 'exit 7' TERM; echo hello; sleep 3600 & wait"
@@ -163,6 +169,16 @@ class RoutedMachine(FakeMachine):
     def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
         self.other.programs[name] = program
         return super().behaves(name, program, command)
+
+
+class PinnedMachine(FakeMachine):
+    """In memory, on a node where containers can have processors to themselves."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        clock, kernel, cpus = SystemClock(), Kernel(CPUS), manager(folder)
+        placement = Placement(cpus, kernel, KubePods(kernel, "", clock), self.fake, clock, 10)
+        self.runtime = PinningRuntime(self.fake, cpus, placement)
 
 
 class RealMachine(Machine):
