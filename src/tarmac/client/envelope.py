@@ -62,7 +62,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
 class ListMetadata(
     msgspec.Struct, frozen=True, rename={"continue_": "continue", "resource_version": "resourceVersion"}
 ):
-    """metadata of a list."""
+    """Of which version a list is, and where it goes on."""
 
     resource_version: str = ""
     continue_: str = ""

@@ -54,7 +54,7 @@ class LocalSink(Protocol):
         ...
 
     def write_chunk(self, chunk: LocalChunk) -> bool:
-        """As `write`."""
+        """As `write`, for bytes that many watchers get: a chunk is encoded once."""
         ...
 
     def close(self) -> None:

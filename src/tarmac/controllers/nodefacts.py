@@ -17,7 +17,7 @@ class _Struct(msgspec.Struct, rename="camel", frozen=True):
 
 
 class NodeCondition(_Struct, frozen=True):
-    """One condition of a node."""
+    """What a node, or whoever watches it, says of one of its sides, and when it was last said."""
 
     type: str
     status: str

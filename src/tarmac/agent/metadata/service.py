@@ -37,7 +37,7 @@ Identify = Callable[[JsonObject, str, int], Awaitable[tuple[str, float]]]
 
 
 class MetadataService:
-    """The service."""
+    """Answers the requests of pods to the metadata address; who may ask for which audiences is kept by pod."""
 
     def __init__(self, tokens: MetadataTokens, identify: Identify, city: str) -> None:
         self._tokens = tokens

@@ -33,7 +33,7 @@ class Sweeper:
             await self._clock.sleep(EVERY)
 
     async def look(self) -> None:
-        """One look."""
+        """Remove the links whose sandbox was missing at the last look and is missing now."""
         present = self._datapath.sandboxes()
         live = await self._live()
         swept = await self._datapath.sweep(live | (self._datapath.sandboxes() - self._suspects))

@@ -45,7 +45,7 @@ class ServingCertificate:
 
     @property
     def key(self) -> Path:
-        """Its key."""
+        """The private key of that certificate."""
         return self._files[1]
 
     def on_change(self, hook: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
 class ObjectReference(NamedTuple):
-    """One object."""
+    """A ConfigMap, Secret or other object that a pod of this node refers to."""
 
     plural: str
     namespace: str

@@ -9,7 +9,7 @@ from tarmac.base.fielderrors import FieldErrors
 
 
 class LeaseStrategy(NativeStrategy):
-    """Lease."""
+    """Fields of coordinated leader election, which is not offered, are dropped."""
 
     allow_create_on_update = True
     allow_unconditional_update = False

@@ -125,6 +125,7 @@ async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> No
         except TimeoutError:
             pass
         finally:
+            # Also when cancelled, and before anything is removed: two registries on the same images would both write.
             code = process.returncode
             await stop(process)
         if code is not None:

@@ -34,7 +34,7 @@ class ServiceSpec(Partial):
 
 
 class ServiceFacts(Partial):
-    """A Service."""
+    """A Service, as far as it decides who answers for it."""
 
     metadata: PartialMetadata
     spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)

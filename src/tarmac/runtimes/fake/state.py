@@ -15,7 +15,7 @@ KILLED = 137
 
 @dataclass(slots=True)
 class FakeSandbox:
-    """A sandbox."""
+    """What it was asked to be, and how it shows itself."""
 
     config: SandboxConfig
     shown: Sandbox

@@ -28,7 +28,7 @@ from tarmac.store.interface import Entry
 
 
 async def patch(served: ResourceStorage, rules: Rules, request: Request) -> Response:
-    """PATCH."""
+    """PATCH of an object, by any of the four types; an apply may also make one."""
     patch_type = check_type(served.resource, request.headers.get("content-type", ""))
     is_apply = patch_type == APPLY_PATCH
     call = Call(served, request, write_options("PatchOptions", request, apply=is_apply))

@@ -9,7 +9,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 class MountPoint(NamedTuple):
-    """One mount."""
+    """A line of /proc/self/mountinfo, with its escapes undone."""
 
     path: str
     device: str  # major:minor

@@ -78,7 +78,7 @@ class FrameReader:
 
 
 def frame(type: FrameType, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
-    """A frame."""
+    """The bytes of a frame: its head of nine, and the payload."""
     length = len(payload)
     return _HEAD.pack(length >> 8, length & 0xFF, type, flags, stream) + payload
 

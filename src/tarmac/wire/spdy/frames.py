@@ -115,7 +115,7 @@ class FrameReader:
 
 
 def control_frame(type: ControlFrameType, payload: bytes, flags: int = 0) -> bytes:
-    """A control frame."""
+    """The bytes of a frame that opens, answers or ends something: its head of eight, and the payload."""
     return _HEAD.pack(0x80000000 | VERSION << 16 | type, flags << 24 | len(payload)) + payload
 
 

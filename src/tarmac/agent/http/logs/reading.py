@@ -28,7 +28,7 @@ IsRunning = Callable[[], Awaitable[bool]]
 
 
 class LogReader:
-    """One reader of one log."""
+    """Reads one log for one client: what is there, rotated files included, and what comes while the client follows."""
 
     def __init__(self, path: Path, options: LogOptions, is_running: IsRunning, clock: Clock) -> None:
         self._path = path

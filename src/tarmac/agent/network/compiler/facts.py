@@ -37,7 +37,7 @@ class PolicyFacts(msgspec.Struct, frozen=True):
 
 
 class ServicePortFacts(Fields, frozen=True, gc=False):
-    """A port of a Service."""
+    """A port at which a Service is reached; where its backends answer, its slices say."""
 
     port: int
     name: str = ""

@@ -13,7 +13,7 @@ _MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 
 
 class EndpointsStrategy(NativeStrategy):
-    """Endpoints."""
+    """Addresses that traffic may be sent to, each with a name of its own where there are several ports."""
 
     allow_create_on_update = True
     deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"

@@ -14,7 +14,7 @@ _STANDARD_FINALIZERS = (_FINALIZER, "orphan", "foregroundDeletion")
 
 
 class NamespaceStrategy(NativeStrategy):
-    """Namespace."""
+    """Has its own name as a label, and stays until its finalizer says that it is empty."""
 
     has_status = True
     returns_deleted = True

@@ -37,7 +37,7 @@ _GATED = {
 
 
 class PodStrategy(Strategy):
-    """Pod."""
+    """A Pod hardly changes once it is made: images, deadlines, tolerations, and what subresources are for."""
 
     has_status = True
     returns_deleted = True

@@ -16,7 +16,7 @@ _TOPOLOGY_MODE = "service.kubernetes.io/topology-mode"
 
 
 class ServiceStrategy(NativeStrategy):
-    """Service."""
+    """Families, addresses and ports, which depend on the type and on each other."""
 
     has_status = True
     allow_create_on_update = True
