@@ -29,6 +29,11 @@ RUNC = (
     Deb("runc", "runc", "bookworm", "1.1.5+ds1-1+deb12u1", "usr/sbin/runc", also=_OTHERS),
     Deb("runc", "runc", "bookworm", NEWEST, "usr/sbin/runc", ": the pinned version is gone from the mirror", _OTHERS),
 )
+# What Debian 12 itself has, for tests of what an older containerd does otherwise.
+OLD_CONTAINERD = (
+    Deb("containerd", "containerd", "bookworm", "1.6.20~ds1-1+deb12u3", "usr/bin/containerd"),
+    Deb("containerd", "containerd", "bookworm", NEWEST, "usr/bin/containerd", ": the pinned version is gone"),
+)
 NO_GVISOR = "no-gvisor"  # the file that says why there is none
 
 
@@ -45,7 +50,16 @@ def ensure() -> Path:
         _link(folder / "bin" / name, target)
     _link(folder / "cni", packages / "usr" / "lib" / "cni")
     _link(folder / "images", node_images.build(packages))
+    _old_containerd(folder)
     return folder
+
+
+def _old_containerd(folder: Path) -> None:
+    """In `debian12`; tests that want it say so when it is not there."""
+    try:
+        _link(folder / "debian12", fetch(*OLD_CONTAINERD).parent)
+    except RuntimeError as error:
+        say(f"NO containerd of Debian 12: {error}. Tests with it cannot run.")
 
 
 def ensure_registry() -> Path:

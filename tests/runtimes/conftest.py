@@ -9,18 +9,21 @@ import pytest
 
 from tests.runtimes.machine import FakeMachine, Machine, PinnedMachine, RealMachine, RoutedMachine
 from tests.support.containerd import ContainerdNode
+from tests.support.nativeruntime import NativeRuntime
 
 _REAL = (pytest.mark.root, pytest.mark.serial)
 REAL = [pytest.param("runc", marks=_REAL), pytest.param("gvisor", marks=_REAL)]
 
 
-@pytest.fixture(params=["fake", "pinned", "routed-main", "routed-vm", *REAL])
+@pytest.fixture(params=["fake", "native", "pinned", "routed-main", "routed-vm", *REAL])
 def maker(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Machine]:
     """Each runtime in turn. Makes them later, inside the test's loop; containerd starts outside it."""
     if request.param == "fake":
         return lambda: FakeMachine(tmp_path)
     if request.param == "pinned":
         return lambda: PinnedMachine(tmp_path)
+    if request.param == "native":
+        return lambda: FakeMachine(tmp_path, NativeRuntime())
     if request.param.startswith("routed"):
         return lambda: RoutedMachine(tmp_path, "runc" if request.param == "routed-main" else "vm")
     node: ContainerdNode = request.getfixturevalue("containerd_node")

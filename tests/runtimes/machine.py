@@ -136,10 +136,10 @@ class FakeMachine(Machine):
     handler = "runc"
     real = False
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fake: FakeRuntime | None = None) -> None:
         super().__init__()
         self._folder = folder
-        self.fake = FakeRuntime()
+        self.fake = fake or FakeRuntime()
         self.fake.add_image(BUSYBOX)
         self.runtime = self.fake
 

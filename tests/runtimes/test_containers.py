@@ -158,6 +158,20 @@ async def test_no_command_runs_in_what_has_ended(machine: Machine) -> None:
         await machine.runtime.exec(running.id, ["true"], 5)
 
 
+async def test_a_specification_can_be_changed_until_the_container_starts(machine: Machine) -> None:
+    """Classes are put into it before the first process runs. The fake keeps it, containerd makes the process of it."""
+    pod = machine.sandbox()
+    made = await machine.runtime.create_container(await machine.make(pod), machine.waits(), pod)
+    changes = {"linux": {"resources": {"pids": {"limit": 33}}}}
+    for _ in range(2):
+        await machine.runtime.amend_spec(made, changes)
+    await machine.runtime.start_container(made)
+    assert (await machine.runtime.container(made)).state == "running"
+    if machine.real and machine.handler == "runc":
+        [file] = Path("/sys/fs/cgroup").glob(f"pids{pod.cgroup_parent}/{made}/pids.max")
+        assert file.read_text().strip() == "33"
+
+
 async def test_limits_of_a_running_container_can_be_changed(machine: Machine) -> None:
     running = await machine.run(machine.waits())
     await machine.runtime.update_container(running.id, Resources(cpu_shares=512, memory_limit=64 << 20))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
+from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import (
     CommandStream,
     Container,
@@ -50,6 +51,9 @@ class ForwardingRuntime:
     async def sandbox(self, id: str) -> Sandbox:
         return await self.runtime.sandbox(id)
 
+    async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
+        await self.runtime.update_sandbox(id, classes)
+
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
         return await self.runtime.create_container(sandbox_id, config, sandbox)
 
@@ -68,8 +72,13 @@ class ForwardingRuntime:
     async def container(self, id: str) -> Container:
         return await self.runtime.container(id)
 
-    async def update_container(self, id: str, resources: Resources) -> None:
-        await self.runtime.update_container(id, resources)
+    async def update_container(
+        self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
+    ) -> None:
+        await self.runtime.update_container(id, resources, classes)
+
+    async def amend_spec(self, id: str, changes: JsonObject) -> None:
+        await self.runtime.amend_spec(id, changes)
 
     async def reopen_log(self, id: str) -> None:
         await self.runtime.reopen_log(id)

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from tarmac.api.schema import JsonObject
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.interface import (
     CommandStream,
@@ -59,6 +60,8 @@ class RoutedRuntime:
         self._others = others
         self._all = (main, *(each.runtime for each in others))
         self._by_handler = {name: each.runtime for each in others for name in each.handlers}
+        self.after_update: list[Callable[[str], None]] = []
+        """Told the id of each container whose limits were changed: a runtime may have put back others with them."""
         _check(others)
 
     async def status(self) -> RuntimeStatus:
@@ -92,6 +95,9 @@ class RoutedRuntime:
     async def sandbox(self, id: str) -> Sandbox:
         return await self._of_id(id).sandbox(id)
 
+    async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
+        await self._of_id(id).update_sandbox(id, classes)
+
     # ---- containers
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
@@ -114,8 +120,17 @@ class RoutedRuntime:
     async def container(self, id: str) -> Container:
         return await self._of_id(id).container(id)
 
-    async def update_container(self, id: str, resources: Resources) -> None:
-        await self._of_id(id).update_container(id, resources)
+    async def update_container(
+        self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
+    ) -> None:
+        try:
+            await self._of_id(id).update_container(id, resources, classes)
+        finally:  # also after a call that was cut short: what it did is not known
+            for tell in self.after_update:
+                tell(id)
+
+    async def amend_spec(self, id: str, changes: JsonObject) -> None:
+        await self._of_id(id).amend_spec(id, changes)
 
     async def reopen_log(self, id: str) -> None:
         await self._of_id(id).reopen_log(id)

@@ -13,11 +13,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.allotment import PodAllotment
+from tarmac.agent.model.classes import PodClasses
 from tarmac.agent.model.interfaces import PodCgroups
 from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.pods.manager import PodManager, no_notes
@@ -48,6 +49,9 @@ class Cgroups:
     """Remembers who has one and whose quota is set."""
 
     made: dict[str, bool] = field(default_factory=dict[str, bool])
+
+    def path(self, allotment: PodAllotment) -> str:
+        return f"/kubepods/pod{allotment.uid}"
 
     async def create(self, allotment: PodAllotment) -> str:
         self.made.setdefault(allotment.uid, False)
@@ -108,6 +112,22 @@ async def no_network(pod: JsonObject, address: str, port: int, timeout: float) -
     raise ConnectionRefusedError(111, "refused")
 
 
+class Classing(Protocol):
+    """Classes of QoS-class resources on an imaginary machine."""
+
+    def begin(self, machine: Machine, recorder: Recorder) -> PodClasses | None:
+        """A new process of the agent: the one who keeps its pods in classes. May give the machine another allocator."""
+        ...
+
+    def meet(self, machine: Machine) -> None:
+        """The manager of its pods is made."""
+        ...
+
+    async def run(self, machine: Machine) -> None:
+        """Beside the manager."""
+        ...
+
+
 class Machine:
     """What a story sees."""
 
@@ -133,6 +153,7 @@ class Machine:
             resolv_conf=None,
             cluster_dns=("169.254.20.10",),
         )
+        self.classing: Classing | None = None
         self.connect = no_network
         self.notes: Callable[[str], Mapping[str, str]] = no_notes
         self.manager: PodManager
@@ -153,6 +174,7 @@ class Machine:
         client = self.world.client("agent", self._link, self._runs)
         informers = Informers(client)
         recorder = Recorder(client, "kubelet", NODE)
+        classes = self.classing.begin(self, recorder) if self.classing else None
         self.manager = PodManager(
             client=client,
             informers=informers,
@@ -161,6 +183,7 @@ class Machine:
             sources=self.sources,
             cgroups=self.groups,
             allocator=self.allocator,
+            classes=classes,
             connect=self.connect,
             node=lambda: self.node,
             handlers=lambda: self.handlers,
@@ -173,6 +196,9 @@ class Machine:
             async with asyncio.TaskGroup() as group:
                 for part in (informers.run, recorder.run, self.manager.run):
                     group.create_task(part())
+                if self.classing:
+                    self.classing.meet(self)
+                    group.create_task(self.classing.run(self))
 
         self._agent = asyncio.create_task(agent())
         await self.wait(0.1)

@@ -35,9 +35,12 @@ class RealCgroups(Cgroups):
         super().__init__()
         self.root = root
 
+    def path(self, allotment: PodAllotment) -> str:
+        return f"{self.root}/pod{allotment.uid}"
+
     async def create(self, allotment: PodAllotment) -> str:
         await super().create(allotment)
-        return f"{self.root}/pod{allotment.uid}"
+        return self.path(allotment)
 
     async def remove(self, uid: str) -> None:
         await super().remove(uid)

@@ -216,6 +216,23 @@ def test_a_volume_that_is_not_there_yet_holds_the_pod_up() -> None:
     play(story)
 
 
+def test_the_random_id_of_a_container_is_its_name_in_what_is_told() -> None:
+    """So that events about one trouble are counted together, however often it is tried again."""
+
+    async def story(machine: Machine) -> None:
+        digest = "sha256:" + "ab" * 32
+        for number in range(3):
+            text = f'failed to generate container "{number:064x}" spec: no class, image {digest}'
+            machine.runtime.trouble("create_container", RuntimeRefused(text))
+            if not number:
+                await machine.create()
+            await machine.wait(5.5)
+        told = [message for reason, message in await machine.events() if reason == "Failed"]
+        assert told == [f'Error: failed to generate container "main" spec: no class, image {digest}']
+
+    play(story)
+
+
 def test_a_sandbox_that_cannot_be_made_is_tried_again() -> None:
     async def story(machine: Machine) -> None:
         machine.runtime.trouble("run_sandbox", RuntimeRefused("no address left"), times=2)

@@ -52,6 +52,15 @@ class Kernel:
                 if strangers and self.groups[other] & self.groups[path]:
                     self.violations.append(f"{other} runs on CPUs of {path}")
 
+    def inhabitants(self, path: str) -> set[int]:
+        return set()
+
+    def occupied(self, path: str) -> bool:
+        return path in self.processes
+
+    def block_io(self) -> None:
+        return None
+
     def make(self, path: str) -> bool:
         if path in self.groups or not path:
             return False

@@ -118,6 +118,10 @@ class Allocator:
         self._known[pod.uid] = pod, allotment
         return allotment
 
+    def reconsider(self) -> None:
+        """What was worked out may be another answer now: it is worked out anew when it is asked for."""
+        self._known.clear()
+
     def release(self, uid: str) -> None:
         """The pod has ended, or does not begin."""
         self._known.pop(uid, None)

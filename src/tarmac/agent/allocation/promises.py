@@ -9,6 +9,7 @@ pod are made on the promised resources, never on the asked ones. Promises are ke
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from tarmac.agent.model.allotment import Postponed
 from tarmac.agent.model.pod import Pod, is_sidecar
@@ -19,6 +20,9 @@ Resizes = Mapping[str, JsonObject]
 
 Fits = Callable[[Pod, Pod], Postponed | None]
 """Why a pod, as it was promised, cannot become as it asks."""
+
+WHOLE_POD: Final = ""
+"""The name under which the resources of the pod as a whole are kept."""
 
 
 class PodPromises:
@@ -43,6 +47,10 @@ class PodPromises:
         if all(self.promised.get(name, each) == each for name, each in resources_of(pod).items()):
             return pod
         spec = {**pod.spec}
+        if self.promised.get(WHOLE_POD):
+            spec["resources"] = self.promised[WHOLE_POD]
+        else:
+            spec.pop("resources", None)
         for field in ("containers", "initContainers"):
             if pod.spec.get(field):
                 spec[field] = [self._held(each) for each in pod.spec[field]]
@@ -64,6 +72,7 @@ class PodPromises:
 
 
 def resources_of(pod: Pod) -> dict[str, JsonObject]:
-    """The resources of containers that last, by name."""
+    """The resources of the pod as a whole and of the containers that last, by name."""
     lasting = [*pod.containers, *(each for each in pod.init_containers if is_sidecar(each))]
-    return {each["name"]: each.get("resources") or {} for each in lasting}
+    named = {each["name"]: each.get("resources") or {} for each in lasting}
+    return {WHOLE_POD: pod.spec.get("resources") or {}, **named}

@@ -13,10 +13,23 @@ from typing import Protocol
 
 from tarmac.agent.model.limits import Limits
 from tarmac.base.cpuset import CPUSet
+from tarmac.decide.classes.blockio import BlockioParameters
 
 
 class CgroupError(Exception):
     """The kernel refuses. The message says what it was asked."""
+
+
+class BlockIo(Protocol):
+    """What groups are allowed of the disks. On version 1 it holds for the processes of a group, not for those below."""
+
+    def has(self, path: str, parameters: BlockioParameters) -> bool:
+        """Whether the kernel has this, and no other throttle, for a group."""
+        ...
+
+    def put(self, path: str, parameters: BlockioParameters) -> None:
+        """Make it so; what is so already is not written. Raises CgroupError."""
+        ...
 
 
 class Hierarchy(Protocol):
@@ -65,6 +78,18 @@ class Hierarchy(Protocol):
 
     def shares(self, path: str) -> int:
         """The weight of a group, as `Limits` has it; 0 when there is no such group."""
+        ...
+
+    def inhabitants(self, path: str) -> set[int]:
+        """Processes in the group and below."""
+        ...
+
+    def occupied(self, path: str) -> bool:
+        """Whether there are processes in the group itself, not only below."""
+        ...
+
+    def block_io(self) -> BlockIo | None:
+        """What groups are allowed of the disks; None where the kernel does not have that controller here."""
         ...
 
     def memory_used(self, path: str) -> int:
@@ -182,6 +207,14 @@ def set_cpus(group: Path, cpus: CPUSet) -> None:
 def page_size(name: str) -> str:
     """A size of huge pages as the kernel names files by it: 2MB of 2Mi."""
     return name.removesuffix("i") + "B"
+
+
+def inhabited(folder: Path) -> bool:
+    """Whether there is a process in this very group."""
+    try:
+        return bool((folder / "cgroup.procs").read_text().strip())
+    except OSError:
+        return False
 
 
 def below(folder: Path) -> list[Path]:

@@ -65,7 +65,7 @@ class KubePods:
 
     async def create(self, allotment: PodAllotment) -> str:
         """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it."""
-        path = self._path(allotment)
+        path = self.path(allotment)
         wanted = allotment.limits
         if self._hierarchy.make(path):
             self._known[path] = replace(UNLIMITED, period=wanted.period)
@@ -76,7 +76,7 @@ class KubePods:
 
     async def update(self, allotment: PodAllotment) -> None:
         """Put every limit of the pod on its cgroup, which there is, the CPU quota included. Raises CgroupError."""
-        self._limit(self._path(allotment), allotment.limits)
+        self._limit(self.path(allotment), allotment.limits)
         self._count(allotment)
 
     async def remove(self, uid: str) -> None:
@@ -126,7 +126,8 @@ class KubePods:
         """Leave no cgroup behind, nor a process in one."""
         await self._remove(self.top)
 
-    def _path(self, allotment: PodAllotment) -> str:
+    def path(self, allotment: PodAllotment) -> str:
+        """The pod's cgroup, as runtimes take it."""
         return f"{self.top}{_LEVELS[allotment.quality]}/{_PREFIX}{allotment.uid}"
 
     def _limit(self, path: str, wanted: Limits) -> None:

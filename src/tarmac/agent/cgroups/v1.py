@@ -15,13 +15,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tarmac.agent.cgroups.blockio import BlkioV1
 from tarmac.agent.cgroups.hierarchy import (
+    BlockIo,
     CgroupError,
     allowed_cpus,
     attempt,
     below,
     cpus_of,
     field,
+    inhabited,
     make_folder,
     number,
     page_size,
@@ -121,6 +124,18 @@ class V1:
         """Remove the group and those below from every tree."""
         left = [folder for folder in self._folders(path) if not rmdir_tree(folder)]
         return not left
+
+    def inhabitants(self, path: str) -> set[int]:
+        """A group is in every tree, and has the same processes in each."""
+        return processes([self._made_in[0] / path.lstrip("/")])
+
+    def occupied(self, path: str) -> bool:
+        """In the tree of blkio, where that is the question: a sandbox need not be in the same group in every tree."""
+        return inhabited(self._mounts.get("blkio", self._made_in[0]) / path.lstrip("/"))
+
+    def block_io(self) -> BlockIo | None:
+        """The tree of the controller blkio."""
+        return BlkioV1(self._mounts["blkio"]) if "blkio" in self._mounts else None
 
     def memory_used(self, path: str) -> int:
         """Usage less what has not been touched for a while."""

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tarmac.agent.cgroups.blockio import IoV2
 from tarmac.agent.cgroups.hierarchy import (
+    BlockIo,
     allowed_cpus,
     attempt,
     field,
+    inhabited,
     make_folder,
     number,
     page_size,
@@ -97,6 +100,18 @@ class V2:
     def remove(self, path: str) -> bool:
         """Remove the group and those below."""
         return rmdir_tree(self._folder(path))
+
+    def inhabitants(self, path: str) -> set[int]:
+        """In the group and below."""
+        return processes([self._folder(path)])
+
+    def occupied(self, path: str) -> bool:
+        """Not only below."""
+        return inhabited(self._folder(path))
+
+    def block_io(self) -> BlockIo | None:
+        """The controller io."""
+        return IoV2(self._top) if "io" in (self._top / "cgroup.controllers").read_text().split() else None
 
     def memory_used(self, path: str) -> int:
         """Usage less what has not been touched for a while."""

@@ -1,10 +1,10 @@
 """The part of `kubelet.config.k8s.io/v1beta1` KubeletConfiguration that has an effect here, with Kubernetes' defaults.
 
-Names, units and meanings are Kubernetes'. Two fields are Tarmac's own: `cpuOverSubscriptionCapacity` and
-`sizingProviderPeriod`. Five defaults differ on purpose: serving certificates are asked for (`serverTLSBootstrap`),
-client certificates are renewed (`rotateCertificates`), images are pulled side by side (`serializeImagePulls` is false),
-a pod has at most 4,096 processes (`podPidsLimit`), and on a node that connects its pods itself system calls are
-filtered (`seccompDefault`).
+Names, units and meanings are Kubernetes'. Three fields are Tarmac's own: `cpuOverSubscriptionCapacity`,
+`sizingProviderPeriod` and `classResources`. Five defaults differ on purpose: serving certificates are asked for
+(`serverTLSBootstrap`), client certificates are renewed (`rotateCertificates`), images are pulled side by side
+(`serializeImagePulls` is false), a pod has at most 4,096 processes (`podPidsLimit`), and on a node that connects its
+pods itself system calls are filtered (`seccompDefault`).
 """
 
 from __future__ import annotations
@@ -89,6 +89,26 @@ class Taint(_Section, frozen=True, kw_only=True):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
+class OfferedClass(_Section, frozen=True):
+    """A class to offer; without `capacity` to as many as ask for it."""
+
+    capacity: int | None = None
+
+
+class OfferedClassType(_Section, frozen=True):
+    """A type of classes: only `classes`, or all that are found; of `blockio`, those in a file of the agent's own."""
+
+    config_file: str = ""
+    classes: dict[str, OfferedClass] | None = None
+
+
+class ClassResources(_Section, frozen=True):
+    """QoS-class resources, and what becomes of a pod that asks for what is not offered."""
+
+    unavailable: Literal["reject", "ignore"] = "reject"
+    types: dict[str, OfferedClassType] = msgspec.field(default_factory=dict[str, OfferedClassType])
+
+
 class KubeletConfiguration(_Section, frozen=True):
     """The file. What the node's parts are told comes from here."""
 
@@ -161,6 +181,7 @@ class KubeletConfiguration(_Section, frozen=True):
     # when the machine goes down
     shutdown_grace_period: Seconds = Seconds(0)
     shutdown_grace_period_critical_pods: Seconds = Seconds(0)
+    class_resources: ClassResources = ClassResources()
     feature_gates: dict[str, bool] = msgspec.field(default_factory=dict[str, bool])
 
     @property

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.agent.config.classes import class_findings
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration, special
 from tarmac.agent.config.unsupported import IGNORED
@@ -162,5 +163,6 @@ def _findings(config: KubeletConfiguration) -> Iterator[str]:
         yield "sizingProviderPeriod: must be 0s, for never again, or 10s or more"
     if config.shutdown_grace_period_critical_pods > config.shutdown_grace_period:
         yield "shutdownGracePeriodCriticalPods: must not be longer than shutdownGracePeriod"
+    yield from class_findings(config.class_resources)
     if not Path(config.pod_logs_dir).is_absolute():
         yield f"podLogsDir: {config.pod_logs_dir!r} must be an absolute path"

@@ -12,6 +12,10 @@ from tarmac.api.schema import JsonObject
 class PodCgroups(Protocol):
     """A cgroup per pod, above those of its containers. Every call may be repeated."""
 
+    def path(self, allotment: PodAllotment) -> str:
+        """The pod's cgroup as runtimes take it, whether it is there or not."""
+        ...
+
     async def create(self, allotment: PodAllotment) -> str:
         """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it.
 

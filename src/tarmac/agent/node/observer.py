@@ -12,12 +12,16 @@ from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.node.status import Facts
 from tarmac.api.kubernetes.core.nodedevices import NodeDevices
+from tarmac.api.schema import JsonObject
 from tarmac.decide.scheduling.amounts import Amounts
-from tarmac.runtimes.interface import Image
+from tarmac.runtimes.interface import Image, RuntimeStatus
 
 
 class Observer:
-    """Looks at the node. `images` and `pressures` come from whoever keeps them; `troubles` say why pods cannot run."""
+    """Looks at the node. `images` and `pressures` come from whoever keeps them; `troubles` say why pods cannot run.
+
+    `classes` finds out which classes are offered, given what the runtime last said.
+    """
 
     def __init__(
         self,
@@ -28,6 +32,7 @@ class Observer:
         images: Callable[[], Sequence[Image]],
         pressures: Callable[[], frozenset[str]],
         troubles: Sequence[Callable[[], str]] = (),
+        classes: Callable[[RuntimeStatus | None], JsonObject] = lambda _status: {},
     ) -> None:
         self._config = config
         self._machine = machine
@@ -36,6 +41,7 @@ class Observer:
         self._images = images
         self._pressures = pressures
         self._troubles = troubles
+        self._classes = classes
 
     async def __call__(self) -> Facts:
         """The facts as of now."""
@@ -54,6 +60,7 @@ class Observer:
             pressures=self._pressures(),
             gone=devices.gone,
             devices=NodeDevices(frozenset(devices.capacity), self._health.device_handlers()),
+            offered=self._classes(self._health.status),
         )
 
 

@@ -52,6 +52,11 @@ class RuntimeHealth:
         offered = (self.status.default, *self.status.handlers) if self.status else ()
         return frozenset(each.name for each in offered if each.devices)
 
+    def own_kernel(self, handler: str) -> bool:
+        """Whether sandboxes of a handler have a kernel of their own."""
+        offered = self.status.handlers if self.status else ()
+        return any(each.own_kernel for each in offered if each.name == handler)
+
     def sandbox_image(self) -> str:
         """What sandboxes are made from."""
         return self.status.sandbox_image if self.status else ""

@@ -8,10 +8,12 @@ one type would be merged into one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from tarmac.agent.node.conditions import Tell, conditions, same_conditions
 from tarmac.agent.node.machine import Machine
+from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
 from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices
 from tarmac.api.kubernetes.version import GIT_VERSION
 from tarmac.api.schema import JsonObject
@@ -21,6 +23,7 @@ from tarmac.runtimes.interface import Image, RuntimeStatus
 
 _NAMES_OF_AN_IMAGE = 5
 _RESOURCES = ("capacity", "allocatable")
+_CLASSES = (POD_LEVEL, CONTAINER_LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Facts:
     gone: frozenset[str] = frozenset()
     """Resources that this node had, and has no longer: kinds of devices."""
     devices: NodeDevices = NO_DEVICES
+    offered: JsonObject = field(default_factory=dict[str, Any])
+    """Fields of the status about classes."""
 
 
 def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> JsonObject:
@@ -52,6 +57,7 @@ def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> Jso
         "daemonEndpoints": {"kubeletEndpoint": {"Port": facts.port}},
         "nodeInfo": _info(facts),
         "images": _images(facts.images, facts.max_images),
+        **{name: facts.offered.get(name) or [] for name in _CLASSES if facts.offered.get(name) or before.get(name)},
     }
     if facts.runtime is not None:
         status["runtimeHandlers"] = _handlers(facts.runtime)
@@ -66,16 +72,23 @@ def changes(status: JsonObject, before: JsonObject, gone: frozenset[str] = froze
     `gone`: resources to be taken away.
     """
     found: JsonObject = {}
-    for field, value in status.items():
-        if field in _RESOURCES:
-            if difference := _resource_changes(value, before.get(field) or {}, gone):
-                found[field] = difference
-        elif field == "conditions":
-            if not same_conditions(value, before.get(field) or ()):
-                found[field] = value
-        elif value != (before.get(field) or type(value)()):
-            found[field] = [{"$patch": "replace"}, *value] if field == "addresses" else value
+    for name, value in status.items():
+        if name in _RESOURCES:
+            if difference := _resource_changes(value, before.get(name) or {}, gone):
+                found[name] = difference
+        elif name == "conditions":
+            if not same_conditions(value, before.get(name) or ()):
+                found[name] = value
+        elif value != (before.get(name) or type(value)()):
+            found[name] = value if name in _CLASSES and name not in before else _replaced(name, value)
     return found
+
+
+def _replaced(field: str, value: Any) -> Any:
+    """Lists that the server would merge are replaced as a whole; those about classes are taken away when empty."""
+    if field in _CLASSES and not value:
+        return None
+    return [{"$patch": "replace"}, *value] if field in ("addresses", *_CLASSES) else value
 
 
 def _resource_changes(ours: JsonObject, before: JsonObject, gone: frozenset[str]) -> JsonObject:

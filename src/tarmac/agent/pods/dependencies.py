@@ -11,6 +11,7 @@ from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.environment.variables import PodEnvironment
+from tarmac.agent.model.classes import PodClasses
 from tarmac.agent.model.interfaces import PodCgroups
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.settings import PodSettings
@@ -33,6 +34,7 @@ class PodDependencies:
     volumes: Volumes
     cgroups: PodCgroups
     allocator: Allocator
+    classes: PodClasses
     images: Images
     configs: ContainerConfigs
     hooks: Hooks

@@ -8,11 +8,13 @@ that containers start in the order they are written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.containers.configs import ContainerToMake
 from tarmac.agent.containers.hooks import HookFailed
+from tarmac.agent.containers.identity import without_ids
 from tarmac.agent.containers.images import Pulling, Unavailable
 from tarmac.agent.containers.sandboxes import sandbox_config
 from tarmac.agent.containers.security import SecurityRefused
@@ -21,13 +23,23 @@ from tarmac.agent.environment.resolving import read_resolv_conf, resolving
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.allotment import NotGiven
 from tarmac.agent.model.backoff import BackOffs
+from tarmac.agent.model.classes import Classes, ClassRequest, RunningContainer
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.podactions import MakeSandbox, Resize, Start
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
-from tarmac.runtimes.interface import Image, NotFound, Runtime, RuntimeFault, RuntimeRefused, Sandbox, SandboxConfig
+from tarmac.runtimes.interface import (
+    ContainerConfig,
+    Image,
+    NotFound,
+    Runtime,
+    RuntimeFault,
+    RuntimeRefused,
+    Sandbox,
+    SandboxConfig,
+)
 from tarmac.volumes.interface import MountedVolume, VolumeError
 
 _log = log("pods")
@@ -45,6 +57,8 @@ class StepExecutor:
         """Why containers have not started: reason and message."""
         self.applied: dict[str, JsonObject] = {}
         """The resources that running containers were given."""
+        self.classed: dict[str, Classes] = {}
+        """The classes that running containers were put into."""
         self.ask_again: float | None = None
         self._tools = tools
         self._back_offs = back_offs
@@ -71,11 +85,12 @@ class StepExecutor:
         except VolumeError as error:
             self._tell_volume(pod, error)
 
-    def adopt(self, seen: PodRuntimeState, promised: Mapping[str, JsonObject]) -> None:
+    def adopt(self, seen: PodRuntimeState, promised: Mapping[str, JsonObject], classes: Mapping[str, Classes]) -> None:
         """Containers that ran before the agent did have what they were promised then."""
         for container in seen.running:
             if container.name in promised:
                 self.applied.setdefault(container.name, promised[container.name])
+                self.classed.setdefault(container.name, classes.get(container.name, {}))
 
     # --- the pod as a whole -----------------------------------------------------------------------------------------
 
@@ -114,6 +129,7 @@ class StepExecutor:
         await self._tools.cgroups.remove(uid)
         self._cgroup = None
         self._tools.allocator.release(uid)
+        self._tools.classes.forget(uid)
 
     async def _prepare(self, pod: Pod) -> Mapping[str, MountedVolume]:
         """Folders and volumes. Raises StepFailed."""
@@ -145,12 +161,17 @@ class StepExecutor:
         dns = resolving(pod, read_resolv_conf(settings.resolv_conf), settings.cluster_dns, settings.cluster_domain)
         for warning in dns.warnings:
             self._tools.recorder.event(pod.reference, "Warning", "DNSConfigForming", warning)
-        config = sandbox_config(pod, attempt, self._tools.paths, self._cgroup, dns, settings.cluster_domain)
+        config = replace(
+            sandbox_config(pod, attempt, self._tools.paths, self._cgroup, dns, settings.cluster_domain),
+            annotations=self._tools.classes.handed_on(pod),
+            classes=self._tools.classes.of_sandbox(self._tools.allocator.allot(pod)),
+        )
         self._shared = pod, config
         return config
 
     async def _tell_no_sandbox(self, pod: Pod, error: Exception) -> None:
-        reason, message = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}"
+        said = without_ids(str(error), pod.name)
+        reason, message = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {said}"
         why = await _network_trouble(self._tools.runtime) if isinstance(error, RuntimeFault) else ""
         if why and not pod.host_network:
             reason, message = "NetworkNotReady", f"network is not ready: container runtime network not ready: {why}"
@@ -178,10 +199,11 @@ class StepExecutor:
             if action.failed_at is not None:
                 self._back_offs.next(name, action.failed_at, self._tools.clock.now())
             created = await self._create(pod, action, sandbox, seen, image)
-            return await self._run(pod, action.container, created, sandbox) if created else ""
+            return await self._run(pod, action.container, created, sandbox, fresh=True) if created else ""
         except RuntimeFault as error:
             self._soon(name)
-            return self._fail(pod, name, "RunContainerError", str(error), f"Error: {error}")
+            why = without_ids(str(error), name, sandbox.id)
+            return self._fail(pod, name, "RunContainerError", why, f"Error: {why}")
 
     async def _create(self, pod: Pod, action: Start, sandbox: Sandbox, seen: PodRuntimeState, image: Image) -> str:
         container = action.container
@@ -204,17 +226,19 @@ class StepExecutor:
             return self._fail(pod, name, "CreateContainerConfigError", str(error), f"Error: {error}")
         try:
             shared = await self._sandbox_config(pod, sandbox.pod.attempt)
+            config = self._classed(config, self._tools.classes.request(self._tools.allocator.allot(pod), name))
             created = await self._tools.runtime.create_container(sandbox.id, config, shared)
         except RuntimeFault as error:
             self._soon(name)
-            return self._fail(pod, name, "CreateContainerError", str(error), f"Error: {error}")
+            why = without_ids(str(error), name, sandbox.id)
+            return self._fail(pod, name, "CreateContainerError", why, f"Error: {why}")
         self._tell(pod, name, "Created", "Container created")
         return created
 
     async def _run_created(self, pod: Pod, action: Start, sandbox: Sandbox) -> str:
         """Go on where an agent was cut short. What cannot be started as it is makes room for another."""
         try:
-            return await self._run(pod, action.container, action.created, sandbox)
+            return await self._run(pod, action.container, action.created, sandbox, fresh=False)
         except (RuntimeRefused, NotFound):
             await self._discard(pod, action, action.created)
             raise
@@ -224,12 +248,25 @@ class StepExecutor:
         self._tools.paths.container_log(pod, action.container["name"], action.attempt).unlink(missing_ok=True)
         await self._tools.runtime.remove_container(id)
 
-    async def _run(self, pod: Pod, container: JsonObject, id: str, sandbox: Sandbox) -> str:
+    @staticmethod
+    def _classed(config: ContainerConfig, asked: ClassRequest) -> ContainerConfig:
+        return replace(
+            config,
+            annotations={**config.annotations, **asked.annotations},
+            classes=asked.classes,
+            resources=replace(config.resources, unified={**config.resources.unified, **asked.unified}),
+        )
+
+    async def _run(self, pod: Pod, container: JsonObject, id: str, sandbox: Sandbox, *, fresh: bool) -> str:
         name = container["name"]
+        # Nothing may come between these two: a container that starts is in its classes, whoever made it.
+        await self._tools.classes.prepare(
+            self._tools.allocator.allot(pod), RunningContainer(name, id, sandbox), fresh=fresh
+        )
         await self._tools.runtime.start_container(id)
         self._tell(pod, name, "Started", "Container started")
         self.waiting.pop(name, None)
-        self.applied[name] = container.get("resources") or {}
+        self._given(pod, container)
         hook = (container.get("lifecycle") or {}).get("postStart")
         if hook:
             await self._after_start(pod, container, id, hook, sandbox)
@@ -247,20 +284,27 @@ class StepExecutor:
             self._tell(pod, container["name"], "Killing", "FailedPostStartHook")
             await self._tools.runtime.stop_container(id, pod.grace)
 
-    async def resize(self, pod: Pod, action: Resize) -> bool:
-        """Give a running container other limits."""
+    async def resize(self, pod: Pod, action: Resize, sandbox: Sandbox) -> bool:
+        """Give a running container other limits, or other classes."""
         name = action.container["name"]
         allotment = self._tools.allocator.allot(pod)
         try:
-            await self._tools.cgroups.update(allotment)
-            await self._tools.runtime.update_container(action.id, allotment.containers[name].resources())
+            if action.amounts:
+                await self._tools.cgroups.update(allotment)
+            limits = allotment.containers[name].resources() if action.amounts else None
+            await self._tools.classes.change(allotment, RunningContainer(name, action.id, sandbox), limits)
         except (RuntimeFault, CgroupError) as error:
             self._soon(name)
-            message = f"Error resizing container {name}: {error}"
+            message = f"Error resizing container {name}: {without_ids(str(error), name, sandbox.id)}"
             self._tools.recorder.event(pod.reference, "Warning", "ResizeError", message)
             return False
-        self.applied[name] = action.container.get("resources") or {}
+        self._given(pod, action.container)
         return True
+
+    def _given(self, pod: Pod, container: JsonObject) -> None:
+        """A running container has what it should have."""
+        self.applied[container["name"]] = container.get("resources") or {}
+        self.classed[container["name"]] = self._tools.allocator.allot(pod).containers[container["name"]].classes
 
     def _attempt(self, pod: Pod, action: Start) -> int:
         """A runtime that forgot its containers has left their logs: they are not written over."""

@@ -21,6 +21,7 @@ from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.model.allotment import Postponed, Refusal
+from tarmac.agent.model.classes import PodClasses, Unclassed
 from tarmac.agent.model.interfaces import Connector, Handlers, PodCgroups
 from tarmac.agent.model.pod import CONFIG_MIRROR, Pod
 from tarmac.agent.model.settings import PodSettings
@@ -78,6 +79,7 @@ class PodManager:
         sources: Sources,
         cgroups: PodCgroups,
         allocator: Allocator,
+        classes: PodClasses | None = None,
         connect: Connector,
         node: Callable[[], JsonObject],
         handlers: Handlers,
@@ -103,6 +105,7 @@ class PodManager:
             volumes=volumes,
             cgroups=cgroups,
             allocator=allocator,
+            classes=classes or Unclassed(runtime),
             images=Images(runtime, RepositoryAccess(client, sources), recorder, clock, settings.parallel_pulls),
             configs=ContainerConfigs(settings, paths, volumes, sources),
             hooks=Hooks(runtime, connect, clock),
@@ -155,6 +158,10 @@ class PodManager:
     def allocated(self) -> Sequence[JsonObject]:
         """The same, with the resources that each pod has been promised, whatever it asks for by now."""
         return [_shown(worker, worker.allocation.effective(worker.pod)) for worker in self._workers.values()]
+
+    def beside(self, uid: str) -> Sequence[Pod]:
+        """The pods that take room here, with what they have been promised, but for one."""
+        return self._others(uid)
 
     def find(self, namespace: str, name: str, uid: str | None = None) -> JsonObject | None:
         """One pod with its status as of now."""
@@ -211,6 +218,14 @@ class PodManager:
         """Something a pod refers to has changed, or may have for all of them: look again, and try again at once."""
         for worker in self._workers.values() if uid is None else self._known(uid):
             worker.try_again()
+
+    async def check_classes(self) -> None:
+        """Look whether pods are in their classes, and put right what is not."""
+        for worker in list(self._workers.values()):
+            try:
+                await worker.check_classes()
+            except RuntimeFault as error:
+                _log.info("classes not looked at", pod=worker.pod.key, error=str(error))
 
     # --- running ----------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from typing import Literal
 from tarmac.agent.containers.identity import container_hash
 from tarmac.agent.containers.notes import HASH
 from tarmac.agent.model.backoff import BackOffs
+from tarmac.agent.model.classes import Classes
 from tarmac.agent.model.pod import Pod, is_sidecar, restarts_after, restarts_on_failure
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
@@ -73,10 +74,11 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give a running container the resources its spec has now."""
+    """Give a running container the resources its spec has now; without `amounts`, only its classes differ."""
 
     container: JsonObject
     id: str
+    amounts: bool = True
 
 
 Action = MakeSandbox | StopSandbox | Start | Kill | Resize
@@ -103,6 +105,10 @@ class Situation:
     back_offs: BackOffs = field(default_factory=BackOffs)
     applied: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     """Resources that running containers have, by name."""
+    classes: Mapping[str, Classes] = field(default_factory=dict[str, Classes])
+    """Classes that containers should be in, by name, wherever they were asked for."""
+    classed: Mapping[str, Classes] = field(default_factory=dict[str, Classes])
+    """Classes that running containers were put into, by name."""
 
 
 @dataclass(slots=True)
@@ -347,10 +353,17 @@ class _Within:
         if container.id not in self._situation.killing:
             self._plan.actions.append(Kill(container, message, reason, restart=restart))
 
+    def _reclassed(self, name: str) -> bool:
+        """Whether it should be in other classes than it was put into; never a reason to restart it."""
+        classed = self._situation.classed.get(name)
+        return classed is not None and classed != self._situation.classes.get(name, {})
+
     def _resize(self, container: JsonObject, last: Container) -> None:
         applied = self._situation.applied.get(container["name"])
         wanted = container.get("resources") or {}
-        if applied is None or applied == wanted or last.id in self._situation.killing:
+        if applied is None or last.id in self._situation.killing:
+            return
+        if applied == wanted and not self._reclassed(container["name"]):
             return
         changed = {
             name
@@ -358,14 +371,15 @@ class _Within:
             for name in ("cpu", "memory")
             if (applied.get(side) or {}).get(name) != (wanted.get(side) or {}).get(name)
         }
-        if not changed:
+        reclassed = self._reclassed(container["name"]) or applied.get("classes") != wanted.get("classes")
+        if not changed and not reclassed:
             return
         policies = {each["resourceName"]: each["restartPolicy"] for each in container.get("resizePolicy") or ()}
         if any(policies.get(name) == "RestartContainer" for name in changed):
             message = f"Container {container['name']} resize requires restart, will be restarted"
             self._kill(last, message, restart=True)
         else:
-            self._plan.actions.append(Resize(container, last.id))
+            self._plan.actions.append(Resize(container, last.id, amounts=bool(changed)))
 
 
 def _changed(container: JsonObject, last: Container) -> bool:

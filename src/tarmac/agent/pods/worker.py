@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tarmac.agent.allocation.promises import Fits, PodPromises, Resizes
 from tarmac.agent.model.backoff import BackOffs
+from tarmac.agent.model.classes import NO_CLASSES
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.model.waits import Alarm
@@ -106,6 +107,7 @@ class PodWorker:
         self._stopped: set[str] = set()
         self._backed_off: set[tuple[str, str]] = set()
         self._untouched = fresh
+        self._classes = NO_CLASSES
         self.wake()
 
     # --- what others call -------------------------------------------------------------------------------------------
@@ -221,6 +223,7 @@ class PodWorker:
                 break
             self.seen = await (self._looker.look() if made.other else self._looker.look_at(made))
         await self._hands.refresh(self.pod)
+        await self._look_at_classes()
         self._tell()
         now, passed = self._now, self._tools.clock.monotonic()
         waits = [] if plan.wake_at is None else [plan.wake_at - now]
@@ -242,8 +245,9 @@ class PodWorker:
         return True
 
     def _decide(self) -> PodActions:
-        self._hands.adopt(self.seen, self.allocation.promised)
         pod = self.allocation.effective(self.pod)
+        classes = {name: each.classes for name, each in self._tools.allocator.allot(pod).containers.items()}
+        self._hands.adopt(self.seen, self.allocation.promised, classes)
         deadline = self._deadline()
         if self._ending is None and deadline is not None and deadline <= self._tools.clock.monotonic():
             self._ending = Ending(verdict=TOO_LONG)
@@ -262,6 +266,8 @@ class PodWorker:
                 stopped=self._stopped,
                 back_offs=self._back_offs,
                 applied=self._hands.applied,
+                classes=classes,
+                classed=self._hands.classed,
             )
         )
         self._note_back_offs(plan)
@@ -308,12 +314,25 @@ class PodWorker:
                         made.containers.append(started)
                         made.other = made.other or bool(action.instead)
                 case Resize():
-                    made.other = await self._hands.resize(pod, action) or made.other
+                    sandbox = self.seen.usable_sandbox(pod.host_network)
+                    assert sandbox is not None, "nothing runs without one"
+                    made.other = await self._hands.resize(pod, action, sandbox) or made.other
                 case _:
                     pass
         if made.containers or self.seen.running:
             await self._hands.set_quota(pod)
         return made
+
+    async def check_classes(self) -> None:
+        """Somebody may have changed them behind our back, or they may mean something else now. Raises RuntimeFault."""
+        if self._pass is None and not self.ending and await self._look_at_classes():
+            self.wake()
+
+    async def _look_at_classes(self) -> bool:
+        """Which are in effect, and put right what is not; whether something else is to be told than before."""
+        pod, before = self.allocation.effective(self.pod), self._classes
+        self._classes = await self._tools.classes.look(pod, self._tools.allocator.allot(pod), self.seen)
+        return self._classes != before
 
     def _kill(self, action: Kill) -> None:
         grace: float = self._grace
@@ -364,6 +383,7 @@ class PodWorker:
                 ready=self._prober.ready,
                 applied=self._hands.applied,
                 given=self._tools.allocator.shown(self.pod.uid),
+                classes=self._classes,
                 resizing=() if self.ending else self.allocation.conditions(self.pod, self._hands.applied),
                 over=over or self.over,
                 verdict=self._ending.verdict if self._ending else None,

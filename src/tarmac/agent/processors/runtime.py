@@ -3,6 +3,7 @@ right before they begin, because what all share may have changed since; and none
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tarmac.agent.processors.manager import CPUManager
@@ -51,10 +52,13 @@ class PinningRuntime(ForwardingRuntime):
             await super().start_container(id)
         self._told.pop(id, None)
 
-    async def update_container(self, id: str, resources: Resources) -> None:
+    async def update_container(
+        self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
+    ) -> None:
         """Other limits, and the same processors: the runtime would put back those that it was told before."""
         cpus = self._cpus.of_container(*await self._placement.whose(id))
-        await super().update_container(id, replace(resources, cpuset_cpus=str(cpus)))
+        limits = replace(resources, cpuset_cpus=str(cpus)) if resources else None
+        await super().update_container(id, limits, classes)
 
     async def remove_container(self, id: str) -> None:
         await super().remove_container(id)

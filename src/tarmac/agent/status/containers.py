@@ -152,7 +152,9 @@ class _Status:
         """Allocated is what the node has promised, resources what the container really has."""
         allocated: JsonObject = self._spec.get("resources") or {}
         shown = self._facts.applied.get(self._name, allocated) if newest.state == "running" else allocated
-        found: JsonObject = {"resources": {side: shown[side] for side in ("limits", "requests") if shown.get(side)}}
+        sides = {side: shown[side] for side in ("limits", "requests") if shown.get(side)}
+        classes = self._facts.classes.containers.get(self._name) if newest.state == "running" else None
+        found: JsonObject = {"resources": {**sides, **({"classes": {**classes}} if classes else {})}}
         if not self._init:  # as kubelet: an init container's devices are another's by now
             found |= self._facts.given.get(self._name, {})
         if allocated.get("requests"):

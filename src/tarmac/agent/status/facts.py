@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tarmac.agent.model.classes import NO_CLASSES, ClassesInEffect
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
@@ -44,6 +45,8 @@ class StatusFacts:
     """Resources that running containers have, by name."""
     given: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     """More fields of containers' statuses, by name: what they were given of the node's devices."""
+    classes: ClassesInEffect = NO_CLASSES
+    """In effect."""
     resizing: Sequence[JsonObject] = ()
     """Conditions of a resize under way."""
     over: bool = False

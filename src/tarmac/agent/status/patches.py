@@ -5,9 +5,18 @@ from __future__ import annotations
 from tarmac.agent.status.conditions import OURS
 from tarmac.api.schema import JsonObject
 
-_MERGED = ("podIPs", "hostIPs")
-"""Lists that the server would merge by key: they are replaced as a whole."""
-_OPTIONAL = ("reason", "message", "podIP", "podIPs", "ephemeralContainerStatuses", "initContainerStatuses", "resize")
+_MERGED = ("podIPs", "hostIPs", "resources")
+"""Lists and maps that the server would merge by key: they are replaced as a whole."""
+_OPTIONAL = (
+    "reason",
+    "message",
+    "podIP",
+    "podIPs",
+    "ephemeralContainerStatuses",
+    "initContainerStatuses",
+    "resize",
+    "resources",
+)
 """Fields that are ours to take away."""
 
 
@@ -19,9 +28,15 @@ def difference(before: JsonObject, after: JsonObject) -> JsonObject:
             if conditions := _conditions(before.get(field) or [], value):
                 patch[field] = conditions
         elif before.get(field) != value:
-            patch[field] = [{"$patch": "replace"}, *value] if field in _MERGED else value
+            patch[field] = _whole(value, before.get(field)) if field in _MERGED else value
     patch |= {field: None for field in _OPTIONAL if field in before and field not in after}
     return patch
+
+
+def _whole(value: JsonObject | list[JsonObject], before: object) -> JsonObject | list[JsonObject]:
+    if isinstance(value, list):
+        return [{"$patch": "replace"}, *value]
+    return {"$patch": "replace", **value} if before else value
 
 
 def _conditions(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:

@@ -39,6 +39,7 @@ def pod_status(facts: StatusFacts) -> JsonObject:
         **({"observedGeneration": pod.generation} if pod.generation else {}),
         **{field: statuses for field, statuses in lists.items() if statuses},
         **_addresses(facts),
+        **({"resources": {"classes": {**facts.classes.pod}}} if facts.classes.pod else {}),
     }
     _explain(facts, status)
     others = [*_foreign(facts), *facts.resizing]

@@ -14,6 +14,8 @@ from typing import Final
 
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.status.patches import difference
+from tarmac.agent.status.pruning import classes_in, noted, without_classes
+from tarmac.api.kubernetes.core.nodeclasses import CLASSES_ANNOTATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Conflict, NotFound, TooManyRequests
 from tarmac.base.log import log
@@ -53,6 +55,7 @@ class StatusWriter:
         self._client = client
         self._pods = client.resource(PODS)
         self._reports: dict[str, _Report] = {}
+        self._pruned = False  # whether the server drops what it does not know: classes
         self._early: dict[str, tuple[JsonObject, Mapping[str, str], bool]] = {}
         self._tasks = Tasks()
 
@@ -136,9 +139,10 @@ class StatusWriter:
     async def _patch(self, report: _Report, wanted: JsonObject) -> None:
         pod = report.pod
         patch: JsonObject = {}
-        if changed := difference(report.base, wanted):
+        if changed := difference(report.base, without_classes(wanted) if self._pruned else wanted):
             patch["status"] = changed
-        if notes := {name: text for name, text in report.notes.items() if pod.annotations.get(name) != text}:
+        told: dict[str, str | None] = {**report.notes, **({CLASSES_ANNOTATION: noted(wanted)} if self._pruned else {})}
+        if notes := {name: text for name, text in told.items() if pod.annotations.get(name) != text}:
             patch["metadata"] = {"annotations": notes}
         if patch:
             answer = await self._pods.patch(
@@ -148,4 +152,7 @@ class StatusWriter:
             report.pod = Pod({**pod.raw, "metadata": answer["metadata"]})
             report.base = answer.get("status") or {}
             report.version = answer["metadata"]["resourceVersion"]
+            if not self._pruned and classes_in(wanted) and not classes_in(report.base):
+                self._pruned = True
+                return  # to be sent again, by annotation: it does not count as sent
         report.sent = wanted

@@ -13,6 +13,7 @@ from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig, of_own_node
 from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.disks.controller import DiskRemoval
+from tarmac.agent.model.classes import PodClasses
 from tarmac.agent.network.dialing import from_the_node
 from tarmac.agent.node.addresses import node_addresses
 from tarmac.agent.node.enforcement import Enforcement
@@ -48,7 +49,7 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS
 from tarmac.decide.allocatable.nodestatus import sizes_in_status
 from tarmac.decide.allocatable.reservations import Reservations
-from tarmac.runtimes.interface import Unreachable
+from tarmac.runtimes.interface import RuntimeStatus, Unreachable
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux.medium import LinuxMedium
@@ -131,7 +132,8 @@ class NodeAgent:
         """Be a node until cancelled."""
         if event := oversubscription_event(self._parts.sizes.ledger()):
             self._recorder.event(self._about, *event)
-        await self._health.look()  # before pods: they ask for handlers
+        await self._health.look()  # before pods: they ask for handlers, and for classes
+        self._offered(self._health.status)
         try:
             async with asyncio.TaskGroup() as group:
                 for run in (
@@ -193,6 +195,7 @@ class NodeAgent:
             sources=self._sources,
             cgroups=self._parts.cgroups,
             allocator=self._parts.allocator,
+            classes=self._keeper(),
             connect=self._connect,
             node=self.node,
             handlers=self._health.handlers,
@@ -201,6 +204,19 @@ class NodeAgent:
             notes=self._parts.cpus.notes if self._parts.cpus else no_notes,
         )
         self._sources.changed = self._pods.wake
+        if self._parts.classes:
+            self._parts.classes.meet(self._pods, self._health, self._parts.allocator)
+
+    def _keeper(self) -> PodClasses | None:
+        """Who keeps pods in their classes, if the feature is on."""
+        classes = self._parts.classes
+        if classes is None:
+            return None
+        keeper, events = classes.keeper(self._parts.runtime, self._parts.cgroups, self._health, self._recorder)
+        classes.discovery.tell = partial(self._recorder.event, self._about, "Warning")
+        self._parts.routed.after_update.append(keeper.rewrite)
+        self._house.figures.add_metrics(events.metrics)
+        return keeper
 
     def _make_voice(self) -> None:
         config = self._config
@@ -212,6 +228,7 @@ class NodeAgent:
             self._house.images.present,
             self._house.pressures,
             [lambda: "node is shutting down" if self._shutting_down else ""],
+            self._offered,
         )
         self._reporter = NodeReporter(self._client, self._informers, config, observer, self._recorder)
         self._heartbeat = Heartbeat(
@@ -221,6 +238,11 @@ class NodeAgent:
         devices = NodeDeviceService(config, self._parts.devices, self._pods, self._health.device_handlers)
         self._chores["devices"] = devices.serve(self._reporter.wake, partial(self._recorder.event, self._about))
         self._house.figures.add_metrics(self._parts.devices.metrics)
+        if self._parts.classes:
+            self._chores["classes"] = self._parts.classes.watch(self._pods, self._clock)
+
+    def _offered(self, status: RuntimeStatus | None) -> JsonObject:
+        return self._parts.classes.offered(status) if self._parts.classes else {}
 
     def _place_pods(self) -> None:
         """Keep processes on the processors that they may run on, and tell if a change of the policy moves them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.allocator import Allocator, NodeResource
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
 from tarmac.agent.cgroups.pods import KubePods
@@ -24,6 +24,7 @@ from tarmac.agent.processors.runtime import PinningRuntime
 from tarmac.agent.processors.state import StateFile
 from tarmac.agent.processors.widening import Widening
 from tarmac.agent.stats.machine import MachineStats
+from tarmac.apps.node.classes import NodeClasses, node_classes
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.decide.allocatable.nodestatus import three_decimals
@@ -50,6 +51,9 @@ class Machinery:
     devices: DeviceManager
     stats: MachineStats
     runtime: Runtime
+    routed: RoutedRuntime
+    """What is behind it: who changes limits of containers is heard there."""
+    classes: NodeClasses | None
     cpus: CPUManager | None
     placed: Placement | Widening
     """Who keeps processes where they belong."""
@@ -63,6 +67,7 @@ class Surveyed:
     sizes: NodeSizes
     hierarchy: Hierarchy
     stats: MachineStats
+    classes: NodeClasses | None
     cpus: CPUManager | None
 
 
@@ -77,7 +82,8 @@ def survey(config: AgentConfig) -> Surveyed:
     exclusive = exclusive_capacity(here.processors, config.reservations) if static else None
     sizes = NodeSizes(node_capacity(config, here), most, config.reservations, exclusive)
     check_reserved_groups(hierarchy, config.kubelet, config.reservations)
-    return Surveyed(here, sizes, hierarchy, stats, cpu_manager(config, here) if static else None)
+    cpus = cpu_manager(config, here) if static else None
+    return Surveyed(here, sizes, hierarchy, stats, node_classes(config, hierarchy), cpus)
 
 
 def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
@@ -89,6 +95,11 @@ def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
     assignments = file.read(here.topology.cpus, reserved)
     strict = is_strict(config.kubelet.cpu_manager_policy_options)
     return CPUManager(Processors(here.topology, reserved, strict), file, assignments)
+
+
+def _resources(found: Surveyed) -> list[NodeResource]:
+    """Classes before processors: who cannot have the one is not given the other."""
+    return [*([found.classes.resource] if found.classes else []), *([found.cpus] if found.cpus else [])]
 
 
 def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
@@ -103,7 +114,7 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
         period=round(config.kubelet.cpu_cfs_quota_period * 1_000_000),
     )
     cgroups.prepare()
-    runtime: Runtime = RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock))
+    runtime: Runtime = (routed := RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock)))
     placed: Placement | Widening
     if found.cpus is not None:
         found.cpus.keep()
@@ -118,10 +129,12 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
         sizes=found.sizes,
         cgroups=cgroups,
         hierarchy=found.hierarchy,
-        allocator=Allocator(allotments, [found.cpus] if found.cpus else [], [devices]),
+        allocator=Allocator(allotments, _resources(found), [devices]),
         devices=devices,
         stats=found.stats,
         runtime=runtime,
+        routed=routed,
+        classes=found.classes,
         cpus=found.cpus,
         placed=placed,
     )

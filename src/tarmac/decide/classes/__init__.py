@@ -1,1 +1,1 @@
-"""Classes of shared resources: how many places of a class pods take."""
+"""Classes of shared resources: what a node offers, what pods take of it, and what a class comes to in the kernel."""

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
-from tarmac.runtimes.interface import Container, ContainerState, Image, PodIdentity, RuntimeUsage, Sandbox
+from tarmac.runtimes.interface import (
+    Container,
+    ContainerState,
+    Image,
+    PodIdentity,
+    RuntimeClasses,
+    RuntimeClassType,
+    RuntimeUsage,
+    Sandbox,
+)
 from tarmac.runtimes.labels import SANDBOX_ID
 
 _NANOSECONDS = 1e9
@@ -40,6 +49,7 @@ def sandbox(status: pb.PodSandboxStatus) -> Sandbox:
         labels=dict(status.labels),
         annotations=dict(status.annotations),
         addresses=(network.ip, *(each.ip for each in network.additional_ips)) if network.ip else (),
+        classes=dict(status.class_resources.classes),
     )
 
 
@@ -80,7 +90,23 @@ def container(status: pb.ContainerStatus) -> Container:
         message=status.message,
         log_path=status.log_path,
         user=(user.uid, user.gid, tuple(user.supplemental_groups)) if status.HasField("user") else None,
+        classes=dict(status.class_resources.classes),
     )
+
+
+def classes(status: pb.RuntimeStatus) -> RuntimeClasses | None:
+    """What the runtime announces; None when it does not speak of classes."""
+    if not status.HasField("resources"):
+        return None
+    told = status.resources
+    return RuntimeClasses(
+        tuple(_class_type(each) for each in told.pod_class_resources),
+        tuple(_class_type(each) for each in told.container_class_resources),
+    )
+
+
+def _class_type(told: pb.ClassResourceInfo) -> RuntimeClassType:
+    return RuntimeClassType(told.name, {each.name: each.capacity for each in told.classes}, told.immutable)
 
 
 def container_usage(stats: pb.ContainerStats) -> RuntimeUsage:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.runtimes.cri import decode, encode
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
@@ -15,6 +16,7 @@ from tarmac.runtimes.cri.channel import CriChannel, Message
 from tarmac.runtimes.cri.downloads import Downloads
 from tarmac.runtimes.cri.events import ChangeFeed, States
 from tarmac.runtimes.cri.handlers import default_handler, handlers, sandbox_image
+from tarmac.runtimes.cri.specs import amend
 from tarmac.runtimes.cri.streaming import open_stream
 from tarmac.runtimes.interface import (
     CommandStream,
@@ -75,6 +77,7 @@ class CriRuntime:
             reason=failed.reason,
             message=failed.message,
             sandbox_image=sandbox_image(reply),
+            classes=decode.classes(reply.status),
         )
 
     # ---- sandboxes
@@ -107,6 +110,13 @@ class CriRuntime:
         request = pb.PodSandboxIdRequest(pod_sandbox_id=id)
         reply = await self._runtime("PodSandboxStatus", request, pb.PodSandboxStatusResponse.FromString)
         return decode.sandbox(reply.status)
+
+    async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
+        """Change those of the pod's classes that are named."""
+        request = pb.UpdatePodSandboxConfigRequest(
+            pod_sandbox_id=id, class_resources=pb.PodClassResources(classes=classes)
+        )
+        await self._tell("UpdatePodSandboxConfig", request)
 
     # ---- containers
 
@@ -148,11 +158,20 @@ class CriRuntime:
         reply = await self._runtime("ContainerStatus", request, pb.ContainerStatusResponse.FromString)
         return decode.container(reply.status)
 
-    async def update_container(self, id: str, resources: Resources) -> None:
-        """Change its limits while it runs."""
-        limits = encode.resources_message(resources)
-        request = pb.UpdateContainerResourcesRequest(container_id=id, linux=limits)
+    async def update_container(
+        self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
+    ) -> None:
+        """Change its limits while it runs, and those of its classes that are named."""
+        request = pb.UpdateContainerResourcesRequest(
+            container_id=id,
+            linux=encode.resources_message(resources) if resources else None,
+            class_resources=pb.ContainerClassResources(classes=classes) if classes else None,
+        )
         await self._tell("UpdateContainerResources", request)
+
+    async def amend_spec(self, id: str, changes: JsonObject) -> None:
+        """Change the OCI specification of a container that was not started yet."""
+        await amend(self._channel, id, changes)
 
     async def reopen_log(self, id: str) -> None:
         """Go on writing under the same name, after the file was moved away."""

@@ -37,6 +37,7 @@ def sandbox_message(config: SandboxConfig) -> pb.PodSandboxConfig:
             security_context=_sandbox_security(config.security),
             sysctls=config.sysctls,
         ),
+        class_resources=pb.PodClassResources(classes=config.classes) if config.classes else None,
     )
 
 
@@ -65,6 +66,7 @@ def container_message(config: ContainerConfig, sandbox_id: str, sandbox: Sandbox
             resources=resources_message(config.resources), security_context=_container_security(config.security)
         ),
         stop_signal=_signal(config.stop_signal),
+        class_resources=pb.ContainerClassResources(classes=config.classes) if config.classes else None,
     )
 
 

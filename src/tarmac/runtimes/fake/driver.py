@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.fake.programs import Program, RegistryImage, Trouble
@@ -60,6 +61,7 @@ class FakeRuntime:
         self.registry: dict[str, RegistryImage] = {}
         self.calls: list[tuple[str, str]] = []  # each with what it was about, in order
         self.network_ready = True
+        self.amended: dict[str, JsonObject] = {}  # what was last changed in the specification of a container, by id
         self._clock = clock or SystemClock()
         self._plugged = True
         self._troubles: dict[str, Trouble] = {}
@@ -171,6 +173,11 @@ class FakeRuntime:
         await self._arrive("sandbox", id)
         return self._known_sandbox(id).shown
 
+    async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
+        """It knows no classes, as stock runtimes do not."""
+        await self._arrive("update_sandbox", id)
+        raise RuntimeRefused("unknown method UpdatePodSandboxConfig")
+
     # ---- containers
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
@@ -246,10 +253,20 @@ class FakeRuntime:
         await self._arrive("container", id)
         return self._known(id).shown
 
-    async def update_container(self, id: str, resources: Resources) -> None:
+    async def update_container(
+        self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
+    ) -> None:
         """Change its limits."""
         await self._arrive("update_container", id)
-        self._known(id).resources = resources
+        if resources is not None:
+            self._known(id).resources = resources
+
+    async def amend_spec(self, id: str, changes: JsonObject) -> None:
+        """Keep what was asked for, until it is started."""
+        await self._arrive("amend_spec", id)
+        if self._known(id).shown.state != "created":
+            raise RuntimeRefused(f"container {id} was started already")
+        self.amended[id] = changes
 
     async def reopen_log(self, id: str) -> None:
         """Go on writing under the same name."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tarmac.runtimes.interface.classes import RuntimeClasses, RuntimeClassType
 from tarmac.runtimes.interface.containers import (
     Container,
     ContainerConfig,
@@ -64,6 +65,8 @@ __all__ = [
     "Progress",
     "Resources",
     "Runtime",
+    "RuntimeClassType",
+    "RuntimeClasses",
     "RuntimeEvent",
     "RuntimeFault",
     "RuntimeRefused",

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface.sandboxes import SandboxConfig
 from tarmac.runtimes.interface.security import BY_DEFAULT, LinuxSecurity
 
@@ -72,6 +73,7 @@ class ContainerConfig:
     stop_signal: str = ""
     resources: Resources = Resources()
     security: LinuxSecurity = BY_DEFAULT
+    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # only for runtimes that speak of classes
 
 
 ContainerState = Literal["created", "running", "exited", "unknown"]
@@ -98,6 +100,7 @@ class Container:
     message: str = ""
     log_path: str = ""
     user: tuple[int, int, tuple[int, ...]] | None = None
+    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # in effect, by type
 
 
 class Containers(Protocol):
@@ -127,8 +130,17 @@ class Containers(Protocol):
         """One, with everything. Raises NotFound."""
         ...
 
-    async def update_container(self, id: str, resources: Resources) -> None:
-        """Change its limits while it runs."""
+    async def update_container(
+        self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
+    ) -> None:
+        """Change its limits while it runs, and those of its classes that are named; all of it or nothing."""
+        ...
+
+    async def amend_spec(self, id: str, changes: JsonObject) -> None:
+        """Change the OCI specification of a container that was not started yet, by a merge patch.
+
+        Raises Refused where the runtime has no way to do so.
+        """
         ...
 
     async def reopen_log(self, id: str) -> None:

@@ -49,6 +49,7 @@ class SandboxConfig:
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
     security: LinuxSecurity = BY_DEFAULT
+    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # only for runtimes that speak of classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Sandbox:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     addresses: tuple[str, ...] = ()  # only from `sandbox`
+    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # in effect, by type; only from `sandbox`
 
 
 class Sandboxes(Protocol):
@@ -86,4 +88,8 @@ class Sandboxes(Protocol):
 
     async def sandbox(self, id: str) -> Sandbox:
         """One, with its addresses. Raises NotFound."""
+        ...
+
+    async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
+        """Change those of the pod's classes that are named; all of them or nothing."""
         ...

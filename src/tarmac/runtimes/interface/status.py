@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tarmac.runtimes.interface.classes import RuntimeClasses
+
 
 @dataclass(frozen=True, slots=True)
 class Handler:
@@ -42,3 +44,4 @@ class RuntimeStatus:
     default: Handler = Handler("")
     strict_groups: bool | None = None
     sandbox_image: str = ""  # what every sandbox is made from, if the runtime tells: never to be removed
+    classes: RuntimeClasses | None = None  # None: it does not speak of classes, and must not be told of any

@@ -1,0 +1,67 @@
+"""A file with classes of block I/O, read again only when it changed.
+
+Ours is all or nothing: one mistake, and the last good content holds. Of a file that belongs to the runtime, which takes
+what it can, classes that make no sense are left out. The disks that patterns mean are looked for each time, because
+disks come and go without the file being touched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from tarmac.agent.classes.disks import disks
+from tarmac.base.log import log
+from tarmac.decide.classes.blockio import BlockioEntry, BlockioParameters, Disk, parameters, read_classes
+
+_LARGEST = 1 << 20
+_log = log("classes")
+
+
+class BadClassFile(Exception):
+    """A file that cannot be read or makes no sense. The message names it, and the field if there is one."""
+
+
+class BlockioFile:
+    """One file; `lenient`: what makes no sense in it is left out."""
+
+    def __init__(self, path: Path, *, lenient: bool = False, disks: Callable[[str], Sequence[Disk]] = disks) -> None:
+        self.path = path
+        self._lenient = lenient
+        self._disks = disks
+        self._seen: tuple[int, ...] = ()
+        self._entries: Mapping[str, tuple[BlockioEntry, ...]] = {}
+        self._empty: set[str] = set()
+
+    def refresh(self) -> None:
+        """Read it if it changed. Raises BadClassFile, also while it stays as bad as it was; then the last one holds."""
+        try:
+            status = os.stat(self.path)
+            seen = (status.st_ino, status.st_size, status.st_mtime_ns)
+            if seen == self._seen:
+                return
+            if status.st_size > _LARGEST:
+                raise BadClassFile(f"{self.path}: larger than {_LARGEST} bytes")
+            document = yaml.safe_load(self.path.read_bytes())
+        except OSError as error:
+            raise BadClassFile(f"{self.path}: {error.strerror}") from error
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise BadClassFile(f"{self.path}: {' '.join(str(error).split())}") from error
+        entries, findings = read_classes(document)
+        if findings and not self._lenient:
+            raise BadClassFile(f"{self.path}: {'; '.join(findings)}")
+        for finding in findings:
+            _log.warning("a class of the runtime's file is not offered", file=str(self.path), why=finding)
+        self._seen, self._entries = seen, entries
+
+    def classes(self) -> dict[str, BlockioParameters]:
+        """What each class comes to now; those that come to nothing are left out, and said."""
+        found = {name: parameters(entries, self._disks) for name, entries in self._entries.items()}
+        empty = {name for name, each in found.items() if not each}
+        for name in sorted(empty - self._empty):
+            _log.warning("a class is not offered: it limits nothing here, since no disk is as it says", name=name)
+        self._empty = empty
+        return {name: each for name, each in found.items() if each}

@@ -1,0 +1,134 @@
+"""Whether a node can put a pod into the classes that it asks for, and a pod that runs into others. Pure.
+
+A simulated node and a real one answer with the same words, because both ask here. All classes are judged before
+anything is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tarmac.api.kubernetes.core.nodeclasses import OfferedClasses
+from tarmac.api.kubernetes.core.pods.podclasses import (
+    asks_for_classes,
+    classes_of_containers,
+    container_classes,
+    pod_classes,
+)
+from tarmac.api.schema import JsonObject
+from tarmac.decide.classes.counting import Place, Places, places
+
+UNAVAILABLE = "ClassUnavailable"
+EXHAUSTED = "ClassExhausted"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassesOfNode:
+    """What is asked before a pod is let in: what the node offers, what other pods have taken of it.
+
+    `own_kernel`: all processes of the pod are in one cgroup, so they can be in one class of each type only. `lenient`:
+    a pod may come without what is not offered.
+    """
+
+    node: str
+    offered: OfferedClasses
+    taken: Mapping[Place, int]
+    own_kernel: bool = False
+    lenient: bool = False
+
+
+def refusal(pod: JsonObject, here: ClassesOfNode) -> tuple[str, str] | None:
+    """Reason and message for a pod that cannot be let in."""
+    if not asks_for_classes(pod):
+        return None
+    asked = places(pod, here.offered.pod)
+    message = _unavailable(asked, here) or _crowded(pod, here)
+    if message:
+        return UNAVAILABLE, message
+    message = _full(asked, here)
+    return (EXHAUSTED, message) if message else None
+
+
+def postponement(
+    pod: JsonObject, before: JsonObject, here: ClassesOfNode
+) -> tuple[Literal["Infeasible", "Deferred"], str] | None:
+    """Why a pod that runs cannot have the classes that it asks for now, `before` being what it has."""
+    changed = set(_changes(pod, before, here.offered.pod))
+    if not changed:
+        return None
+    for kind, _ in sorted(changed):
+        offered = here.offered.find(kind)
+        if offered is not None and offered.immutable:
+            return "Infeasible", f"classes of type {kind} cannot be changed on {here.node} while a container runs"
+    new = {(kind, name): 1 for kind, name in changed if name}
+    message = _unavailable(new, here) or _crowded(pod, here)
+    if message:
+        return "Infeasible", message
+    had = places(before, here.offered.pod)
+    asked = {place: count for place, count in places(pod, here.offered.pod).items() if count > had.get(place, 0)}
+    message = _full(asked, here)
+    return ("Deferred", message) if message else None
+
+
+def taken_by(pods: Iterator[JsonObject] | Collection[JsonObject], pod_types: Collection[str]) -> Places:
+    """The places that pods have taken."""
+    found: Places = {}
+    for pod in pods:
+        for place, count in places(pod, pod_types).items():
+            found[place] = found.get(place, 0) + count
+    return found
+
+
+def not_offered(place: Place, node: str, offered: OfferedClasses) -> str:
+    """That a class cannot be had, and which can."""
+    kind, name = place
+    known = offered.find(kind)
+    has = ", ".join(sorted(known.classes)) if known else f"no class of type {kind}"
+    return f"class {kind}/{name} is not offered on {node}; it offers {has}"
+
+
+def _unavailable(asked: Mapping[Place, int], here: ClassesOfNode) -> str:
+    if here.lenient:
+        return ""
+    for kind, name in sorted(asked):
+        known = here.offered.find(kind)
+        if known is None or name not in known.classes:
+            return not_offered((kind, name), here.node, here.offered)
+    return ""
+
+
+def _crowded(pod: JsonObject, here: ClassesOfNode) -> str:
+    if not here.own_kernel:
+        return ""
+    of_type: dict[str, set[str]] = {}
+    for _, classes in classes_of_containers(pod, here.offered.pod):
+        for kind, name in classes.items():
+            of_type.setdefault(kind, set()).add(name)
+    for kind, names in sorted(of_type.items()):
+        if len(names) > 1:
+            listed = " and ".join(sorted(names))
+            return f"containers of a pod with its own kernel are in one class of type {kind}, not in {listed}"
+    return ""
+
+
+def _full(asked: Mapping[Place, int], here: ClassesOfNode) -> str:
+    for (kind, name), count in sorted(asked.items()):
+        known = here.offered.find(kind)
+        most = known.classes.get(name) if known else None
+        used = here.taken.get((kind, name), 0)
+        if most is not None and used + count > most:
+            return f"class {kind}/{name} on {here.node} is full: asked {count}, used {used}, capacity {most}"
+    return ""
+
+
+def _changes(pod: JsonObject, before: JsonObject, pod_types: Collection[str]) -> Iterator[Place]:
+    """Type and new class of everything that changes; an empty class for what is taken away."""
+    pairs = [(pod_classes(pod, pod_types), pod_classes(before, pod_types))]
+    for container, classes in classes_of_containers(pod, pod_types):
+        pairs.append((classes, container_classes(before, container["name"], pod_types)))
+    for new, old in pairs:
+        for kind in {*new, *old}:
+            if new.get(kind) != old.get(kind):
+                yield kind, new.get(kind, "")
