@@ -115,7 +115,7 @@ def classes_file(folder: Path) -> Path:
     return file
 
 
-def running(folder: Path, containerd: ContainerdNode, file: Path | None) -> Iterator[Node]:
+def running(folder: Path, containerd: ContainerdNode, file: Path | None, **settings: Any) -> Iterator[Node]:
     """`file`: classes of the agent's own; else they are the runtime's."""
     offered: dict[str, Any] = {"classes": {"slow": {"capacity": 4}, "fast": {}}}
     if file is not None:
@@ -128,7 +128,7 @@ def running(folder: Path, containerd: ContainerdNode, file: Path | None) -> Iter
             server,
             GATE,
             classResources={"types": {"blockio": offered}},
-            nodeStatusUpdateFrequency="1s",
+            **{"nodeStatusUpdateFrequency": "1s", **settings},
         )
         kubectl = Kubectl(server.kubeconfig, folder)
         with agent:
@@ -141,6 +141,16 @@ def running(folder: Path, containerd: ContainerdNode, file: Path | None) -> Iter
 def node(containerd_node: ContainerdNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     folder = tmp_path_factory.mktemp("classes")
     yield from running(folder, containerd_node, classes_file(folder))
+
+
+@pytest.fixture
+def pinning_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[Node]:
+    """With CPUs that containers can have to themselves, and looks that are far apart."""
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("needs two CPUs, one of them reserved")
+    static = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0", "cpuOverSubscriptionCapacity": "1"}
+    pause = {"nodeStatusUpdateFrequency": "60s"}
+    yield from running(tmp_path, containerd_node, classes_file(tmp_path), **static, **pause)
 
 
 @pytest.fixture
@@ -205,6 +215,24 @@ def test_the_same_on_debian_12s_own_containerd(old_node: Node) -> None:
     found = json.loads(old_node.kubectl("get", "node", NODE, "-o", "json"))
     assert found["status"]["nodeInfo"]["containerRuntimeVersion"].startswith("containerd://1.6.")
     follow_a_container(old_node)
+
+
+def test_who_moves_to_other_cpus_stays_in_its_class(pinning_node: Node) -> None:
+    """Moving is a change of limits, with which the runtime writes back the throttles that it knows."""
+    node = pinning_node
+    node.create("moved", {"blockio": "slow"})
+    node.runs("moved", {"blockio": "slow"})
+    node.resize("moved", {"classes": {"blockio": "fast"}})
+    until(lambda: node.classes("moved") == {"blockio": "fast"}, 20, 0.2)
+    whole = {"cpu": "1", "memory": "32Mi"}
+    alone = {"name": "main", "image": BUSYBOX, "command": ["sh", "-c", WAITS]}
+    resources = {"requests": whole, "limits": whole, "classes": {"blockio": "slow"}}
+    node.create("alone", {}, containers=[{**alone, "imagePullPolicy": "IfNotPresent", "resources": resources}])
+    node.runs("alone", {"blockio": "slow"})
+    assert node.get("alone")["metadata"]["annotations"]["node.tarmac/cpus"]
+    cpus = Path("/sys/fs/cgroup/cpuset") / node.group("moved").relative_to(BLKIO) / "cpuset.cpus"
+    assert cpus.read_text().strip() == "0", "it was moved"
+    assert (node.throttle("moved"), node.throttle("alone")) == (FAST, SLOW)
 
 
 def test_classes_of_the_runtimes_own_file(runtimes_node: Node) -> None:
