@@ -175,28 +175,28 @@ def processes(folders: Sequence[Path]) -> set[int]:
 
 def allowed_cpus(found: Iterable[int]) -> CPUSet:
     """The processors that any of these processes may run on."""
-    lists: set[str] = set()
+    lists: set[bytes] = set()
     for process in found:
         try:
-            status = Path(f"/proc/{process}/status").read_text()
+            with open(f"/proc/{process}/status", "rb", buffering=0) as status:
+                _, _, rest = status.read().partition(b"\nCpus_allowed_list:\t")
         except OSError:
             continue  # ended meanwhile
-        lists.update(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list:"))
-    return CPUSet(cpu for text in lists for cpu in CPUSet.parse(text))
+        lists.add(rest.partition(b"\n")[0])
+    return CPUSet(cpu for text in lists for cpu in CPUSet.parse(text.decode()))
 
 
 def cpus_of(group: Path) -> CPUSet:
     """The processors that a group is given; none when there is no such group."""
     try:
-        return CPUSet.parse((group / "cpuset.cpus").read_text().strip())
+        with open(f"{group}/cpuset.cpus") as file:
+            return CPUSet.parse(file.read().strip())
     except OSError:
         return CPUSet()
 
 
-def set_cpus(group: Path, cpus: CPUSet) -> None:
-    """Give a group these processors, if it has others. One that is gone needs none. Raises CgroupError."""
-    if cpus_of(group) == cpus:
-        return
+def give_cpus(group: Path, cpus: CPUSet) -> None:
+    """Give a group these processors. One that is gone needs none. Raises CgroupError."""
     try:
         attempt(group / "cpuset.cpus", str(cpus))
     except CgroupError:

@@ -24,13 +24,13 @@ from tarmac.agent.cgroups.hierarchy import (
     below,
     cpus_of,
     field,
+    give_cpus,
     inhabited,
     make_folder,
     number,
     page_size,
     processes,
     rmdir_tree,
-    set_cpus,
 )
 from tarmac.agent.model.limits import NONE, Limits
 from tarmac.base.cpuset import CPUSet
@@ -75,7 +75,8 @@ class V1:
         """Let a group run wherever the one above it does: processors that came later are not in it by themselves."""
         if "cpuset" in self._mounts:
             group = self._mounts["cpuset"] / path.lstrip("/")
-            set_cpus(group, cpus_of(group.parent))
+            if (cpus := cpus_of(group.parent)) != cpus_of(group):
+                give_cpus(group, cpus)
 
     def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
         """Put a group and those below on these processors. Raises CgroupError.
@@ -86,11 +87,16 @@ class V1:
         if "cpuset" not in self._mounts:
             raise CgroupError(f"{path}: no control groups with the controller cpuset are mounted")
         top = self._mounts["cpuset"] / path.lstrip("/")
-        wanted = {top: cpus, **{each: inner.get(each.relative_to(top).parts[0], cpus) for each in below(top)}}
+        length = len(str(top)) + 1
+        wanted = {top: cpus, **{each: inner.get(str(each)[length:].partition("/")[0], cpus) for each in below(top)}}
+        has = {group: cpus_of(group) for group in wanted}
         for group, will in wanted.items():
-            set_cpus(group, cpus_of(group) | will)
+            if not will <= has[group]:
+                has[group] = has[group] | will
+                give_cpus(group, has[group])
         for group, will in reversed(wanted.items()):
-            set_cpus(group, will)
+            if has[group] != will:
+                give_cpus(group, will)
 
     def allowed(self, path: str) -> CPUSet:
         """As each process says."""

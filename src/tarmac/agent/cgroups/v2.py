@@ -12,14 +12,15 @@ from tarmac.agent.cgroups.hierarchy import (
     BlockIo,
     allowed_cpus,
     attempt,
+    cpus_of,
     field,
+    give_cpus,
     inhabited,
     make_folder,
     number,
     page_size,
     processes,
     rmdir_tree,
-    set_cpus,
 )
 from tarmac.agent.model.limits import NONE, Limits
 from tarmac.base.cpuset import CPUSet
@@ -69,7 +70,8 @@ class V2:
         """
         folder = self._folder(path)
         for group, will in {folder: cpus, **{folder / name: each for name, each in inner.items()}}.items():
-            set_cpus(group, will)
+            if cpus_of(group) != will:
+                give_cpus(group, will)
 
     def allowed(self, path: str) -> CPUSet:
         """As each process says."""

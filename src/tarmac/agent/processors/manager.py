@@ -43,7 +43,10 @@ class Processors:
 
 
 class CPUManager:
-    """Implements `NodeResource`. `changed` is set when containers have to be moved."""
+    """Implements `NodeResource`. `changed` is set when others may use what is free again.
+
+    That others have to leave is not told: who gets their processors has them leave before it begins.
+    """
 
     def __init__(self, machine: Processors, file: StateFile, assignments: Assignments | None) -> None:
         self.begins = assignments is None
@@ -172,7 +175,6 @@ class CPUManager:
             self._recount()
             raise
         _log.info("processors are assigned", pod=uid, cpus=str(self.own(uid)), shared=str(self.shared))
-        self.changed.set()
 
     def _recount(self) -> None:
         """What is taken, and what all others share; `changes` tells that it may be something else."""

@@ -47,7 +47,7 @@ class Placement:
         self._names: dict[str, tuple[str, str]] = {}  # pod and name of each container, by its id
         self._beginning: dict[object, tuple[str, CPUSet]] = {}  # the pod of each start that is under way, and where
         self._begun = asyncio.Event()
-        self._looked = False
+        self._looked: float | None = None
         self._vacated: set[str] = set()  # pods whose processors nobody else runs on any more
 
     async def run(self, known: Callable[[], Set[str] | None]) -> None:
@@ -55,7 +55,7 @@ class Placement:
         while True:
             self._cpus.changed.clear()
             try:
-                await self._look()
+                await self._look_if_due()
                 self._place_all()
             except RuntimeFault as fault:
                 _log.debug("containers are not looked at", why=str(fault))
@@ -85,7 +85,11 @@ class Placement:
         listed = {each.id: (each.labels.get(POD_UID, ""), each.name) for each in await self._runtime.containers()}
         # What was made while the list was on its way is not in it, and is not gone.
         self._names = {one: each for one, each in self._names.items() if one in listed or one not in known} | listed
-        self._looked = True
+        self._looked = self._clock.monotonic()
+
+    async def _look_if_due(self) -> None:
+        if self._looked is None or self._clock.monotonic() - self._looked >= self._period:
+            await self._look()
 
     def _place_all(self) -> None:
         """Put everybody where he belongs."""
@@ -108,7 +112,7 @@ class Placement:
         while any(other != uid and cpus & own for other, cpus in self._beginning.values()):
             self._begun.clear()
             await self._begun.wait()
-        if not self._looked:
+        if self._looked is None:
             await self._look()
         self._place_all()
         # In a thread: a pod may have thousands of processes, and each is asked.
