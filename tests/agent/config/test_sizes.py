@@ -143,3 +143,14 @@ async def test_what_is_wrong_without_providers_is_told_before_one_is_run(tmp_pat
 def test_providers_are_not_asked_again_all_the_time(period: str) -> None:
     with pytest.raises(BadConfig, match="sizingProviderPeriod: must be 0s, for never again, or 10s or more"):
         told({"sizingProviderPeriod": period})
+
+
+def test_the_policy_and_the_processors_of_flags_are_in_effect() -> None:
+    said = told(
+        {"reservedSystemCPUs": "0", "cpuManagerPolicy": "none"}, reserved_cpus="1,3", cpu_manager_policy="static"
+    )
+    found = stated_reservations(said, CPUSet(range(4)))
+    shown = in_effect(settle(said, found))
+    assert (shown["reservedSystemCPUs"], shown["cpuManagerPolicy"]) == ("1,3", "static")
+    assert (shown["cpuManagerReconcilePeriod"], shown["cpuManagerPolicyOptions"]) == ("10s", {})
+    assert (list(shown["enforceNodeAllocatable"]), shown["systemReservedCgroup"]) == (["pods"], "")
