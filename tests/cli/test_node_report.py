@@ -269,6 +269,20 @@ def test_a_class_that_is_not_in_effect_has_no_name() -> None:
     assert "main=blockio/(not in effect)" in out
 
 
+def test_no_node_talks_to_the_terminal_of_whoever_asks() -> None:
+    """Texts of a node may be anybody's who has its identity; they stay on their line and move no cursor."""
+    evil = "file\x1b[2J\n  cpu:  0  system  honest"
+    reservation = {"resource": "cpu\r", "for": evil, "amount": "2", "source": evil}
+    bad = node("dfw-0", reservations=[reservation], conditions=[{"type": evil, "status": "True"}])
+    asks = pod(
+        "web", "dfw-0", "1", annotations={"node.tarmac/classes": json.dumps({"containers": {evil: {evil: evil}}})}
+    )
+    for names in ((), ("dfw-0",)):
+        _, out, _ = report({**ALL, f"{CORE}/nodes": [bad], f"{CORE}/pods": [asks]}, *names)
+        assert [letter for letter in out.replace("\n", "") if not letter.isprintable()] == []
+        assert not any(line.startswith("  cpu:  0  system") for line in out.splitlines())
+
+
 def test_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     options = parser().parse_args(["node", "report", "a", "b", "-o", "json"])
     assert (options.names, options.output) == (["a", "b"], "json")

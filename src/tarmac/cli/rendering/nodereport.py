@@ -32,7 +32,7 @@ class NodeReport:
 
 def node_table(reports: Sequence[NodeReport]) -> str:
     """One line for each node, about its processors."""
-    return table(_NODES, [_row(each) for each in reports], width=1000) + "\n" if reports else "No nodes found\n"
+    return _table(_NODES, [_row(each) for each in reports]) + "\n" if reports else "No nodes found\n"
 
 
 def node_details(report: NodeReport) -> str:
@@ -47,9 +47,9 @@ def node_details(report: NodeReport) -> str:
     }
     lines = [f"Name: {report.name}", f"City: {report.city or _NONE}", f"Pressure: {_pressure(report)}"]
     for title, entries in sections.items():
-        lines += [f"{title}:", *(f"  {entry}" for entry in entries or ["none"])]
+        lines += [f"{title}:", *(f"  {_printable(entry)}" for entry in entries or ["none"])]
     if report.counted:
-        lines += ["Pods:", table(_PODS, [_pod(each) for each in ledger.pods], width=1000) if ledger.pods else "  none"]
+        lines += ["Pods:", _table(_PODS, [_pod(each) for each in ledger.pods]) if ledger.pods else "  none"]
     return "\n".join(lines) + "\n"
 
 
@@ -80,7 +80,7 @@ def _exclusive(cpu: ResourceAccount, counted: bool) -> str:
 
 
 def _pressure(report: NodeReport) -> str:
-    return ",".join(report.pressures) or _NONE
+    return _printable(",".join(report.pressures)) or _NONE
 
 
 def _countable(ledger: NodeLedger) -> Iterator[ResourceAccount]:
@@ -142,6 +142,16 @@ def _aligned(rows: Iterator[tuple[str, ...]]) -> list[str]:
     listed = list(rows)
     widths = [max(len(row[index]) for row in listed) for index in range(len(listed[0]))] if listed else []
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in listed]
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lines as long as they are: a terminal wraps them, and programs read them."""
+    return table(headers, [[_printable(cell) for cell in row] for row in rows], width=1000)
+
+
+def _printable(text: str) -> str:
+    """What a node says stays on its line, and cannot talk to the terminal of whoever reads it."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def _shown(account: ResourceAccount, amount: int) -> str:
