@@ -152,3 +152,18 @@ def test_a_restarted_scheduler_counts_what_is_placed_already() -> None:
         assert (counts, placed.count("")) == ([2, 2, 2], 2)
 
     play(NAMES, story, places=[SimLocation("dfw", "DFW", 3)], shape=SMALL)
+
+
+@pytest.mark.parametrize(("before", "after", "node"), [("500m", "1500m", ""), ("1500m", "500m", "lhr-0")])
+def test_a_pod_that_is_resized_in_place_takes_its_new_size_from_its_node(before: str, after: str, node: str) -> None:
+    async def story(cities: Cities) -> None:
+        await cities.pods.create(pod("first", cpu=before, place="lhr"))
+        await cities.wait(0.1)
+        container = {"name": "main", "resources": {"requests": {"cpu": after}}}
+        patch = {"spec": {"containers": [container]}}
+        await cities.pods.patch("first", patch, "default", type="strategic", subresource="resize")
+        await cities.pods.create(pod("second", cpu="1", place="lhr"))
+        await cities.wait(15)
+        assert await cities.nodes_of("first", "second") == ["lhr-0", node]
+
+    play(NAMES, story, shape=SMALL)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.decode.limits import MOST_ITEMS
+from tarmac.api.kubernetes.core.classrules import MOST_TYPES
 from tests.cost.measuring import ALLOWED, LIMIT, corrected
 from tests.decide.scheduling.world import HOSTNAME, World, node, pod, required
 
@@ -18,6 +19,7 @@ pytestmark = [pytest.mark.serial, pytest.mark.timeout(120)]
 
 CORE, META = "io.k8s.api.core.v1.", "io.k8s.apimachinery.pkg.apis.meta.v1."
 NODES, PODS = 1000, 2000
+CONTAINERS = MOST_ITEMS[CORE + "PodSpec"]["containers"]
 TERMS = MOST_ITEMS[CORE + "NodeSelector"]["nodeSelectorTerms"]
 EXPRESSIONS = MOST_ITEMS[CORE + "NodeSelectorTerm"]["matchExpressions"]
 AFFINITIES = MOST_ITEMS[CORE + "PodAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -49,6 +51,11 @@ def neighbours(number: int) -> dict[str, Any]:
     return {"topologyKey": "zone", "labelSelector": {"matchExpressions": [*absent(SELECTED - 1), there]}}
 
 
+def many(number: int) -> dict[str, Any]:
+    """Of a container: a class of each of as many types as may be."""
+    return {"resources": {"classes": {f"example.com/t{kind}": f"c{number}" for kind in range(MOST_TYPES)}}}
+
+
 PREFERENCES = [{"weight": 1, "preference": {"matchExpressions": absent(EXPRESSIONS)}} for _ in range(AFFINITIES)]
 DEMANDS: dict[str, dict[str, Any]] = {
     "node selector": {"nodeSelector": {f"k{number}": "x" for number in range(LABELS)}},
@@ -58,6 +65,7 @@ DEMANDS: dict[str, dict[str, Any]] = {
     "affinity": {"affinity": required("podAffinity", *map(neighbours, range(AFFINITIES)))},
     "spread over zones": {"topologySpreadConstraints": spread("zone")},
     "spread over nodes": {"topologySpreadConstraints": spread(HOSTNAME)},
+    "classes": {"containers": [{"name": f"c{number}", "image": "a", **many(number)} for number in range(CONTAINERS)]},
     "tolerations": {"tolerations": [{"key": f"k{number}", "operator": "Exists"} for number in range(TOLERATIONS)]},
 }
 
@@ -77,7 +85,7 @@ def test_a_pod_that_asks_for_much_is_placed_in_time(demand: str, world: World) -
     for attempt in range(4):
         first = pod(f"{demand}-{attempt}", labels={"attempt": str(attempt)}, requests={"cpu": f"{attempt + 1}m"})
         first["spec"] |= DEMANDS[demand]
-        first["spec"]["priority"] = attempt
+        first["spec"] |= {"priority": attempt, "overhead": {"cpu": f"{attempt + 1}m"}}  # a template of its own
         began = thread_time()
         world.choose(first)
         best = min(best, corrected(thread_time() - began))

@@ -180,6 +180,8 @@ POD_AFFINITY_UNSATISFIED = user(31, "PodAffinityUnsatisfied", "No pod that this 
 POD_ANTI_AFFINITY_UNSATISFIED = user(31, "PodAntiAffinityUnsatisfied", "A pod that this one must not be near is there.")
 RUNTIME_UNAVAILABLE = platform(31, "RuntimeUnavailable", "The node does not offer the pod's runtime.")
 DEVICE_UNSUPPORTED = user(31, "DeviceUnsupported", "The pod asks for devices, which its runtime does not pass on.")
+CLASS_UNAVAILABLE = user(31, "ClassUnavailable", "The node does not offer a class that the pod asks for.")
+CLASS_EXHAUSTED = platform(30, "ClassExhausted", "A class that the pod asks for has no free place on the node.")
 DISK_ELSEWHERE = platform(31, "DiskElsewhere", "The pod's disk is on another node.")
 DISK_ON_LOST_NODE = platform(80, "DiskOnLostNode", "The pod's disk is on a node that is lost.")
 

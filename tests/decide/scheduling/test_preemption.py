@@ -66,6 +66,19 @@ def test_the_most_important_stay_and_no_more_go_than_have_to() -> None:
     assert scene.victims("3", 9) == ("a", ["middle", "low"])
 
 
+def test_nobody_is_taken_off_a_node_that_could_never_take_the_pod() -> None:
+    """Else a look would have no moves left when it comes to the node that could."""
+    scene = Scene()
+    for number in range(30):
+        taint = [{"key": "dedicated", "effect": "NoSchedule"}]
+        scene.cluster.set_node(node_of(node(f"n{number:02}", cpu="1000", pods="1000", taints=taint)))
+        for each in range(MOST_MOVED // 20):
+            scene.put(f"n{number:02}", f"other-{number}-{each}", "1", 1)
+    scene.cluster.set_node(node_of(node("open", cpu="1")))
+    scene.put("open", "low", "1", 1)
+    assert scene.victims("1", 9) == ("open", ["low"])
+
+
 def test_of_equals_the_one_that_has_run_longest_stays() -> None:
     scene = Scene(a="2")
     scene.put("a", "new", "1", 1, start="2026-02-02")

@@ -22,7 +22,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import log
 from tarmac.decide.allocatable.podentries import CPUS_ANNOTATION
-from tarmac.decide.processors.assigning import NotEnough, assign
+from tarmac.decide.processors.assigning import NotEnough, assign, refused
 from tarmac.decide.processors.exclusive import exclusive_cpus
 from tarmac.decide.processors.pools import shared_pool
 from tarmac.decide.processors.topology import Topology
@@ -72,7 +72,7 @@ class CPUManager:
         try:
             self._assign(pod.uid, pod.spec)
         except (NotEnough, OSError) as error:
-            return "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
+            return refused(error)
         return None
 
     def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:

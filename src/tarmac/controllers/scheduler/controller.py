@@ -18,7 +18,8 @@ class Schedulers:
 
     def __init__(self, context: Context) -> None:
         for_pods = context.acting_as(POD_SCHEDULER)
-        state = SchedulerState(for_pods.client, context.informers, frozenset(context.settings.scheduler_names))
+        schedulers, classes = frozenset(context.settings.scheduler_names), context.settings.class_resources
+        state = SchedulerState(for_pods.client, context.informers, schedulers, classes=classes)
         interfaces = PodInterfaces(for_pods)
         self._deployments = DeploymentScheduler(context.acting_as(DEPLOYMENT_SCHEDULER), state)
         self._pods = PodScheduler(for_pods, state, interfaces)

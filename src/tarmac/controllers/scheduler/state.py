@@ -2,7 +2,7 @@
 
 Every change of a pod is read as far as it takes to tell whether it waits, is on a node or is gone; the whole pod is
 read once, when it is first decided about or first seen on a node. A pod that is assumed to be on a node is confirmed
-by the change that shows it there, which then costs nothing more.
+by the change that shows it there, which then costs nothing more. One that is resized in place is read again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class _Metadata(TypedDict, total=False):
     namespace: str
     uid: str
     labels: dict[str, str]
+    annotations: dict[str, str]
     ownerReferences: list[dict[str, Any]]
 
 
@@ -46,7 +47,9 @@ _decode_pod = cast("Callable[[bytes], JsonObject]", msgspec.json.Decoder(_Pod).d
 class SchedulerState:
     """Nodes, what is on them, and the pods that wait."""
 
-    def __init__(self, client: Client, informers: Informers, schedulers: frozenset[str]) -> None:
+    def __init__(
+        self, client: Client, informers: Informers, schedulers: frozenset[str], *, classes: bool = True
+    ) -> None:
         self.cluster = Cluster()
         self.backlog = Backlog(self._version)
         self.disks = SchedulerDisks(client, informers)
@@ -54,9 +57,10 @@ class SchedulerState:
         self._nodes = informers.informer(NODES)
         self._classes = informers.informer(RUNTIME_CLASSES)
         self._schedulers = schedulers
-        self._demands = Demands()
+        self._demands = Demands(classes=classes)
         self._nudges = 0  # changes of disks, runtimes and networks
         self._arrivals = 0  # pods that came to a node
+        self._generations: dict[str, int] = {}  # of pods on nodes, as they were last read
         self._nodes.on_change(self._node_changed)
         self.pods.on_change(self._pod_changed)
         for informer in (self._classes, self.disks.claims, self.disks.volumes):
@@ -118,7 +122,7 @@ class SchedulerState:
             self._gone(uid)
         elif node:
             self.backlog.remove(uid)
-            if self.cluster.node_of(uid) != node:
+            if self._is_resized(facts) or self.cluster.node_of(uid) != node:
                 obj = _decode_pod(new.raw)
                 self.place(self._demands.pod(obj, self._handler(obj)), node)
         elif not facts.waits_for(self._schedulers):
@@ -126,7 +130,17 @@ class SchedulerState:
         elif self.cluster.node_of(uid) is None:  # else it is being bound
             self.backlog.add(new.key, uid, facts.metadata.generation, facts.spec.priority)
 
+    def _is_resized(self, pod: SchedulingPod) -> bool:
+        """Whether a pod on a node may ask for something else than when it was read: its generation tells."""
+        generation = pod.metadata.generation
+        known = self._generations.setdefault(pod.uid, generation)
+        if known == generation or pod.metadata.deletion_timestamp is not None:
+            return False
+        self._generations[pod.uid] = generation
+        return True
+
     def _gone(self, uid: str) -> None:
+        self._generations.pop(uid, None)
         self.backlog.remove(uid)
         self.cluster.remove_pod(uid)
 

@@ -11,18 +11,16 @@ from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.compute.workload import Placement, WorkloadDeployment
 from tarmac.decide import reasons, rollout
-from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.autoscaling import autoscaling_lines
 from tarmac.decide.explain.instances import instance_lines
 from tarmac.decide.explain.quotademand import limits_to_raise
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.placement import Place, by_city, location_for
-from tarmac.decide.remedies.rightsizing import either, room_to_make, size_that_fits
-from tarmac.decide.scheduling.amounts import whole
+from tarmac.decide.remedies.rightsizing import either, places_to_free, room_to_make, size_that_fits
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.networks import unusable_networks
-from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, PODS, WORKLOADS, Snapshot
+from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
@@ -112,23 +110,26 @@ def _change(reads: CachedReads, deployment: WorkloadDeployment, desired: int, li
     """A change that is enough for all instances of the deployment, where what one needs is not."""
     if line.reason == reasons.QUOTA_EXHAUSTED:
         return quota_change or line.change
-    if (line.rule, line.reason) != ("nodes", reasons.INSUFFICIENT_CAPACITY):
+    if line.rule != "nodes" or line.reason not in (reasons.INSUFFICIENT_CAPACITY, reasons.CLASS_EXHAUSTED):
         return line.change
-    return _room_change(reads, deployment, desired) or line.change
+    return _room_change(reads, deployment, desired, line.reason) or line.change
 
 
-def _room_change(reads: CachedReads, deployment: WorkloadDeployment, desired: int) -> str:
-    own, runtime = deployment.metadata, deployment.spec.template.spec.runtime
+def _room_change(reads: CachedReads, deployment: WorkloadDeployment, desired: int, reason: str) -> str:
+    own = deployment.metadata
     location = deployment.status.location.name if deployment.status and deployment.status.location else ""
-    amounts = instance_amounts(runtime, lambda name: INSTANCE_TYPES.get(reads.snapshot, name))
     views = reads.fleet(own.namespace, own.uid)
-    pods = (PODS.get(reads.snapshot, f"{own.namespace}/{view.name}") for view in views if not view.deleting)
-    placed = sum(pod is not None and bool(pod["spec"].get("nodeName")) for pod in pods)
-    size = {name: whole(name, amount) for name, amount in amounts.items()} if amounts else {}
-    if not size:
+    pods = [PODS.get(reads.snapshot, f"{own.namespace}/{view.name}") for view in views if not view.deleting]
+    unplaced = next((pod for pod in pods if pod is not None and not pod["spec"].get("nodeName")), None)
+    candidates = reads.candidates(location)
+    read = candidates.read(unplaced).value if unplaced is not None else None
+    if read is None:
         return ""
-    cluster, waiting = reads.candidates(location).cluster, desired - placed
-    return either(size_that_fits(cluster, location, size, waiting), room_to_make(cluster, location, size, waiting))
+    cluster, demand = candidates.cluster, read.demand
+    waiting = desired - sum(pod is not None and bool(pod["spec"].get("nodeName")) for pod in pods)
+    if reason == reasons.CLASS_EXHAUSTED:
+        return places_to_free(cluster, location, demand, waiting) if waiting > 1 else ""
+    return either(size_that_fits(cluster, location, demand, waiting), room_to_make(cluster, location, demand, waiting))
 
 
 def _with_those_behind(waiting: Refusal, missing: int) -> Refusal:

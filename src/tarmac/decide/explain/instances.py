@@ -13,6 +13,7 @@ from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.budgets import drain_lines
+from tarmac.decide.explain.given import given_lines
 from tarmac.decide.explain.pods import pod_lines
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.snapshot import INSTANCES, PODS, Snapshot
@@ -45,8 +46,8 @@ def instance_lines(reads: CachedReads, instance: Instance) -> list[Line]:
     pod = PODS.get(reads.snapshot, f"{own.namespace}/{own.name}")
     if ready is not None and ready.status == "True":
         node = instance.status.node_name if instance.status else ""
-        drained = drain_lines(reads.snapshot, pod, city) if pod is not None else []
-        return [yes(ready.reason, ready.message, "ready", city, node), *drained]
+        beside = [*given_lines(reads.snapshot, pod, city), *drain_lines(reads.snapshot, pod, city)] if pod else []
+        return [yes(ready.reason, ready.message, "ready", city, node), *beside]
     gates = [gate.name for gate in instance.spec.controller.scheduling_gates] if instance.spec.controller else []
     if gates:
         return list(_gated(reads, instance, gates, city))

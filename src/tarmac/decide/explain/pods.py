@@ -14,6 +14,7 @@ from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, found, told, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.evictiontime import outlook
+from tarmac.decide.explain.given import given_lines
 from tarmac.decide.explain.podsources import missing_sources
 from tarmac.decide.rollup.pods import InstancePod, PodView
 from tarmac.decide.scheduling import Pod, named
@@ -61,7 +62,10 @@ def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[
         lines[-1] = msgspec.structs.replace(lines[-1], message=message)
     elif lines[-1].reason in _BEING_MADE and (missing := missing_sources(reads.snapshot, pod)) is not None:
         lines[-1] = told(missing, city, node)
-    return [*lines, *drain_lines(reads.snapshot, pod, city)]
+    elif lines[-1].reason in (reasons.CLASS_UNAVAILABLE, reasons.CLASS_EXHAUSTED):
+        lines[-1] = msgspec.structs.replace(lines[-1], rule="classes")
+    given = given_lines(reads.snapshot, pod, city) if view.running.holds else []
+    return [*lines, *given, *drain_lines(reads.snapshot, pod, city)]
 
 
 def _without_node(pod: JsonObject, city: str, candidates: CandidateNodes) -> list[Line]:

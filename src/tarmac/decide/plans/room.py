@@ -15,10 +15,9 @@ from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.plans.difference import Difference, planned_uid
 from tarmac.decide.plans.priorities import Rank, rank_of
-from tarmac.decide.remedies.rightsizing import either, room_to_make, size_that_fits
+from tarmac.decide.remedies.rightsizing import either, places_to_free, room_to_make, size_that_fits
 from tarmac.decide.remedies.usualchanges import usual_change
-from tarmac.decide.scheduling import Pod
-from tarmac.decide.scheduling.amounts import whole
+from tarmac.decide.scheduling import Demand, Pod
 from tarmac.decide.snapshot.candidates import CandidateNodes
 from tarmac.decide.snapshot.snapshot import CLAIMS, INSTANCE_TYPES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal, Verdict
@@ -62,6 +61,7 @@ def take_room(
     refusals: list[Refusal] = []
     placed: list[Placed] = []
     rank = rank_of(snapshot, found.deployment.spec.template.spec.priority_class_name)
+    lacking: list[Pod] = []
     for turn, read in enumerate(_pods(snapshot, candidates, found, amounts, rank, ordinals)):
         choice = _node_for(candidates, found, read.value, turn, rank) if read.value is not None else None
         if read.value is not None and choice is not None and choice.value is not None:
@@ -69,8 +69,9 @@ def take_room(
             placed.append((read.value, choice.value))
         else:
             refusals.append((choice or read).refusals[0])
+            lacking += [read.value] if read.value is not None else []
     if refusals:
-        change = _change(candidates, found, amounts, placed, refusals)
+        change = _change(candidates, found, lacking[0].demand, placed, refusals) if lacking else refusals[0].change
         found.refuse(replace(refusals[0], change=change), len(refusals))
     return placed
 
@@ -89,19 +90,20 @@ def _node_for(candidates: CandidateNodes, found: Difference, pod: Pod, turn: int
 def _change(
     candidates: CandidateNodes,
     found: Difference,
-    amounts: ResourceList,
+    demand: Demand,
     placed: Sequence[Placed],
     refusals: Sequence[Refusal],
 ) -> str:
     """A change that gives all of them room, where it is room that they lack."""
+    cluster, location = candidates.cluster, found.location
+    if refusals[0].reason == reasons.CLASS_EXHAUSTED and len(refusals) > 1:
+        return places_to_free(cluster, location, demand, len(refusals)) or refusals[0].change
     if refusals[0].reason != reasons.INSUFFICIENT_CAPACITY:
         return refusals[0].change
-    cluster, location = candidates.cluster, found.location
-    size = {name: whole(name, amount) for name, amount in amounts.items()}
-    room = room_to_make(cluster, location, size, len(refusals))
+    room = room_to_make(cluster, location, demand, len(refusals))
     for pod, _ in placed:  # they are not there yet, and would be as small
         cluster.remove_pod(pod.uid)
-    smaller = size_that_fits(cluster, location, size, len(refusals) + len(placed))
+    smaller = size_that_fits(cluster, location, demand, len(refusals) + len(placed))
     for pod, node in placed:
         cluster.add_pod(pod, node)
     return either(smaller, room)

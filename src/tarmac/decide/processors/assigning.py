@@ -15,7 +15,12 @@ from tarmac.decide.processors.exclusive import exclusive_cpus
 from tarmac.decide.processors.packing import NotEnough, take
 from tarmac.decide.processors.topology import Topology
 
-__all__ = ["NotEnough", "assign"]
+__all__ = ["NotEnough", "assign", "refused"]
+
+
+def refused(error: Exception) -> tuple[str, str]:
+    """Reason and message of a pod whose containers cannot have processors to themselves, in kubelet's words."""
+    return "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
 
 
 def assign(topology: Topology, free: CPUSet, spec: JsonObject) -> dict[str, CPUSet]:

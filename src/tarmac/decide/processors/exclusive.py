@@ -13,7 +13,8 @@ from tarmac.api.kubernetes.core.pods.podresources import is_sidecar, qos_class
 from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import NANO
-from tarmac.decide.scheduling.amounts import CPU, MEMORY
+
+_CPU, _MEMORY = "cpu", "memory"  # not those of scheduling, which imports this
 
 CPU_EXCLUSIVE: Final = "cpu exclusive"
 """In a node's capacity: how many processors it can give to containers for themselves."""
@@ -43,7 +44,7 @@ def exclusive_peak(spec: JsonObject) -> int:
 
 
 def _whole_cpus(container: JsonObject) -> int:
-    stated = ((container.get("resources") or {}).get("requests") or {}).get(CPU)
+    stated = ((container.get("resources") or {}).get("requests") or {}).get(_CPU)
     if stated is None:
         return 0
     count, rest = divmod(quantity(stated).nanos, NANO)
@@ -52,4 +53,4 @@ def _whole_cpus(container: JsonObject) -> int:
 
 def _as_a_whole(spec: JsonObject) -> bool:
     pod_level = spec.get("resources") or {}
-    return any(name in (pod_level.get(side) or {}) for side in ("requests", "limits") for name in (CPU, MEMORY))
+    return any(name in (pod_level.get(side) or {}) for side in ("requests", "limits") for name in (_CPU, _MEMORY))

@@ -6,8 +6,14 @@ is named is the largest at which all that wait fit beside them.
 
 from __future__ import annotations
 
-from tarmac.decide.scheduling import Cluster, open_nodes, room_at
-from tarmac.decide.scheduling.amounts import PODS, Amounts, shown
+from typing import Final
+
+from tarmac.decide.classes.counting import Place
+from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.scheduling import Cluster, Demand, open_nodes, places_left, room_at
+from tarmac.decide.scheduling.amounts import CPU, PODS, Amounts, shown
+
+_WHOLE_CPU: Final = 1000
 
 
 def either(smaller: str, room: str) -> str:
@@ -15,18 +21,31 @@ def either(smaller: str, room: str) -> str:
     return f"Ask for at most {smaller}, or {room}." if smaller else f"{room[0].upper()}{room[1:]}."
 
 
-def room_to_make(cluster: Cluster, location: str, size: Amounts, count: int) -> str:
-    """What to take away so that so many more of this size fit."""
-    more = f"make room for {count} more of {_listed(size)} at {location}"
-    return more if count > 1 else _freeing(cluster, location, size) or more
+def room_to_make(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
+    """What to take away so that so many more like this fit."""
+    more = f"make room for {count} more of {_listed(_size(demand))} at {location}"
+    return more if count > 1 else _freeing(cluster, location, demand) or more
 
 
-def _freeing(cluster: Cluster, location: str, size: Amounts) -> str:
+def places_to_free(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
+    """How many places to take away so that so many more find one, as a sentence; empty when no class is full."""
+    short: dict[Place, int] = {}
+    if demand.classes is not None:
+        for info in open_nodes(cluster, location):
+            short |= {place: count * asked for place, asked, _ in info.missing_places(demand.classes)}
+    listed = [
+        f"{number} place{'s' if number > 1 else ''} of class {'/'.join(place)}" for place, number in short.items()
+    ]
+    return f"Free {' and '.join(listed)} at {location}." if listed else ""
+
+
+def _freeing(cluster: Cluster, location: str, demand: Demand) -> str:
     """What to take away from the node that lacks the least for one more."""
-    wanted = {**size, PODS: 1}
+    wanted = dict(demand.requests)
     lacks = [
         (info.node.name, {name: amount - info.free.get(name, 0) for name, amount in wanted.items()})
         for info in open_nodes(cluster, location)
+        if places_left(info, demand.classes) > 0 or info.free[PODS] <= 0
     ]
     if not lacks:
         return ""
@@ -35,23 +54,41 @@ def _freeing(cluster: Cluster, location: str, size: Amounts) -> str:
     return f"free {_listed(short)} on {node}" if short else ""
 
 
-def size_that_fits(cluster: Cluster, location: str, size: Amounts, count: int) -> str:
+def size_that_fits(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
     """The one amount to ask less of, as close to what is asked for as can be, so that so many fit; empty if none is."""
-    fitting = {resource: _largest(cluster, location, size, resource, count) for resource in size}
+    size = _size(demand)
+    fitting = {resource: _largest(cluster, location, demand, resource, count) for resource in size}
     best = max(fitting, key=lambda resource: fitting[resource] / size[resource], default="")
     return f"{shown(best, fitting[best])} {best}" if best and fitting[best] else ""
 
 
-def _largest(cluster: Cluster, location: str, size: Amounts, resource: str, count: int) -> int:
-    """The largest amount of one resource, the others as they are, with which all fit; 0 when none does."""
-    low, high = 0, size[resource] - 1
+def _largest(cluster: Cluster, location: str, demand: Demand, resource: str, count: int) -> int:
+    """The largest amount of one resource, the others as they are, with which all fit; 0 when none does.
+
+    Who has processors to himself is told whole numbers of them: with a fraction he would have none of his own.
+    """
+    own = resource == CPU and demand.exclusive and _gives_processors_away(cluster, location)
+    whole = _WHOLE_CPU if own else 1
+    low, high = 0, -(-_size(demand)[resource] // whole) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if room_at(cluster, location, {**size, resource: middle}) >= count:
+        smaller = {**dict(demand.requests), resource: middle * whole}
+        if own:
+            smaller[CPU_EXCLUSIVE] = middle
+        if room_at(cluster, location, smaller, demand.classes) >= count:
             low = middle
         else:
             high = middle - 1
-    return low
+    return low * whole
+
+
+def _gives_processors_away(cluster: Cluster, location: str) -> bool:
+    return any(CPU_EXCLUSIVE in info.node.allocatable for info in open_nodes(cluster, location))
+
+
+def _size(demand: Demand) -> Amounts:
+    """What can be asked less of."""
+    return {name: amount for name, amount in demand.requests if name not in (PODS, CPU_EXCLUSIVE)}
 
 
 def _listed(size: Amounts) -> str:

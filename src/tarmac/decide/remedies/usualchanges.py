@@ -20,6 +20,8 @@ _USUAL: Final = {
     reasons.ADDRESS_FAMILY_NOT_CARRIED: "Remove the family from the interface, or use a Network that carries it.",
     reasons.ADDRESS_RANGE_EXHAUSTED: "Use a Network with a larger range.",
     reasons.ADDRESS_POOL_EXHAUSTED: "Scale down, or use another Network.",
+    reasons.CLASS_UNAVAILABLE: "Ask for a class that the node offers: its status lists them.",
+    reasons.CLASS_EXHAUSTED: "Free a place of the class on the node, or ask for another class.",
     reasons.QUOTA_EXHAUSTED: "Raise the ResourceQuota that the message names, or scale something else down.",
     reasons.NO_CANDIDATE_LOCATIONS: "Create a Location in the city, or bring a node of it back to ready.",
     reasons.NO_READY_NODES: "Bring a node of the Location back to ready.",

@@ -29,6 +29,9 @@ _IMAGE: Final = frozenset(
         "RegistryUnavailable",
     ]
 )
+_CLASSES: Final = frozenset(
+    [reasons.CLASS_UNAVAILABLE, reasons.CLASS_EXHAUSTED]
+)  # nodes use the words of the catalogue
 _SOURCES: Final = "CreateContainerConfigError"  # before a runtime is asked: keys, ConfigMaps, Secrets
 _CONFIGURATION: Final = frozenset([_SOURCES, "CreateContainerError", "RunContainerError", "CreatePodSandboxError"])
 
@@ -198,6 +201,8 @@ def _trouble(pod: InstancePod) -> Refusal | None:
     found = [_container_trouble(each, pod.spec) for each in containers]
     if status.reason == reasons.NODE_LOST:
         found.append(Refusal(reasons.NODE_LOST, status.message))
+    elif status.phase == "Failed" and status.reason in _CLASSES:
+        found.append(Refusal(status.reason, status.message))
     elif status.phase == "Failed":
         found.append(Refusal(reasons.FAILED, f"{status.reason}: {status.message}" if status.reason else status.message))
     return most_actionable(refusal for refusal in found if refusal is not None)

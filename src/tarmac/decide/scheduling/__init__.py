@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from tarmac.decide.scheduling.capacity import free_at, open_nodes, room_at
+from tarmac.decide.scheduling.capacity import free_at, open_nodes, places_left, room_at
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Demand, Demands, Disk, Pod, requests_of
 from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo, Taint, node_of
@@ -45,6 +45,7 @@ __all__ = [
     "named",
     "node_of",
     "open_nodes",
+    "places_left",
     "requests_of",
     "reservation",
     "room_at",

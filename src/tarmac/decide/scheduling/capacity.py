@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE
 from tarmac.decide.scheduling.amounts import PODS, Amounts
+from tarmac.decide.scheduling.classes import ClassDemand
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.filters.taints import KEEPS_OFF
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
@@ -18,15 +20,17 @@ def free_at(cluster: Cluster, location: str) -> Amounts:
     total: Amounts = {}
     for info in open_nodes(cluster, location):
         for resource, amount in info.free.items():
-            total[resource] = total.get(resource, 0) + max(0, amount)
+            if resource != CPU_EXCLUSIVE:  # these are counted as cpu already
+                total[resource] = total.get(resource, 0) + max(0, amount)
     return total
 
 
-def room_at(cluster: Cluster, location: str, requests: Mapping[str, int]) -> int:
-    """How many pods of this size fit at a Location, node by node."""
+def room_at(cluster: Cluster, location: str, requests: Mapping[str, int], classes: ClassDemand | None = None) -> int:
+    """How many pods of this size, with these classes, fit at a Location, node by node. Processors that containers want
+    to themselves are asked for as `cpu exclusive`."""
     wanted = [(resource, amount) for resource, amount in {**requests, PODS: 1}.items() if amount]
     return sum(
-        max(0, min(info.free.get(resource, 0) // amount for resource, amount in wanted))
+        max(0, min(places_left(info, classes), *(info.free.get(name, 0) // amount for name, amount in wanted)))
         for info in open_nodes(cluster, location)
     )
 
@@ -37,3 +41,20 @@ def open_nodes(cluster: Cluster, location: str) -> Iterator[NodeInfo]:
         node = pool.example.node
         if node.location == location and not node.unschedulable and all(t.effect not in KEEPS_OFF for t in node.taints):
             yield from pool
+
+
+def places_left(info: NodeInfo, classes: ClassDemand | None) -> int:
+    """For how many pods with these classes the node has places, and room for pods at all."""
+    offer, most = info.node.offer, info.free[PODS]
+    if classes is None:
+        return most
+    need = classes.on(offer)
+    if need.torn or need.misplaced:
+        return 0
+    for place, asked in need.places:
+        if place not in offer.capacity:
+            return 0
+        capacity = offer.capacity[place]
+        if capacity is not None:
+            most = min(most, (capacity - info.places.get(place, 0)) // asked)
+    return most

@@ -158,7 +158,8 @@ class Cluster:
         node = info.node
         labels = node.labels
         values = tuple(labels.get(key) for key in self._keys)
-        key = (node.location, node.taints, node.unschedulable, node.handlers, node.devices, values)
+        alike = (node.handlers, node.devices, node.offer.alike)
+        key = (node.location, node.taints, node.unschedulable, *alike, values)
         pool = self.pools.get(key)
         if pool is None:
             pool = self.pools[key] = Pool(key)

@@ -18,7 +18,9 @@ from tarmac.api.compute.names import GROUP
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
+from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE, exclusive_peak
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, whole_amounts
+from tarmac.decide.scheduling.classes import ClassDemand, class_demand, class_key
 from tarmac.decide.scheduling.nodeterms import NodeChoice, any_of, choice_of
 from tarmac.decide.scheduling.podterms import PodTerm, Spread, pod_term, spread_of
 
@@ -54,9 +56,13 @@ class Disk:
 class Demand:
     """What a pod asks for. Compared by identity: equal pods share one."""
 
-    requests: tuple[tuple[str, int], ...]  # what the node is charged, one of `pods` included
+    requests: tuple[
+        tuple[str, int], ...
+    ]  # what the node is charged: one of `pods`, and processors of its own, included
     cpu: int
     memory: int
+    exclusive: int  # processors that containers have to themselves
+    classes: ClassDemand | None
     location: str
     nodes: NodeChoice | None
     preferred_nodes: tuple[tuple[int, NodeChoice], ...]
@@ -95,9 +101,10 @@ class Pod:
 
 
 class Demands:
-    """Reads pods, and remembers the demands of the templates it has seen."""
+    """Reads pods, and remembers the demands of the templates it has seen. Without `classes` nobody asks for any."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, classes: bool = True) -> None:
+        self._classes = classes
         self._known: dict[bytes, Demand] = {}
         self._encode = msgspec.json.Encoder().encode
 
@@ -106,10 +113,12 @@ class Demands:
         metadata: JsonObject = obj["metadata"]
         spec: JsonObject = obj["spec"]
         namespace = metadata["namespace"]
-        key = self._encode((namespace, handler, [disk.nodes.text for disk in disks], _looked_at(spec)))
+        places = [disk.nodes.text for disk in disks]
+        key = self._encode((namespace, handler, places, _looked_at(spec), class_key(obj) if self._classes else None))
         demand = self._known.get(key)
         if demand is None or demand.disks != tuple(disks):
-            demand = demand_of(spec, namespace, handler, disks)
+            classes = class_demand(obj, handler) if self._classes else None
+            demand = demand_of(spec, namespace, handler, disks, classes)
             if len(self._known) >= _CACHED:
                 self._known.clear()
             self._known[key] = demand
@@ -120,9 +129,15 @@ class Demands:
         return Pod(uid, intern(namespace), name, labels, group, demand, priority)
 
 
-def demand_of(spec: JsonObject, namespace: str, handler: str = "", disks: Sequence[Disk] = ()) -> Demand:
+def demand_of(
+    spec: JsonObject,
+    namespace: str,
+    handler: str = "",
+    disks: Sequence[Disk] = (),
+    classes: ClassDemand | None = None,
+) -> Demand:
     """What a pod with this spec asks for."""
-    requests = requests_of(spec)
+    requests, exclusive = requests_of(spec), exclusive_peak(spec)
     affinity: Mapping[str, Any] = spec.get("affinity") or {}
     pods, not_pods = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
     labels = dict(spec.get("nodeSelector") or {})
@@ -130,9 +145,11 @@ def demand_of(spec: JsonObject, namespace: str, handler: str = "", disks: Sequen
     on_nodes: Mapping[str, Any] = affinity.get("nodeAffinity") or {}
     required = on_nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
     return Demand(
-        requests=(*requests.items(), (PODS, 1)),
+        requests=(*requests.items(), (PODS, 1), *([(CPU_EXCLUSIVE, exclusive)] if exclusive else ())),
         cpu=requests.get(CPU, 0),
         memory=requests.get(MEMORY, 0),
+        exclusive=exclusive,
+        classes=classes,
         location=location,
         nodes=choice_of(labels, required["nodeSelectorTerms"] if required else None),
         preferred_nodes=tuple((item["weight"], any_of([item["preference"]])) for item in _preferred(on_nodes)),

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices, node_devices
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of
+from tarmac.base.quantity import Quantity
+from tarmac.decide.classes.counting import Place
+from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole
+from tarmac.decide.scheduling.classes import NO_CLASSES, ClassDemand, Offer, offer_of
 from tarmac.decide.scheduling.demand import Pod, Port
+from tarmac.decide.scheduling.levels import FULL, UNLIMITED, level_of
 
 if TYPE_CHECKING:
     from tarmac.decide.scheduling.pool import Pool
-
-FULL: Final = -1
-_BITS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Node:
     images: Mapping[str, int] | None = None
     devices: NodeDevices = NO_DEVICES
     unhealthy: Mapping[str, int] | None = None
+    offer: Offer = NO_CLASSES
 
     @property
     def location(self) -> str:
@@ -75,14 +78,22 @@ def node_of(obj: JsonObject) -> Node:
     return Node(
         metadata["name"],
         metadata.get("labels") or {},
-        amounts_of(status.get("allocatable")),
+        amounts_of(status.get("allocatable")) | _exclusive(status.get("capacity") or {}),
         tuple(sorted(taints, key=str)),
         cordoned,
         frozenset(item.get("name") or "" for item in handlers) if handlers else None,
         _images(status.get("images") or ()),
         devices := node_devices(obj),
         _unhealthy(status, devices),
+        offer_of(obj),
     )
+
+
+def _exclusive(capacity: Mapping[str, str]) -> Amounts:
+    """Processors that containers can have to themselves, where the node gives any away; none left counts too."""
+    if CPU_EXCLUSIVE not in capacity:
+        return {}
+    return {CPU_EXCLUSIVE: whole(CPU_EXCLUSIVE, Quantity.parse(capacity[CPU_EXCLUSIVE]))}
 
 
 def _images(listed: Any) -> Mapping[str, int] | None:
@@ -100,7 +111,7 @@ def _unhealthy(status: JsonObject, devices: NodeDevices) -> Mapping[str, int] | 
 class NodeInfo:
     """A node and what is on it. `pool` and `slot` say where it is kept; only `Pool` writes them and `level`."""
 
-    __slots__ = ("free", "groups", "level", "node", "pods", "pool", "ports", "slot")
+    __slots__ = ("free", "groups", "level", "node", "places", "pods", "pool", "ports", "slot")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -108,9 +119,11 @@ class NodeInfo:
         self.free.setdefault(CPU, 0)
         self.free.setdefault(MEMORY, 0)
         self.free.setdefault(PODS, 0)
+        self.free.setdefault(CPU_EXCLUSIVE, UNLIMITED)
         self.pods: dict[str, Pod] = {}
         self.ports: dict[Port, int] = {}
         self.groups: dict[str, int] = {}
+        self.places: dict[Place, int] = {}  # that are taken, by class
         self.pool: Pool | None = None
         self.level = FULL
         self.slot = 0
@@ -128,16 +141,24 @@ class NodeInfo:
     def replace(self, node: Node) -> None:
         """The node has changed; what is on it has not."""
         for resource in {*self.node.allocatable, *node.allocatable}:
-            change = node.allocatable.get(resource, 0) - self.node.allocatable.get(resource, 0)
+            # Where a node gives no processors away, all are shared: as many as anybody asks for.
+            otherwise = UNLIMITED if resource == CPU_EXCLUSIVE else 0
+            change = node.allocatable.get(resource, otherwise) - self.node.allocatable.get(resource, otherwise)
             self.free[resource] = self.free.get(resource, 0) + change
+        recount = node.offer is not self.node.offer
         self.node = node
+        if recount:  # what a pod takes depends on what is offered for pods
+            self.places.clear()
+            for pod in self.pods.values():
+                self._count_places(pod, 1)
 
     def current_level(self) -> int:
         """How empty it is, roughly: the lengths of its free processors and memory in bits. FULL takes no pod at all."""
         free = self.free
         if free[PODS] <= 0:
             return FULL
-        return level_of(free[CPU], free[MEMORY])
+        offer = self.node.offer
+        return level_of(free[CPU], free[MEMORY], free[CPU_EXCLUSIVE], offer.full(self.places) if offer.limited else 0)
 
     def _count(self, pod: Pod, sign: int) -> None:
         free = self.free
@@ -147,20 +168,24 @@ class NodeInfo:
             _step(self.groups, pod.group, sign)
         for port in pod.demand.ports:
             _step(self.ports, port, sign)
+        if pod.demand.classes is not None:
+            self._count_places(pod, sign)
+
+    def missing_places(self, wanted: ClassDemand) -> list[tuple[Place, int, int]]:
+        """Classes without enough free places for a pod: how many it asks for, and how many of these are missing."""
+        capacity, taken = self.node.offer.capacity, self.places
+        asked = ((place, count, capacity.get(place)) for place, count in wanted.on(self.node.offer).places)
+        found = ((place, count, taken.get(place, 0) + count - most) for place, count, most in asked if most is not None)
+        return [(place, count, lack) for place, count, lack in found if lack > 0]
+
+    def _count_places(self, pod: Pod, sign: int) -> None:
+        if pod.demand.classes is not None:
+            for place, count in pod.demand.classes.on(self.node.offer).places:
+                _step(self.places, place, sign * count)
 
 
-def level_of(cpu: int, memory: int) -> int:
-    """A node of a lower level in either part cannot take a pod of this size."""
-    return (cpu.bit_length() if cpu > 0 else 0) << _BITS | (min(63, memory.bit_length()) if memory > 0 else 0)
-
-
-def memory_level(level: int) -> int:
-    """The part of a level that is about memory."""
-    return level & 63
-
-
-def _step(counts: dict[Any, int], key: object, sign: int) -> None:
-    count = counts.get(key, 0) + sign
+def _step(counts: dict[Any, int], key: object, change: int) -> None:
+    count = counts.get(key, 0) + change
     if count:
         counts[key] = count
     else:

@@ -21,9 +21,10 @@ from typing import Final
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
+from tarmac.decide.scheduling.classes import ClassDemand
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
-from tarmac.decide.scheduling.filters import POD_FILTERS, Check, Filter
+from tarmac.decide.scheduling.filters import LABELS, POD_FILTERS, POOL_FILTERS, Check, Filter
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 ENOUGH: Final = 32  # candidates: with so many, of which one breaks no budget, the rest of the nodes is not tried
@@ -98,11 +99,14 @@ def candidates(
 ) -> Iterator[Candidate]:
     """Where and for whom the pod could get a node. `filters` are those that other pods have no say in."""
     checks = [check for rule in filters if (check := rule.prepare(pod, cluster)) is not None]
+    lasting = [check for rule in (*POOL_FILTERS, LABELS) if (check := rule.prepare(pod, cluster)) is not None]
     location = pod.demand.location
     nodes = [info for info in cluster.nodes.values() if not location or info.node.location == location]
     start = turn * _STRIDE % len(nodes) if nodes else 0
     count, moved, harmless = 0, 0, False
     for info in (nodes[start:] + nodes[:start])[:MOST_LOOKED_AT]:
+        if any(check(info) is not None for check in lasting):
+            continue  # whoever ends here, the node stays what it is
         trial = _Trial(pod, info, cluster, checks)
         candidate = trial.candidate(guards, started)
         moved += trial.moved
@@ -169,13 +173,23 @@ class _Trial:
         self._cluster.remove_pod(other.uid)
         return False
 
-    def _could_have_room(self, lower: Iterable[Pod]) -> bool:
-        """Whether the amounts add up; spares most nodes the trial."""
+    def _could_have_room(self, lower: Sequence[Pod]) -> bool:
+        """Whether amounts and places add up; spares most nodes the trial."""
         free = dict(self._info.free)
         for each in lower:
             for resource, amount in each.demand.requests:
                 free[resource] = free.get(resource, 0) + amount
-        return all(free.get(resource, 0) >= amount for resource, amount in self._pod.demand.requests)
+        if any(free.get(resource, 0) < amount for resource, amount in self._pod.demand.requests):
+            return False
+        return self._pod.demand.classes is None or self._could_have_places(lower, self._pod.demand.classes)
+
+    def _could_have_places(self, lower: Iterable[Pod], wanted: ClassDemand) -> bool:
+        offer, taken = self._info.node.offer, dict(self._info.places)
+        for each in lower:
+            for place, count in each.demand.classes.on(offer).places if each.demand.classes is not None else ():
+                taken[place] -= count
+        left = ((taken.get(place, 0) + asked, offer.capacity.get(place)) for place, asked in wanted.on(offer).places)
+        return all(capacity is None or needed <= capacity for needed, capacity in left)
 
     def _fits(self) -> bool:
         """Other pods' say is asked anew each time, since they come and go here."""

@@ -18,7 +18,8 @@ from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Demand, Pod
 from tarmac.decide.scheduling.explain import explain, refusals_by_node
 from tarmac.decide.scheduling.filters import LABELS, NODE_FILTERS, POD_FILTERS, POOL_FILTERS, Check, Filter
-from tarmac.decide.scheduling.nodeinfo import NodeInfo, level_of, memory_level
+from tarmac.decide.scheduling.levels import LeastLevel
+from tarmac.decide.scheduling.nodeinfo import NodeInfo
 from tarmac.decide.scheduling.pool import Pool
 from tarmac.decide.scheduling.preemption import Candidate, Guard, Started, best, candidates
 from tarmac.decide.scheduling.scorers import DEMAND_SCORERS, POD_SCORERS, Score, Scorer
@@ -32,13 +33,12 @@ _PLANS: Final = 4096
 class TemplateFeasibility:
     """What is known about a template: where its pods can go, and how to tell."""
 
-    __slots__ = ("checks", "memory", "named", "pools", "refused", "refused_at", "sample", "scores", "shape", "smallest")
+    __slots__ = ("checks", "least", "named", "pools", "refused", "refused_at", "sample", "scores", "shape")
 
     def __init__(self, demand: Demand, shape: int) -> None:
         self.shape = shape
-        self.smallest = level_of(demand.cpu, demand.memory) & ~63  # buckets below have too few processors
-        self.memory = memory_level(level_of(demand.cpu, demand.memory))
-        self.pools: list[Pool] = []
+        self.least = LeastLevel(demand.cpu, demand.memory, demand.exclusive)
+        self.pools: list[tuple[Pool, int]] = []  # each with the bits of the classes that its nodes must have free
         self.named: list[NodeInfo] | None = None  # the only nodes that can match, when the pod names them
         self.checks: tuple[Check, ...] = ()
         self.scores: tuple[Score, ...] = ()
@@ -124,7 +124,9 @@ class Scheduler:
         plan = TemplateFeasibility(demand, cluster.shape)
         common = _prepared((*POOL_FILTERS, LABELS) if by_pool else POOL_FILTERS, pod, cluster)
         plan.checks = _prepared(self._node_filters if by_pool else (LABELS, *self._node_filters), pod, cluster)
-        plan.pools = [pool for pool in cluster.pools.values() if not _refuses(common, pool.example)]
+        plan.pools = [
+            (pool, _class_bits(demand, pool)) for pool in cluster.pools.values() if not _refuses(common, pool.example)
+        ]
         plan.named = _named(demand, cluster)
         if plan.named is not None:
             plan.checks = (*common, *plan.checks)
@@ -147,6 +149,11 @@ def _refuses(checks: Iterable[Check], info: NodeInfo) -> bool:
     return any(check(info) is not None for check in checks)
 
 
+def _class_bits(demand: Demand, pool: Pool) -> int:
+    offer = pool.example.node.offer
+    return offer.bits(demand.classes.on(offer)) if demand.classes is not None else 0
+
+
 def _named(demand: Demand, cluster: Cluster) -> list[NodeInfo] | None:
     """The nodes that the pod or one of its disks names, in order of name; None if nothing does."""
     choices = [demand.nodes, *(disk.nodes for disk in demand.disks)]
@@ -165,20 +172,28 @@ def _offered(plan: TemplateFeasibility, checks: Sequence[Check], turn: int) -> l
     for step in range(count):
         # Every pool that is looked at gets its share of the sample, so that several are compared.
         wanted = min(plan.sample, len(found) + max(1, plan.sample // count))
-        _offered_by(pools[(turn + step) % count], plan, checks, turn, wanted, found)
+        pool, classes = pools[(turn + step) % count]
+        _offered_by(pool, classes, plan, checks, turn, wanted, found)
         if len(found) >= plan.sample:
             break
     return found
 
 
 def _offered_by(
-    pool: Pool, plan: TemplateFeasibility, checks: Sequence[Check], turn: int, wanted: int, found: list[NodeInfo]
+    pool: Pool,
+    classes: int,
+    plan: TemplateFeasibility,
+    checks: Sequence[Check],
+    turn: int,
+    wanted: int,
+    found: list[NodeInfo],
 ) -> None:
     """Add nodes of one pool to those found until there are as many as wanted."""
+    least = plan.least
     for level in pool.order:
-        if level < plan.smallest:
+        if level < least.smallest:
             return
-        if level & 63 < plan.memory:
+        if least.misses(level, classes):
             continue
         bucket = pool.buckets[level]
         size = len(bucket)

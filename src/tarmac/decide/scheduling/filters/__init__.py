@@ -2,11 +2,12 @@
 
 `POOL_FILTERS` look only at what the nodes of a pool have in common, and are asked once per pool. `NODE_FILTERS` look at
 one node and the pod's demand. `POD_FILTERS` look at other pods too, and are prepared anew for every pod. A further rule
-(a quality-of-service class, exclusive processors) is one more file and one more entry here.
+is one more file and one more entry here.
 """
 
 from __future__ import annotations
 
+from tarmac.decide.scheduling.filters.classes import ClassOffered, ClassPlaces
 from tarmac.decide.scheduling.filters.disks import DiskFilter
 from tarmac.decide.scheduling.filters.labels import NodeLabels
 from tarmac.decide.scheduling.filters.location import InLocation
@@ -20,8 +21,8 @@ from tarmac.decide.scheduling.filters.taints import Taints
 from tarmac.decide.scheduling.filters.unschedulable import Unschedulable
 
 LABELS: Filter = NodeLabels()
-POOL_FILTERS: tuple[Filter, ...] = (InLocation(), Unschedulable(), Taints(), RuntimeHandler())
-NODE_FILTERS: tuple[Filter, ...] = (ResourceFilter(), HostPortFilter(), DiskFilter())
+POOL_FILTERS: tuple[Filter, ...] = (InLocation(), Unschedulable(), Taints(), RuntimeHandler(), ClassOffered())
+NODE_FILTERS: tuple[Filter, ...] = (ResourceFilter(), ClassPlaces(), HostPortFilter(), DiskFilter())
 POD_FILTERS: tuple[Filter, ...] = (TopologySpread(), NearAndApart())
 
 __all__ = ["LABELS", "NODE_FILTERS", "POD_FILTERS", "POOL_FILTERS", "Brief", "Check", "Filter", "Why"]
