@@ -19,6 +19,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
 from tarmac.decide import reasons
+from tarmac.decide.classes.counting import Place, Places
+from tarmac.decide.quotaclasses import AllowedClasses, allowed_classes, class_charges, pod_class_charges
 from tarmac.decide.verdict import Refusal
 
 ONE: Final = Quantity.of(1)
@@ -35,6 +37,7 @@ class Quota:
 
     name: str
     hard: ResourceList
+    classes: AllowedClasses = field(default_factory=AllowedClasses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Claim:
     created: float = 0.0
     ordinal: int = 0
     city: str = ""
+    classes: Places = field(default_factory=dict[Place, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +67,20 @@ def used_by(pods: Iterable[JsonObject]) -> ResourceList:
         if not is_terminal(pod):
             found = charges(Claim("", pod_amounts(pod["spec"], "requests")))
             del found[_INSTANCE_COUNT]
-            add(used, found)
+            add(used, found | pod_class_charges(pod))
     return used
 
 
-def quotas_of(objects: Iterable[JsonObject]) -> tuple[Quota, ...]:
-    """The quotas that concern Instances, from ResourceQuota objects, by name."""
+def quotas_of(objects: Iterable[JsonObject], *, classes: bool = True) -> tuple[Quota, ...]:
+    """The quotas that concern Instances, from ResourceQuota objects, by name. Without `classes` these do not bind."""
     concerned = [obj for obj in objects if _concerns_instances(obj.get("spec") or {})]
-    read = [Quota(obj["metadata"]["name"], _amounts(obj["spec"].get("hard") or {})) for obj in concerned]
-    return tuple(sorted(read, key=lambda quota: quota.name))
+    return tuple(sorted((_quota(obj, classes) for obj in concerned), key=lambda quota: quota.name))
+
+
+def _quota(obj: JsonObject, classes: bool) -> Quota:
+    spec: JsonObject = obj.get("spec") or {}
+    allowed = allowed_classes(spec) if classes else AllowedClasses()
+    return Quota(obj["metadata"]["name"], _amounts(spec.get("hard") or {}) | allowed.hard, allowed)
 
 
 def admit(
@@ -100,11 +109,14 @@ def charges(claim: Claim) -> ResourceList:
         amounts[f"requests.{resource}"] = amount
         if resource in _PLAIN:
             amounts[resource] = amount
-    return amounts
+    # An Instance asks by annotation, and so for its containers, however a quota counts the type.
+    return amounts | class_charges(claim.classes, claim.classes)
 
 
 def _refusal(quotas: Collection[Quota], total: ResourceList, claim: Claim) -> Refusal | None:
     """The first limit that has no room; its change names every limit that would have to be raised."""
+    if (forbidden := _forbidden(quotas, claim)) is not None:
+        return forbidden
     zero = Quantity.of(0)
     short = [
         (quota, resource, total.get(resource, zero), amount)
@@ -124,6 +136,31 @@ def _refusal(quotas: Collection[Quota], total: ResourceList, claim: Claim) -> Re
     ]
     change = f"Raise {' and '.join(raises)}, or scale something else down."
     return Refusal(reasons.QUOTA_EXHAUSTED, message, claim.city or claim.name, "quota", change)
+
+
+def permissions(quotas: Iterable[Quota], claims: Iterable[Claim]) -> list[str]:
+    """What quotas would have to allow so that these may go on."""
+    wanted: Places = {}
+    for claim in claims:
+        wanted |= claim.classes
+    return [
+        f"class {kind}/{name} in ResourceQuota {quota.name}"
+        for quota in quotas
+        for kind, name in quota.classes.forbids(wanted)
+    ]
+
+
+def _forbidden(quotas: Collection[Quota], claim: Claim) -> Refusal | None:
+    """A class that a quota does not allow; its change names every quota that would have to."""
+    for quota in quotas:
+        for kind, name in quota.classes.forbids(claim.classes):
+            there = ", ".join(quota.classes.allowed[kind])
+            where = f" in {claim.city}" if claim.city else ""
+            message = f"quota {quota.name} does not allow class {kind}/{name}{where}; allowed: {there or 'none'}"
+            instead = f"Ask for {there}, or allow" if there else "Allow"
+            change = f"{instead} {' and '.join(permissions(quotas, [claim]))}."
+            return Refusal(reasons.QUOTA_EXHAUSTED, message, claim.city or claim.name, "quota", change)
+    return None
 
 
 def _concerns_instances(spec: JsonObject) -> bool:

@@ -19,6 +19,7 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.base.quantity import Quantity
 from tarmac.client.cache import Item
 from tarmac.client.envelope import Metadata
+from tarmac.decide.children.classes import instance_places
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.quota import Claim, charges
 
@@ -139,4 +140,5 @@ class Account:
             created=parse_rfc3339(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
             ordinal=int(ordinal) if ordinal.isdecimal() else 0,
             city=labels.get(LABEL_CITY_CODE, ""),
+            classes=instance_places(item.object.metadata.annotations, item.object.spec.runtime),
         )

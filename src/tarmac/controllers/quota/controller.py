@@ -42,6 +42,7 @@ class QuotaController:
         self._types = informers.informer(INSTANCE_TYPES)
         self._pods = informers.informer(PODS)
         self._accounts: dict[str, Account] = {}
+        self._classes = context.settings.class_resources
         self._controller = context.controller("quota", self.reconcile, workers=1)
         for informer in (self._instances, self._types, self._pods):
             self._controller.awaits(informer)
@@ -68,7 +69,8 @@ class QuotaController:
 
     async def reconcile(self, namespace: str) -> None:
         """Let through whoever fits, and tell the others."""
-        quotas = quotas_of(item.object for item in self._quotas.indexed(BY_NAMESPACE, namespace))
+        listed = (item.object for item in self._quotas.indexed(BY_NAMESPACE, namespace))
+        quotas = quotas_of(listed, classes=self._classes)
         account = self._account(namespace)
         waiting = {member.claim.name: member for member in account.waiting()}
         if waiting:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from tarmac.api.compute.names import instance_name
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.decide import rollout
+from tarmac.decide.children.classes import template_places
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.quota import Claim
 from tarmac.decide.snapshot.cachedreads import CachedReads
@@ -32,6 +33,8 @@ def _unmade(reads: CachedReads, deployment: WorkloadDeployment) -> Iterator[Clai
     own, spec = deployment.metadata, deployment.spec
     taken = {view.ordinal for view in reads.fleet(own.namespace, own.uid)}
     amounts = instance_amounts(spec.template.spec.runtime, lambda name: INSTANCE_TYPES.get(reads.snapshot, name))
+    classes = template_places(spec.template)
     for ordinal in range(rollout.desired_replicas(spec.scale_settings, spec.replicas)):
         if ordinal not in taken and own.deletion_timestamp is None:
-            yield Claim(instance_name(own.name, ordinal), amounts or {}, reads.snapshot.now, ordinal, spec.city_code)
+            name = instance_name(own.name, ordinal)
+            yield Claim(name, amounts or {}, reads.snapshot.now, ordinal, spec.city_code, classes)

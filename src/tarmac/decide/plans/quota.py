@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tarmac.api.compute.names import instance_name
 from tarmac.api.shared import ResourceList
+from tarmac.decide.children.classes import template_places
 from tarmac.decide.plans.difference import Difference
 from tarmac.decide.quota import Admission, Claim
 from tarmac.decide.snapshot.quotas import ledger_of
@@ -26,7 +27,14 @@ def grant(
     if ledger is None:
         return [(found, amounts, found.wanted) for found, amounts in wishes]
     claims = [
-        Claim(_name(found, ordinal), amounts, snapshot.now, ordinal, found.city)
+        Claim(
+            _name(found, ordinal),
+            amounts,
+            snapshot.now,
+            ordinal,
+            found.city,
+            template_places(found.deployment.spec.template),
+        )
         for found, amounts in wishes
         for ordinal in found.wanted
     ]

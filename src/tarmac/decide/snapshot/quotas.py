@@ -10,8 +10,9 @@ from tarmac.api.compute.names import GATE_QUOTA, LABEL_CITY_CODE, LABEL_INSTANCE
 from tarmac.api.kubernetes.core.pods.podresources import add
 from tarmac.api.shared import ResourceList
 from tarmac.base.clock import parse_rfc3339
+from tarmac.decide.children.classes import instance_places
 from tarmac.decide.children.resources import instance_amounts
-from tarmac.decide.quota import Admission, Claim, Quota, admit, charges, quotas_of, used_by
+from tarmac.decide.quota import Admission, Claim, Quota, admit, charges, permissions, quotas_of, used_by
 from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, INSTANCES, PODS, QUOTAS, Snapshot
 
 
@@ -41,7 +42,12 @@ class QuotaLedger:
             for resource, limit in quota.hard.items()
             if resource in total and total[resource] > limit
         ]
-        return f"Raise {' and '.join(raises)}, or scale something else down." if raises else ""
+        allows = permissions(self.quotas, let_through)
+        steps = [f"{verb} {' and '.join(each)}" for verb, each in (("raise", raises), ("allow", allows)) if each]
+        if not steps:
+            return ""
+        wanted, otherwise = " and ".join(steps), "scale something else down" if raises else "ask for another class"
+        return f"{wanted[0].upper()}{wanted[1:]}, or {otherwise}."
 
 
 def ledger_of(snapshot: Snapshot, namespace: str, leaving_out: Collection[str] = ()) -> QuotaLedger | None:
@@ -70,7 +76,8 @@ def _claim(snapshot: Snapshot, instance: Instance) -> Claim:
     created = parse_rfc3339(own.creation_timestamp) if own.creation_timestamp else 0.0
     ordinal = own.labels.get(LABEL_INSTANCE_INDEX, "")
     city = own.labels.get(LABEL_CITY_CODE, "")
-    return Claim(own.name, amounts or {}, created, int(ordinal) if ordinal.isdecimal() else 0, city)
+    classes = instance_places(own.annotations, instance.spec.runtime)
+    return Claim(own.name, amounts or {}, created, int(ordinal) if ordinal.isdecimal() else 0, city, classes)
 
 
 def _used_by_others(snapshot: Snapshot, namespace: str, instances: Collection[str]) -> ResourceList:
