@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from tarmac.api.schema import JsonObject
@@ -16,6 +16,7 @@ from tarmac.client.targets.untyped import PODS, SERVICE_ACCOUNTS
 from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
 
 PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("lhr", "LHR", 1))
@@ -33,9 +34,10 @@ class Stage:
     async def wait(self, seconds: float) -> None:
         await self.world.clock.sleep(seconds)
 
-    async def place(self, name: str, node: str = "dfw-0", **metadata: Any) -> None:
+    async def place(self, name: str, node: str = "dfw-0", spec: JsonObject | None = None, **metadata: Any) -> None:
         """A pod that is bound already."""
-        await self.pods.create(pod(name, **metadata))
+        made = pod(name, **metadata)
+        await self.pods.create({**made, "spec": {**made["spec"], **(spec or {})}})
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": node}}
         await self.pods.create(binding, namespace="default", name=name, subresource="binding")
 
@@ -66,7 +68,11 @@ def pod(name: str, image: str = "example.com/app:1", **metadata: Any) -> JsonObj
     }
 
 
-def play(story: Callable[[Stage], Coroutine[Any, Any, None]], behaviour: Behaviour | None = None) -> None:
+def play(
+    story: Callable[[Stage], Coroutine[Any, Any, None]],
+    behaviour: Behaviour | None = None,
+    models: Mapping[str, NodeModel] | None = None,
+) -> None:
     """Run a story to its end."""
 
     async def main(loop: VirtualLoop) -> None:
@@ -84,7 +90,7 @@ def play(story: Callable[[Stage], Coroutine[Any, Any, None]], behaviour: Behavio
                     }
                 )
             )
-            fleet = Fleet(made.client("nodes", made.link(NODES)), PLACES, behaviour=behaviour)
+            fleet = Fleet(made.client("nodes", made.link(NODES)), PLACES, models=models, behaviour=behaviour)
             async with background(fleet.run(), "simulated nodes"):
                 await fleet.registered()
                 await story(Stage(made, fleet))

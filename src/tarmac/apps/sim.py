@@ -27,6 +27,7 @@ from tarmac.sim.checker.safety import safety
 from tarmac.sim.faults.draws import KINDS, Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
+from tarmac.sim.nodes.configuration import model_of
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import SimLocation
@@ -147,7 +148,8 @@ async def _populate(planet: World, scenario: Scenario, stack: AsyncExitStack) ->
     places = [SimLocation(city.lower(), city, nodes) for city, nodes in scenario.cities.items()]
     for place in places:
         await planet.reliable().resource(LOCATIONS).apply(location(place), manager="scenario")
-    fleet = Fleet(planet.client("nodes", planet.link(NODES)), places)
+    models = {each.name: model_of(scenario.node_config) for each in places} if scenario.node_config else {}
+    fleet = Fleet(planet.client("nodes", planet.link(NODES)), places, models=models)
     await stack.enter_async_context(background(fleet.run(), "simulated nodes"))
     await fleet.registered()
     return fleet

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from tarmac.apps import server
 from tarmac.apps.cities.runtimechoice import Impossible, choose
@@ -30,7 +31,9 @@ from tarmac.runtimes.parts import NodeParts, PartMissing
 from tarmac.server.security.policy import SIMULATED_NODES
 from tarmac.server.security.users import User
 from tarmac.sim.metrics import SimulatedMetrics
+from tarmac.sim.nodes.configuration import BadNodeConfig, model_of, read_config
 from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
 
@@ -39,9 +42,10 @@ _FIELD_MANAGER = "tarmac-up"
 
 
 def main(options: argparse.Namespace) -> int:
-    """Serve until a signal; exit codes as those of `tarmac server`."""
+    """Serve until a signal; exit codes as those of `tarmac server`, and 2 for nodes that cannot be as they are told."""
     try:
         _tell_gates(options)
+        options.sim_node_model = _model(options.sim_node_config)
         choice = choose(options.runtime)
         print(f"runtime {choice.runtime}: {choice.why}", file=sys.stderr)
         layout = make_layout(options)
@@ -52,6 +56,9 @@ def main(options: argparse.Namespace) -> int:
         return code
     except BadGate as error:
         print(f"tarmac: --feature-gates: {error}", file=sys.stderr)
+        return 2
+    except BadNodeConfig as error:
+        print(f"tarmac: --sim-node-config: {error}", file=sys.stderr)
         return 2
     except (Impossible, PartMissing, OSError) as error:
         print(f"tarmac: {error}", file=sys.stderr)
@@ -64,6 +71,18 @@ def _tell_gates(options: argparse.Namespace) -> None:
     options.feature_gates = gates.told("server", "controllers")
     stated = ",".join(f"{name}={str(value).lower()}" for name, value in gates.told("agent").items())
     options.agent_arg = [f"--feature-gates={stated}", *options.agent_arg]
+
+
+def _model(path: Path | None) -> NodeModel | None:
+    """What simulated nodes are. Raises BadNodeConfig."""
+    if path is None:
+        return None
+    try:
+        return model_of(read_config(path))
+    except OSError as error:
+        raise BadNodeConfig(f"{path}: {error.strerror}") from error
+    except BadNodeConfig as error:
+        raise BadNodeConfig(f"{path}: {error}") from error
 
 
 def _surround(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
@@ -97,7 +116,8 @@ def _cities(options: argparse.Namespace, parts: NodeParts | None, layout: Layout
     if parts is not None:
         return _real(options.cities, parts, layout, options.agent_arg)
     places = [SimLocation(city.lower(), city, options.sim_nodes) for city in options.cities]
-    return server.ServerExtras(partial(_told_of, layout, partial(simulated, places, options.node_monitor_grace_period)))
+    beside = partial(simulated, places, options.node_monitor_grace_period, model=options.sim_node_model)
+    return server.ServerExtras(partial(_told_of, layout, beside))
 
 
 def _left_out(codes: Sequence[str], what: str) -> str:
@@ -139,7 +159,9 @@ def _real(
 
 
 @asynccontextmanager
-async def simulated(places: Sequence[SimLocation], grace: float, running: Running) -> AsyncGenerator[None]:
+async def simulated(
+    places: Sequence[SimLocation], grace: float, running: Running, *, model: NodeModel | None = None
+) -> AsyncGenerator[None]:
     """Cities full of simulated nodes, beside a control plane. They are registered when the block begins."""
     locations = Client(local_transport(running.server, STARTING)).resource(LOCATIONS)
     names = {place.name for place in places}
@@ -149,7 +171,8 @@ async def simulated(places: Sequence[SimLocation], grace: float, running: Runnin
     for place in places:
         await locations.apply(location(place), manager=_FIELD_MANAGER)
     client = Client(local_transport(running.server, NODES))
-    fleet = Fleet(client, places, heartbeat=HeartbeatSettings.for_fleet(sum(place.nodes for place in places), grace))
+    beat = HeartbeatSettings.for_fleet(sum(place.nodes for place in places), grace)
+    fleet = Fleet(client, places, models=dict.fromkeys(names, model) if model else None, heartbeat=beat)
     async with background(fleet.run(), "simulated nodes"):
         await fleet.registered()
         running.shared.metering.source = SimulatedMetrics(fleet, client.clock)

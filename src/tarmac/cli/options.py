@@ -137,6 +137,10 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
         help="another flag for every agent, such as --agent-arg=--config=FILE; over those that `up` gives; repeatable",
     )  # fmt: skip
     command.add_argument(
+        "--sim-node-config", type=Path, metavar="FILE",
+        help="sizes, reservations, classes and devices of simulated nodes (default: 32 CPUs, all for pods)",
+    )  # fmt: skip
+    command.add_argument(
         "--registry", type=port, nargs="?", const=REGISTRY_PORT, metavar="PORT",
         help=f"have a registry to push your own images to, on this port of 127.0.0.1 (without one: {REGISTRY_PORT})",
     )  # fmt: skip

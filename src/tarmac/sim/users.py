@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any
 
 from tarmac.api.compute.names import API_VERSION as COMPUTE
+from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO, default_annotation
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Conflict, NotFound
 from tarmac.base.clock import Clock
@@ -31,7 +32,12 @@ _REQUESTS: JsonObject = {
     }
 }
 _WAYS: tuple[Propagation, ...] = ("Background", "Background", "Foreground", "Orphan")
-_LIMITED = ("pods", "count/instances.compute.datumapis.com", "requests.cpu")
+_LIMITED = ("pods", "count/instances.compute.datumapis.com", "requests.cpu", BLOCKIO)
+SCARCE, PLENTY, RARE = "slow", "fast", "idle"
+"""Classes: with few places on each node, with as many as anybody wants everywhere, and offered in some cities only."""
+_CLASSES = ("", "", SCARCE, PLENTY, RARE)
+SHARED = "500m"
+_SIZES = (SHARED, "1", "1", "2")  # with whole numbers a container has CPUs to itself
 
 
 @dataclass
@@ -50,6 +56,8 @@ class Wish:
     most: int = 0  # with more than none, the load decides between this and `replicas`
     moves: bool = False  # while a city is lost, its instances run elsewhere
     disk: bool = False
+    cpu: str = "1"
+    blockio: str = ""  # the class of its containers
 
     @property
     def image(self) -> str:
@@ -64,11 +72,16 @@ class Wish:
     def manifest(self) -> JsonObject:
         """As a file would say it."""
         annotations = {CRASH_AFTER: "3s"} if self.broken == "crash" else {}
+        if self.blockio:
+            annotations[default_annotation(BLOCKIO)] = self.blockio
         template: JsonObject = {
             "metadata": {"labels": {"app": self.name}, "annotations": annotations},
             "spec": {
                 "runtime": {
-                    "resources": {"instanceType": "datumcloud/d1-custom", "requests": {"cpu": "1", "memory": "1Gi"}},
+                    "resources": {
+                        "instanceType": "datumcloud/d1-custom",
+                        "requests": {"cpu": self.cpu, "memory": "1Gi"},
+                    },
                     "sandbox": {"containers": [{"name": "main", "image": self.image}]},
                 },
                 "networkInterfaces": [{"network": {"name": "default"}}],
@@ -131,7 +144,7 @@ class Somebody:
         self._acts: list[Callable[[], Coroutine[Any, Any, str]]] = [
             self._create, self._create, self._scale, self._scale, self._release, self._release, self._release,
             self._delete, self._limit, self._limit, self._pause, self._change_cities, self._delete_child, self._visit,
-            self._visit,
+            self._visit, self._resize, self._reclass,
         ]  # fmt: skip
 
     async def run(self) -> None:
@@ -149,6 +162,7 @@ class Somebody:
             if wish.broken or await self._has_failed(wish):
                 wish.version += 1
             wish.broken, wish.paused = "", False
+            wish.blockio, wish.cpu = PLENTY if wish.blockio else "", SHARED
             await self._apply(wish)
 
     async def _has_failed(self, wish: Wish) -> bool:
@@ -193,6 +207,8 @@ class Somebody:
             most=self._dice.choice((0, 0, 5)),
             moves=self._dice.uniform(0, 1) < 0.3,
             disk=self._dice.uniform(0, 1) < 0.3,
+            cpu=self._dice.choice(_SIZES),
+            blockio=self._dice.choice(_CLASSES),
         )
         self.wishes[wish.name] = wish
         await self._apply(wish)
@@ -220,6 +236,22 @@ class Somebody:
         await self._apply(wish)
         return f"releases version {wish.version} of {wish.name}" + (f", broken ({wish.broken})" if wish.broken else "")
 
+    async def _resize(self) -> str:
+        wish = self._any()
+        if wish is None:
+            return ""
+        wish.cpu = self._dice.choice(_SIZES)
+        await self._apply(wish)
+        return f"wants {wish.cpu} CPUs for each of {wish.name}"
+
+    async def _reclass(self) -> str:
+        wish = self._any()
+        if wish is None:
+            return ""
+        wish.blockio = self._dice.choice(_CLASSES)
+        await self._apply(wish)
+        return f"wants {wish.name} in {f'class blockio/{wish.blockio}' if wish.blockio else 'no class'}"
+
     async def _delete(self) -> str:
         wish = self._any()
         if wish is None or self._dice.uniform(0, 1) < 0.5:
@@ -233,17 +265,20 @@ class Somebody:
         if self._dice.uniform(0, 1) < 0.4:
             await self._quota(None)
             return "lifts the quota"
-        hard = {self._dice.choice(_LIMITED): str(self._number(1, 9))}
-        await self._quota(hard)
-        return f"sets a quota: {hard}"
+        limited, most = self._dice.choice(_LIMITED), self._number(1, 9)
+        spec: JsonObject = {"hard": {limited: str(most)}}
+        if limited == BLOCKIO:
+            classes: list[JsonObject] = [{"name": SCARCE, "capacity": most}, {"name": PLENTY}]
+            spec = {"containerClassResources": [{"name": BLOCKIO, "classes": classes}]}
+        await self._quota(spec)
+        return f"sets a quota: {spec}"
 
-    async def _quota(self, hard: dict[str, str] | None) -> None:
+    async def _quota(self, spec: JsonObject | None) -> None:
         with suppress(NotFound):
             await self._quotas.delete("limit", NAMESPACE)
-        if hard is not None:
+        if spec is not None:
             metadata = {"name": "limit", "namespace": NAMESPACE}
-            quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
-            await self._quotas.create(quota)
+            await self._quotas.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
 
     async def _pause(self) -> str:
         wish = self._any()

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import msgspec
 
+from tarmac.agent.model.allotment import Refusal
 from tarmac.agent.status.facts import TOO_LONG
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.base.duration import parse_duration
@@ -34,6 +36,7 @@ from tarmac.client.watch import Change
 from tarmac.sim.nodes.deadlines import Deadlines
 from tarmac.sim.nodes.disks import SimDisks
 from tarmac.sim.nodes.heartbeat import Keeper
+from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.needs import Needs, Unready, refers
 from tarmac.sim.nodes.pod import PodStage, SimPod, SimulatedPod, view_of
 from tarmac.sim.nodes.settings import CRASH_AFTER, Behaviour, HeartbeatSettings, NodeShape, SimLocation, drawn
@@ -43,6 +46,7 @@ REPORTERS = 32
 LOOK_AGAIN_SECONDS = 5.0  # for what a pod refers to and is not there
 _KILLED = 137
 _LOOPS = 4  # crashes of a pod that loops for a while
+_decode = msgspec.json.Decoder(JsonObject).decode
 
 
 class Fleet:
@@ -54,14 +58,16 @@ class Fleet:
         places: Iterable[SimLocation],
         *,
         shape: NodeShape | None = None,
+        models: Mapping[str, NodeModel] | None = None,
         behaviour: Behaviour | None = None,
         heartbeat: HeartbeatSettings | None = None,
     ) -> None:
         self.places = tuple(places)
         self.behaviour = behaviour or Behaviour()
         self.happened: Counter[str] = Counter()  # started, crashed, killed, stopped, unpullable
+        plain = NodeModel.plain(shape or NodeShape())
         self.nodes = {
-            name: SimulatedNode(name, place, number)
+            name: SimulatedNode(name, place, number, (models or {}).get(place.name, plain))
             for number, (place, name) in enumerate(
                 (place, name) for place in self.places for name in place.node_names()
             )
@@ -82,9 +88,7 @@ class Fleet:
             "simulated-needs", self._check_needs, clock=client.clock, randomness=client.randomness, workers=REPORTERS
         )
         beat = heartbeat or HeartbeatSettings.for_fleet(len(self.nodes))
-        self._keeper = Keeper(
-            client, self.nodes, shape or NodeShape(), beat, returned=self._returned, strike=self._strike
-        )
+        self._keeper = Keeper(client, self.nodes, beat, returned=self._returned, strike=self._strike)
 
     async def run(self) -> None:
         """Live until cancelled."""
@@ -172,7 +176,7 @@ class Fleet:
     def _see(self, node: SimulatedNode, view: SimPod, raw: bytes | msgspec.Raw) -> None:
         pod = self._pods.get(view.metadata.uid)
         if pod is None:
-            pod = self._take(node, view)
+            pod = self._take(node, view, raw)
             if pod is not None:
                 pod.refers = refers(raw)
                 self._deadlines.keep(pod)
@@ -192,9 +196,10 @@ class Fleet:
         if (fresh and tellable) or view.status.ready is not (pod.stage is PodStage.RUNNING):
             self._reports.queue.add(pod.uid)  # changed, or somebody thought the node dead and said so of its pods
 
-    def _take(self, node: SimulatedNode, view: SimPod) -> SimulatedPod | None:
+    def _take(self, node: SimulatedNode, view: SimPod, raw: bytes | msgspec.Raw) -> SimulatedPod | None:
         """A pod that this node has not seen: a new one, or one it had before it went away."""
         pod = SimulatedPod(view, self._now())
+        pod.whole = _decode(raw) if node.judges else None
         if view.status.phase in TERMINAL:
             if not view.metadata.deletion_timestamp:
                 return None
@@ -206,6 +211,7 @@ class Fleet:
             return pod
         if node.booted:
             pod.restarts += 1
+        node.adopt(pod)
         pod.begin(self._now())
         self._plan_end(pod)
         if node.booted or not view.status.ready:
@@ -228,6 +234,7 @@ class Fleet:
         had = node.pods()
         page = await self._resource.list(fields=f"spec.nodeName={node.name}")
         present = {obj["metadata"]["uid"] for obj in page.items}
+        node.keep_only(present)
         for pod in had:
             if pod.uid not in present:
                 self._forget(pod)
@@ -237,24 +244,33 @@ class Fleet:
             raw = encode(obj)
             self._see(node, view_of(raw), raw)
         node.booted = False
+        node.behind = node.away  # it may have gone away again meanwhile
 
     # What pods do.
 
     def _start(self, pod: SimulatedPod) -> None:
         """As an agent: is it taken at all, is everything there that it refers to, and then its images."""
         try:
-            refused = self._needs.refusal(pod)
+            refused = self._needs.refusal(pod) or self._judged(pod)
         except Unready as unready:
             self._wait_for_needs(pod, unready)
             return
         if refused is not None:
             reason, message = refused
             pod.give_up(reason, f"Pod was rejected: {message}", self._now())
+            self.happened["refused"] += 1
             self._reports.queue.add(pod.uid)
         elif pod.refers:
             self._checks.queue.add(pod.uid)
         else:
             self._begin(pod)
+
+    def _judged(self, pod: SimulatedPod) -> Refusal | None:
+        """Whether its node takes it. Raises Unready while the node does not know yet what else it has."""
+        node = self.nodes[pod.node]
+        if node.judges and node.behind:  # pods that are gone meanwhile still count
+            raise Unready({})
+        return node.refusal(pod, self._needs.handler(pod))
 
     async def _check_needs(self, uid: str) -> None:
         pod = self._pods.get(uid)
@@ -289,6 +305,7 @@ class Fleet:
         if pod.stage in (PodStage.FAILED, PodStage.STOPPING, PodStage.STOPPED):
             return
         self._cancel(pod)
+        self.nodes[pod.node].release(pod)
         pod.give_up(TOO_LONG.reason, TOO_LONG.message, self._now())
         self._reports.queue.add(pod.uid)
 
@@ -327,6 +344,8 @@ class Fleet:
         if pod.end(code, reason, self._now()):
             first, longest = self.behaviour.backoff
             self._after(min(longest, first * 2.0 ** min(pod.restarts, 30)), pod, self._restart)
+        else:
+            self.nodes[pod.node].release(pod)
         self._reports.queue.add(pod.uid)
 
     def _restart(self, pod: SimulatedPod) -> None:
@@ -341,6 +360,7 @@ class Fleet:
     def _stopped(self, pod: SimulatedPod) -> None:
         self.happened["stopped"] += 1
         pod.stage = PodStage.STOPPED
+        self.nodes[pod.node].release(pod)
         self._reports.queue.add(pod.uid)
 
     # What is told to the API.

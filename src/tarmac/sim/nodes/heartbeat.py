@@ -27,7 +27,7 @@ from tarmac.client.reflector import Reflector
 from tarmac.client.targets.untyped import LEASES, NODES
 from tarmac.client.watch import Change
 from tarmac.sim.nodes import objects
-from tarmac.sim.nodes.settings import FAULT, HeartbeatSettings, NodeShape
+from tarmac.sim.nodes.settings import FAULT, HeartbeatSettings
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 WORKERS = 128
@@ -51,7 +51,6 @@ class Keeper:
         self,
         client: Client,
         nodes: Mapping[str, SimulatedNode],
-        shape: NodeShape,
         heartbeat: HeartbeatSettings,
         *,
         returned: Callable[[SimulatedNode], Awaitable[None]],
@@ -61,7 +60,6 @@ class Keeper:
         self._client = client
         self._clock = client.clock
         self._nodes = nodes
-        self._shape = shape
         self._heartbeat = heartbeat
         self._returned = returned
         self._strike = strike
@@ -137,7 +135,7 @@ class Keeper:
             await self._set_right(node)
 
     async def _register(self, node: SimulatedNode) -> None:
-        made = objects.node(node.name, node.place, self._shape, node.address, self._clock.now())
+        made = objects.node(node.name, node.place, node.model, node.address, self._clock.now())
         if not await self._create(self._node_objects, made):
             await self._node_objects.patch(node.name, {"metadata": {"labels": made["metadata"]["labels"]}})
             await self._node_objects.patch(

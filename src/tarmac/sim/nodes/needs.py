@@ -53,6 +53,11 @@ class Needs:
         """Follow the classes until cancelled."""
         await self._classes.run()
 
+    def handler(self, pod: SimulatedPod) -> str:
+        """What runs it; empty for the runtime's own, or while its class is not known."""
+        found = self._classes.get(pod.runtime_class) if pod.runtime_class else None
+        return (found.get("handler") or "") if found is not None else ""
+
     def refusal(self, pod: SimulatedPod) -> Refusal | None:
         """Why its node may not take the pod, if it may not. Raises Unready while its class is not known."""
         if not pod.runtime_class:

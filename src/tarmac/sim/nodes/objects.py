@@ -6,7 +6,8 @@ from tarmac.api.kubernetes.runtimeclasses import SIMULATED_RUNTIME
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339, rfc3339_micro
-from tarmac.sim.nodes.settings import HeartbeatSettings, NodeShape, SimLocation
+from tarmac.sim.nodes.model import NodeModel
+from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
 
 LEASE_NAMESPACE = "kube-node-lease"
 VERSION = "v1.35.0-sim"
@@ -25,29 +26,25 @@ def location(place: SimLocation) -> JsonObject:
     return location_of(place.name, place.city, "simulated")
 
 
-def node(name: str, place: SimLocation, shape: NodeShape, address: str, now: float) -> JsonObject:
-    """A node that is up."""
-    labels = {
+def labels_of(name: str, place: SimLocation) -> dict[str, str]:
+    """What a node is found by."""
+    return {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         **node_labels(place.name, place.city),
     }
-    amounts = {
-        "cpu": str(shape.cpu),
-        "memory": shape.memory,
-        "pods": str(shape.pods),
-        "ephemeral-storage": "1Ti",
-        **{name: str(count) for name, count in shape.devices},
-    }
+
+
+def node(name: str, place: SimLocation, model: NodeModel, address: str, now: float) -> JsonObject:
+    """A node that is up."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": labels_of(name, place)},
         "spec": {},
         "status": {
-            "capacity": amounts,
-            "allocatable": amounts,
+            **model.status(),
             "conditions": conditions(now),
             "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
             "nodeInfo": _node_info(name),

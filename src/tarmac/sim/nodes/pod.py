@@ -18,10 +18,12 @@ from sys import intern
 
 import msgspec
 
+from tarmac.api.kubernetes.core.pods.podclasses import Classes
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.schema import JsonObject
+from tarmac.decide.allocatable.podentries import CPUS_ANNOTATION
 from tarmac.sim.nodes.settings import HOST_THAT_NEVER_ANSWERS, OWN_ANNOTATIONS
 
 
@@ -74,6 +76,7 @@ class SimPod(Partial):
 view_of = msgspec.json.Decoder(SimPod).decode
 
 _NONE: Mapping[str, str] = {}
+_NO_CLASSES: tuple[Classes, Mapping[str, Classes]] = ({}, {})
 _BEFORE = (PodStage.WAITING, PodStage.UNPULLABLE, PodStage.UNCONFIGURED)  # nothing has run
 _KILLED = 137
 
@@ -111,9 +114,9 @@ class SimulatedPod:
     """The pod. `stage`, `restarts` and `last` are the truth about it, whatever the API says."""
 
     __slots__ = (
-        "addresses", "annotations", "changed", "containers", "deadline", "doomed", "generation", "initial", "labels",
-        "last", "missing", "name", "namespace", "node", "refers", "restart_policy", "restarts", "runtime_class",
-        "stage", "start_time", "started", "uid", "verdict",
+        "addresses", "annotations", "changed", "classes", "containers", "cpus", "deadline", "doomed", "generation",
+        "initial", "labels", "last", "missing", "name", "namespace", "node", "refers", "restart_policy", "restarts",
+        "runtime_class", "stage", "start_time", "started", "uid", "verdict", "whole",
     )  # fmt: skip
 
     def __init__(self, view: SimPod, now: str) -> None:
@@ -135,6 +138,9 @@ class SimulatedPod:
         self.refers = False  # to objects that may be missing
         self.missing: Mapping[str, str] = _NONE  # what containers say that they lack, by name
         self.verdict: tuple[str, str] | None = None  # reason and message of a node that ended or refused it
+        self.whole: JsonObject | None = None  # the object, for a node that looks at pods before it takes them
+        self.cpus: Mapping[str, str] = _NONE  # that containers have to themselves
+        self.classes: tuple[Classes, Mapping[str, Classes]] = _NO_CLASSES  # of the pod, and of its containers
         self.doomed = 0  # starts that are yet to go wrong
         self.restarts = sum(status.restart_count for status in view.status.container_statuses or ())
         self.stage = PodStage.WAITING
@@ -217,7 +223,12 @@ class SimulatedPod:
                 status["initContainerStatuses"] = [self._initial(name, image) for name, image in self.initial]
         if self.addresses and self.stage is not PodStage.UNPULLABLE:
             status |= {"podIP": self.addresses[0], "podIPs": [{"ip": address} for address in self.addresses]}
-        return {"metadata": {"uid": self.uid}, "status": status}
+        if self.classes[0] and self.runs:
+            status["resources"] = {"classes": self.classes[0]}
+        metadata: JsonObject = {"uid": self.uid}
+        if self.cpus:
+            metadata["annotations"] = {CPUS_ANNOTATION: msgspec.json.encode(self.cpus).decode()}
+        return {"metadata": metadata, "status": status}
 
     def _phase(self) -> str:
         if self.stage is PodStage.FAILED:
@@ -265,6 +276,8 @@ class SimulatedPod:
         }
         if self.runs or self.stage is PodStage.BACKOFF:
             made |= {"imageID": f"sim://{image}", "containerID": f"sim://{self.uid}-{name}-{self.restarts}"}
+        if self.runs and (classes := self.classes[1].get(name)):
+            made["resources"] = {"classes": classes}
         if self.last is not None and self.stage is not PodStage.FAILED:
             made["lastState"] = self.last.document()
         return made

@@ -8,6 +8,8 @@ from tarmac.base.randomness import Randomness
 
 Range = tuple[float, float]
 
+STORAGE_OF_A_NODE = "1Ti"
+
 OWN_ANNOTATIONS = "sim.tarmac/"
 """What annotations that tell a simulated pod how to behave begin with."""
 

@@ -16,6 +16,7 @@ import yaml
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import parse_duration
+from tarmac.sim.nodes.configuration import BadNodeConfig, SimNodeConfig, model_of
 
 _WISHES: Final = ("condition", "field", "gone")
 
@@ -87,6 +88,7 @@ class Scenario(_Strict):
     controllers: int = 1  # processes; one leads
     seed: int = 1
     faults: bool = False  # a poor network all along
+    node_config: SimNodeConfig | None = None  # sizes and classes of all nodes
 
 
 def read(path: Path) -> Scenario:
@@ -99,6 +101,10 @@ def read(path: Path) -> Scenario:
         raise ScenarioError(f"{path}: not YAML: {error}") from error
     except msgspec.ValidationError as error:
         raise ScenarioError(f"{path}: {error}") from error
+    try:
+        model_of(scenario.node_config or SimNodeConfig())
+    except BadNodeConfig as error:
+        raise ScenarioError(f"{path}: nodeConfig: {error}") from error
     for number, step in enumerate(scenario.steps, 1):
         given = _given(step, step.__struct_fields__)
         if len(given) != 1:

@@ -1,0 +1,150 @@
+"""What simulated nodes are told about themselves: how large they are, what is held back, which classes they offer.
+
+    capacity: {cpu: 16, memory: 64Gi}        # of the machine, over the default shape
+    kubelet: {systemReserved: {cpu: "2"}, cpuManagerPolicy: static}
+    classes: {blockio: {slow: {capacity: 4}, fast: {}}}
+    devices: {example.com/gpu: 2}
+
+`kubelet` takes the fields of an agent's configuration that decide about sizes, and the agent's own code reads them; no
+threshold of eviction holds unless one is stated. What makes no sense is refused, and the message names the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import yaml
+
+from tarmac.agent.config.flags import Flags
+from tarmac.agent.config.kubelet import KubeletConfiguration
+from tarmac.agent.config.processors import check_processors
+from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, Stated, decode, stated
+from tarmac.agent.sizing.reservations import stated_reservations
+from tarmac.api.kubernetes.core.nodeclasses import OfferedClasses, OfferedType
+from tarmac.base import names
+from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
+from tarmac.decide.allocatable.nodestatus import sizes_in_status
+from tarmac.decide.allocatable.reservations import STORAGE, Reservations
+from tarmac.decide.processors.pools import exclusive_capacity, reserved_pool
+from tarmac.decide.processors.topology import Topology
+from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of
+from tarmac.sim.nodes.model import NodeModel
+from tarmac.sim.nodes.settings import STORAGE_OF_A_NODE, NodeShape
+
+KUBELET_FIELDS: Final = (
+    "systemReserved", "kubeReserved", "reservedSystemCPUs", "evictionHard", "cpuOverSubscriptionCapacity",
+    "cpuManagerPolicy", "cpuManagerPolicyOptions", "maxPods", "podsPerCore",
+)  # fmt: skip
+"""What `kubelet` may say."""
+
+_AMOUNTS: Final = (CPU, MEMORY, STORAGE)
+_HUGE_PAGES: Final = "hugepages-"
+
+
+class BadNodeConfig(ValueError):
+    """What the nodes were told makes no sense. The message names the field and what would be accepted."""
+
+
+class ClassLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A class that is offered. Without a capacity it takes as many as come."""
+
+    capacity: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class SimNodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file, and `nodeConfig` of a scenario."""
+
+    capacity: dict[str, str | int | float] = {}
+    kubelet: dict[str, Any] = {}
+    classes: dict[str, dict[str, ClassLimit]] = {}
+    devices: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+
+
+def read_config(path: Path) -> SimNodeConfig:
+    """The content of a file. Raises BadNodeConfig, OSError."""
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_text()) or {}, SimNodeConfig)
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadNodeConfig(f"not YAML: {error}") from error
+    except msgspec.ValidationError as error:
+        raise BadNodeConfig(str(error)) from error
+
+
+def model_of(config: SimNodeConfig, shape: NodeShape | None = None) -> NodeModel:
+    """The node that this configuration makes of a machine. Raises BadNodeConfig."""
+    written, offered = _kubelet(config), _offered(config.classes)
+    capacity = _capacity(config, written.kubelet, shape or NodeShape())
+    topology = Topology.flat(range(capacity[CPU] // 1000))
+    try:
+        reservations = stated_reservations(written, topology.cpus)
+        check_processors(written, reservations)
+    except BadConfig as error:
+        raise BadNodeConfig(f"kubelet: {error}") from error
+    static = written.kubelet.cpu_manager_policy == "static"
+    return NodeModel(
+        sizes=_sizes(capacity, reservations, static),
+        offered=offered,
+        topology=topology,
+        given_away=topology.cpus - reserved_pool(topology, reservations) if static else None,
+    )
+
+
+def _sizes(capacity: Amounts, reservations: Reservations, static: bool) -> dict[str, Any]:
+    own = exclusive_capacity(capacity[CPU] // 1000, reservations) if static else None
+    size = sized(capacity, reservations, exclusive=own)
+    if findings := objections(size):
+        raise BadNodeConfig(f"invalid Node Allocatable configuration. {' '.join(findings)}")
+    return sizes_in_status(node_ledger(size))
+
+
+def _kubelet(config: SimNodeConfig) -> Stated:
+    if unknown := sorted(config.kubelet.keys() - {*KUBELET_FIELDS}):
+        raise BadNodeConfig(f"kubelet.{unknown[0]}: does not decide about sizes; there are {', '.join(KUBELET_FIELDS)}")
+    try:
+        kubelet = decode({"apiVersion": API_VERSION, "kind": KIND, "evictionHard": {}, **config.kubelet})
+    except BadConfig as error:
+        raise BadNodeConfig(f"kubelet.{error}") from error
+    return stated(Flags(node_name="simulated", kubeconfig=Path(), node_labels={}, feature_gates={}), kubelet)
+
+
+def _capacity(config: SimNodeConfig, kubelet: KubeletConfiguration, shape: NodeShape) -> Amounts:
+    for name in config.capacity:
+        if name not in _AMOUNTS and not name.startswith(_HUGE_PAGES):
+            instead = {PODS: "; write kubelet.maxPods"}.get(name, "; write devices" if "/" in name else "")
+            raise BadNodeConfig(f"capacity.{name}: there are {', '.join(_AMOUNTS)} and {_HUGE_PAGES}SIZE{instead}")
+    written: dict[str, str | int | float] = {CPU: shape.cpu, MEMORY: shape.memory, STORAGE: STORAGE_OF_A_NODE}
+    try:
+        machine = amounts_of({**written, **config.capacity})
+    except ValueError as error:
+        raise BadNodeConfig(f"capacity: {error}") from error
+    cpus, rest = divmod(machine.get(CPU, 0), 1000)
+    if cpus < 1 or rest or any(amount < 0 for amount in machine.values()):
+        raise BadNodeConfig("capacity: amounts are not negative, and cpu is a whole number, at least 1")
+    pods = min(kubelet.pods_per_core * cpus, kubelet.max_pods) if kubelet.pods_per_core else kubelet.max_pods
+    devices = {**dict(shape.devices), **config.devices}
+    return machine | {PODS: pods} | {_device(name): count for name, count in devices.items() if count}
+
+
+def _device(name: str) -> str:
+    if "/" not in name or names.label_key(name):
+        raise BadNodeConfig(f"devices.{name}: not the name of an extended resource, such as example.com/gpu")
+    return name
+
+
+def _offered(classes: Mapping[str, Mapping[str, ClassLimit]]) -> OfferedClasses:
+    for kind, known in classes.items():
+        for field, complaints in ((kind, names.label_key(kind)), *((name, _class_name(name)) for name in known)):
+            if complaints:
+                raise BadNodeConfig(f"classes.{field}: {complaints[0]}")
+    types = {
+        kind: OfferedType(False, {name: limit.capacity for name, limit in known.items()})
+        for kind, known in classes.items()
+    }
+    return OfferedClasses(container=types)
+
+
+def _class_name(name: str) -> list[str]:
+    return names.label_value(name) if name else ["must not be empty"]

@@ -1,0 +1,49 @@
+"""Nodes of a random story: how large they are, what is held back, what is lent out twice, which classes there are.
+
+Whatever is drawn, each city has room for what people want in the end: CPUs that are shared, and classes without limit.
+CPUs of one's own and the other classes may be scarce, or not there at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.base.randomness import Randomness
+from tarmac.sim.nodes.configuration import ClassLimit, SimNodeConfig, model_of
+from tarmac.sim.nodes.model import NodeModel
+from tarmac.sim.users import PLENTY, RARE, SCARCE
+
+_CPUS = 32
+
+
+def drawn_model(dice: Randomness) -> NodeModel:
+    """The nodes of one city."""
+    kubelet = dice.choice((_everything_for_pods, _some_reserved, _few_to_give_away, _few_to_give_away))(dice)
+    if dice.uniform(0, 1) < 0.3:
+        kubelet["evictionHard"] = {"memory.available": "5%"}
+    classes = {SCARCE: ClassLimit(dice.choice((1, 2, 3))), PLENTY: ClassLimit()}
+    if dice.uniform(0, 1) < 0.4:
+        classes[RARE] = ClassLimit()
+    return model_of(SimNodeConfig({"cpu": _CPUS}, kubelet, {"blockio": classes}))
+
+
+def _everything_for_pods(dice: Randomness) -> dict[str, Any]:
+    return {"cpuOverSubscriptionCapacity": dice.choice(("0", "500m", "4"))}
+
+
+def _some_reserved(dice: Randomness) -> dict[str, Any]:
+    return {
+        "systemReserved": {"cpu": dice.choice(("250m", "2500m")), "memory": "1Gi"},
+        "cpuManagerPolicy": dice.choice(("none", "static")),
+        "cpuOverSubscriptionCapacity": dice.choice(("0", "1.5")),
+    }
+
+
+def _few_to_give_away(dice: Randomness) -> dict[str, Any]:
+    """Nearly all CPUs are reserved and lent out: there is far more to ask for than anybody can have to himself."""
+    few = dice.choice((1, 2, 3))
+    return {
+        "reservedSystemCPUs": f"0-{_CPUS - few - 1}",
+        "cpuManagerPolicy": "static",
+        "cpuOverSubscriptionCapacity": str(_CPUS - few),
+    }
