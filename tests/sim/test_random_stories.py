@@ -14,6 +14,8 @@ import pytest
 from tarmac.apps.sim import play_seeds, replay, report
 from tarmac.apps.simtrial import TrialSettings, trial
 from tarmac.controllers.ipam import AddressBook
+from tarmac.decide.scheduling import demand
+from tarmac.decide.scheduling.filters import classes
 
 SEEDS = 10_000 if os.environ.get("TARMAC_SOAK") else 300
 
@@ -52,3 +54,24 @@ def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AddressBook, "_changed", lambda _self, _old, _new: None)
     broken = {violation.rule for seed in (1, 3) for violation in trial(seed, TrialSettings(patience=300.0)).violations}
     assert "addresses-unique" in broken
+
+
+def found(*rules: str) -> bool:
+    """Whether one of the first stories breaks these rules."""
+    stories = ({each.rule for each in trial(seed, TrialSettings(patience=60.0)).violations} for seed in range(1, 13))
+    return any({*rules} <= broken for broken in stories)
+
+
+def test_a_scheduler_that_counts_one_place_too_many_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class takes one container more than it has places for."""
+    right = classes._limits  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(classes, "_limits", lambda *asked: tuple((place, most + 1) for place, most in right(*asked)))
+    monkeypatch.setattr(classes.Offer, "full", lambda *_: 0)
+    assert found("never-refused", "bound-once")
+
+
+def test_a_scheduler_that_gives_a_processor_too_many_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for CPUs of his own is counted as if he asked for one less."""
+    right = demand.exclusive_peak
+    monkeypatch.setattr(demand, "exclusive_peak", lambda spec: max(0, right(spec) - 1))
+    assert found("never-refused", "bound-once")

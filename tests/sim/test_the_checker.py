@@ -167,6 +167,51 @@ def test_a_node_with_more_than_it_has() -> None:
     assert story.says(2, PODS, "ns/q", pod("a")).broken == ["bound-once"]
 
 
+SLOW = {"blockio.resources.alpha.kubernetes.io/default": "slow"}
+
+
+def test_a_class_with_more_than_its_places() -> None:
+    offering = node()
+    listed = [{"name": "slow", "capacity": 1}]
+    offering["status"]["containerClassResources"] = [{"name": "blockio", "classes": listed}]
+    story = Telling().says(0, NODES, "a", offering)
+    for name in ("p", "q"):
+        story.says(0, PODS, f"ns/{name}", pod(annotations=SLOW, cpu="100m"))
+    assert story.says(1, PODS, "ns/p", pod("a", annotations=SLOW, cpu="100m")).broken == []
+    assert story.says(2, PODS, "ns/q", pod("a", annotations=SLOW, cpu="100m")).broken == ["bound-once"]
+
+
+def test_more_processors_to_themselves_than_a_node_gives_away() -> None:
+    giving = node()
+    giving["status"] |= {"capacity": {"cpu": "8", "cpu exclusive": "1"}, "allocatable": {"cpu": "8", "pods": "9"}}
+    own, bound = pod(cpu="2"), pod("a", cpu="2")
+    for each in (own, bound):
+        amounts = {"cpu": "2", "memory": "1Gi"}
+        each["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    giving["status"]["allocatable"]["memory"] = "8Gi"
+    story = Telling().says(0, NODES, "a", giving).says(0, PODS, "ns/p", own)
+    assert story.says(1, PODS, "ns/p", bound).broken == ["bound-once"]
+
+
+def test_a_node_that_refuses_what_the_scheduler_gave_it() -> None:
+    refused = {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough"}
+    story = Telling().says(0, NODES, "a", node())
+    for name, bound in (("ours", pod()), ("by-hand", pod("a"))):
+        story.says(0, PODS, f"ns/{name}", bound).says(1, PODS, f"ns/{name}", pod("a"))
+    assert story.says(2, PODS, "ns/by-hand", pod("a") | {"status": refused}).broken == []
+    assert story.says(3, PODS, "ns/ours", pod("a") | {"status": refused}).broken == ["never-refused"]
+
+
+def test_a_class_beyond_its_quota() -> None:
+    listed = [{"name": "blockio", "classes": [{"name": "slow", "capacity": 1}]}]
+    story = Telling().says(0, QUOTAS, "ns/limit", {"spec": {"containerClassResources": listed}})
+    assert story.says(1, PODS, "ns/a", pod(annotations=SLOW)).says(2, PODS, "ns/b", pod()).broken == []
+    assert story.says(3, PODS, "ns/c", pod(annotations=SLOW)).broken == ["quota-holds"]
+    fast = dict.fromkeys(SLOW, "fast")
+    assert story.says(4, PODS, "ns/d", pod(annotations=fast)).broken == ["quota-holds", "quota-holds"]
+    assert story.says(5, PODS, "ns/e", pod()).broken == ["quota-holds", "quota-holds"], "it asks for no class"
+
+
 def test_a_node_called_silent_before_its_lease_has_run_out() -> None:
     lease: JsonObject = {"spec": {"leaseDurationSeconds": 40, "renewTime": "t1"}}
     for age, broken in ((39.0, ["leases-trusted"]), (40.5, [])):

@@ -24,6 +24,7 @@ from tarmac.sim.faults.draws import Luck, Odds
 from tarmac.sim.history import Moment
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.metrics import SimulatedMetrics
+from tarmac.sim.nodes.draws import drawn_model
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import Behaviour, SimLocation
@@ -86,7 +87,9 @@ class _Trial:
         self._tap = tap
         self._checker = Checker(safety())
         planet.store.observers.append(self._checker)
-        self._fleet = Fleet(planet.client("nodes", planet.link(NODES)), PLACES, behaviour=UNLUCKY)
+        sizes = stream(planet.seed, "sizes")
+        models = {place.name: drawn_model(sizes) for place in PLACES}
+        self._fleet = Fleet(planet.client("nodes", planet.link(NODES)), PLACES, models=models, behaviour=UNLUCKY)
         metrics = SimulatedMetrics(self._fleet, planet.clock)
         self._load = metrics.load
         self._replicas = [planet.replica(name, metrics) for name in ("controllers-a", "controllers-b")]

@@ -12,14 +12,19 @@ from math import ceil, inf
 
 from tarmac.api.compute.names import GATE_QUOTA, LABEL_DEPLOYMENT_UID, LABEL_INSTANCE_INDEX
 from tarmac.api.conditions import condition_of
+from tarmac.api.kubernetes.core.nodeclasses import offered_classes
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
+from tarmac.decide.classes.counting import Place, Places, places
+from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE, exclusive_peak
 from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, LEASES, NODES, PODS, QUOTAS, Mirror, ObjectChange
 
 STALE = 150.0
+REJECTED = "Pod was rejected: "
+"""What a node says of a pod that it does not take begins with this."""
 _LEASE_NAMESPACE = "kube-node-lease/"
 ON_ITS_WAY = 45.0  # seconds that a write may take to arrive: the node may be back by then
 
@@ -150,16 +155,18 @@ class QuotaHolds:
             self._since[change.key] = change.time
         namespace = change.key.partition("/")[0]
         if change.bucket == PODS and change.old is None:
-            used = _pods_used(mirror, namespace)
+            used = _pods_used(mirror, namespace) | _classes_used(mirror.bucket(PODS), namespace, change.new)
         elif change.bucket == INSTANCES and _released(change):
             used = {"count/instances.compute.datumapis.com": Quantity.parse(_released_count(mirror, namespace))}
+            let_through = {key: each for key, each in mirror.bucket(INSTANCES).items() if not _gated(each)}
+            used |= _classes_used(let_through, namespace, change.new)
         else:
             return
         for key, quota in mirror.bucket(QUOTAS).items():
             heard = change.bucket == PODS or change.time - self._since[key] > ON_ITS_WAY
             if not key.startswith(f"{namespace}/") or not heard:
                 continue
-            for resource, hard in (quota["spec"].get("hard") or {}).items():
+            for resource, hard in {**(quota["spec"].get("hard") or {}), **_class_limits(quota["spec"], used)}.items():
                 if resource in used and used[resource] > Quantity.parse(hard):
                     yield f"{change.key} makes {resource} {used[resource]} of {hard} (quota {key})"
 
@@ -188,6 +195,35 @@ def _pods_used(mirror: Mirror, namespace: str) -> dict[str, Quantity]:
                 if name in used:
                     used[name] += amount
     return used | {f"requests.{name}": used[name] for name in ("cpu", "memory")}
+
+
+def _class_name(place: Place) -> str:
+    return f"class {'/'.join(place)}"
+
+
+def _class_limits(spec: JsonObject, used: Iterable[str]) -> dict[str, str]:
+    """Places that a quota leaves of the classes in use; none of those that it does not list."""
+    limits: dict[str, str] = {}
+    for listed in spec.get("containerClassResources") or ():
+        limits |= {name: "0" for name in used if name.startswith(f"class {listed['name']}/")}
+        for each in listed["classes"]:
+            limits[_class_name((listed["name"], each["name"]))] = str(each.get("capacity", 1 << 30))
+    return limits
+
+
+def _classes_used(objects: Mapping[str, JsonObject], namespace: str, new: JsonObject) -> dict[str, Quantity]:
+    """Places taken of the classes that the new one asks for: those of others may be more than a quota says by now."""
+    asked, found = _asked(new), Counter[Place]()
+    for key, each in objects.items():
+        if asked and key.startswith(f"{namespace}/") and not is_terminal(each):
+            found.update({place: count for place, count in _asked(each).items() if place in asked})
+    return {_class_name(place): Quantity.parse(count) for place, count in found.items()}
+
+
+def _asked(obj: JsonObject) -> Places:
+    """By a Pod, or by an Instance: what makes its Pod has containers too."""
+    runtime = obj["spec"].get("runtime")
+    return places(obj if runtime is None else {"metadata": obj["metadata"], "spec": runtime["sandbox"]})
 
 
 def requests(pod: JsonObject) -> dict[str, Quantity]:
@@ -245,20 +281,63 @@ class BoundOnce:
         found = mirror.bucket(NODES).get(node)
         if found is None:
             return
-        for name, used in _committed(mirror, node).items():
+        pods = [pod for pod in mirror.bucket(PODS).values() if pod["spec"].get("nodeName") == node]
+        there = [pod for pod in pods if not is_terminal(pod)]
+        for name, used in _committed(there).items():
             offered = found["status"]["allocatable"].get(name, "0")
             if used > Quantity.parse(offered):
                 yield f"{change.key} makes {name} on {node} {used} of {offered}"
+        yield from (f"{change.key} makes {what}" for what in _overfull(node, found, there))
 
 
-def _committed(mirror: Mirror, node: str) -> dict[str, Quantity]:
+def _committed(pods: Iterable[JsonObject]) -> dict[str, Quantity]:
     total: dict[str, Quantity] = {"pods": Quantity.parse(0)}
-    for pod in mirror.bucket(PODS).values():
-        if pod["spec"].get("nodeName") == node and not is_terminal(pod):
-            total["pods"] += Quantity.parse(1)
-            for name, amount in requests(pod).items():
-                total[name] = total.get(name, Quantity.parse(0)) + amount
+    for pod in pods:
+        total["pods"] += Quantity.parse(1)
+        for name, amount in requests(pod).items():
+            total[name] = total.get(name, Quantity.parse(0)) + amount
     return total
+
+
+def _overfull(name: str, node: JsonObject, pods: Iterable[JsonObject]) -> Iterator[str]:
+    """Of what containers have to themselves, or share with few."""
+    offered = offered_classes(node)
+    taken, own = Counter[Place](), 0
+    for pod in pods:
+        taken.update(places(pod, offered.pod))
+        own += exclusive_peak(pod["spec"])
+    most = (node["status"].get("capacity") or {}).get(CPU_EXCLUSIVE)
+    if most is not None and own > int(most):
+        yield f"{CPU_EXCLUSIVE} on {name} {own} of {most}"
+    for (kind, each), count in taken.items():
+        known = offered.find(kind)
+        capacity = known.classes.get(each, 0) if known is not None else 0
+        if capacity is not None and count > capacity:
+            yield f"class {kind}/{each} on {name} {count} of {capacity}"
+
+
+class NeverRefused:
+    """No node refuses a pod that the scheduler gave it."""
+
+    name = "never-refused"
+
+    def __init__(self) -> None:
+        self._bound: set[str] = set()  # uids of pods that were made without a node and got one
+
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
+        """Note bindings; judge each pod that fails without having run."""
+        if change.bucket != PODS or change.new is None or change.old is None:
+            return
+        uid, node = change.new["metadata"]["uid"], change.new["spec"].get("nodeName")
+        if node and not change.old["spec"].get("nodeName"):
+            self._bound.add(uid)
+        before, status = change.old.get("status") or {}, change.new.get("status") or {}
+        if before.get("phase") != "Failed" and uid in self._bound and _was_refused(status):
+            yield f"{node} refuses {change.key}: {status.get('reason')}: {status.get('message')}"
+
+
+def _was_refused(status: JsonObject) -> bool:
+    return status.get("phase") == "Failed" and str(status.get("message")).startswith(REJECTED)
 
 
 class LeasesAreTrusted:

@@ -8,6 +8,7 @@ from tarmac.sim.checker.rules import (
     AddressesAreUnique,
     BoundOnce,
     LeasesAreTrusted,
+    NeverRefused,
     NeverTooMany,
     OrdinalsAreUnique,
     QuotaHolds,
@@ -24,6 +25,7 @@ def safety() -> list[CheckerRule]:
         QuotaHolds(),
         RevisionsGrow(),
         BoundOnce(),
+        NeverRefused(),
         LeasesAreTrusted(),
         WavesHold(),
     ]
