@@ -35,6 +35,7 @@ OF_AGENT = {
     "network": "--network=cni",
     "cni_bin_dir": "--cni-bin-dir=c",
     "cni_conf_dir": "--cni-conf-dir=d",
+    "device_plugin_dir": "--device-plugin-dir=/p",
     "node_labels": "--node-labels=a=b",
     "node_ips": "--node-ip=192.0.2.1,2001:db8::1",
     "runtime_endpoint": "--container-runtime-endpoint=unix:///e",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tarmac.agent.model.devices import DeviceAmounts
 from tarmac.agent.node.machine import capacity
+from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.node.status import Facts, changes, node_status
 from tarmac.decide.allocatable.ledger import node_ledger, sized
 from tarmac.decide.allocatable.reservations import Reservations, Reserved
@@ -134,6 +136,23 @@ def test_huge_pages_that_are_gone_are_taken_away() -> None:
     before = status()
     before["capacity"]["hugepages-1Gi"] = "1Gi"
     assert changes(status(before=before), before) == {"capacity": {"hugepages-1Gi": None}}
+
+
+def test_devices_that_are_gone_are_taken_away_and_those_of_others_stay() -> None:
+    before = status()
+    for side in ("capacity", "allocatable"):
+        before[side] |= {"example.com/gone": "2", "example.com/others": "3"}
+    gone = frozenset({"example.com/gone", "example.com/never"})
+    taken = {"example.com/gone": None}
+    assert changes(status(before=before), before, gone) == {"capacity": taken, "allocatable": taken}
+
+
+def test_devices_are_part_of_what_the_node_has() -> None:
+    sizes = NodeSizes(CAPACITY, 1000, Reservations())
+    sizes.devices = lambda: DeviceAmounts({"example.com/gpu": 4}, {"example.com/gpu": 3}, frozenset())
+    found = status(replace(FACTS, ledger=sizes.ledger()))
+    assert (found["capacity"]["example.com/gpu"], found["allocatable"]["example.com/gpu"]) == ("4", "3")
+    assert sizes.enforced["cpu"] == CAPACITY["cpu"]
 
 
 def test_addresses_are_replaced_as_a_whole() -> None:

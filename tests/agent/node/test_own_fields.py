@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tarmac.agent.node.ownfields import annotation_changes, keeps_fields, without_own_fields
-from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES
+from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices, node_devices
 
 RESERVED = [{"resource": "cpu", "for": "system", "amount": "2", "source": "file"}]
 STATUS = {"capacity": {"cpu": "4"}, "reservations": RESERVED}
@@ -39,3 +39,15 @@ def test_where_fields_are_dropped_the_annotation_says_the_same_once() -> None:
 def test_where_fields_are_kept_there_is_no_annotation() -> None:
     assert annotation_changes(STATUS, node(STATUS), True, NO_DEVICES) == {}
     assert annotation_changes(STATUS, node(STATUS, "{}"), True, NO_DEVICES) == {"annotations": {KEY: None}}
+
+
+def test_what_is_said_of_devices_is_an_annotation_everywhere() -> None:
+    """There is no field for it: which resources are devices, and which handlers pass them on."""
+    devices, key = NodeDevices(frozenset({"example.com/gpu"}), frozenset({"", "runc"})), "node.tarmac/devices"
+    for keeps in (None, True, False):
+        text = annotation_changes({}, node({}), keeps, devices)["annotations"][key]
+        assert json.loads(text) == {"resources": ["example.com/gpu"], "handlers": ["", "runc"]}
+        said = {"metadata": {"annotations": {key: text}}}
+        assert node_devices(said) == devices
+        assert annotation_changes({}, said, keeps, devices) == {}
+        assert annotation_changes({}, said, keeps, NO_DEVICES) == {"annotations": {key: None}}

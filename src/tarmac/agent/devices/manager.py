@@ -55,6 +55,7 @@ class DeviceManager:
         self._clock = clock
         self._began = clock.monotonic()
         self._holdings, registered = checkpoint.read()
+        self._inherited = set(self._holdings.uids)  # pods that had devices before this agent
         self._inventory = Inventory(clock, registered)
         self._plugins: dict[str, Plugin] = {}
         self._tasks = Tasks()
@@ -273,7 +274,7 @@ class DeviceManager:
                 return self._chosen(pod, wanted)
             except DeviceFault:
                 left = self._began + RETURN - self._clock.monotonic()
-                if left <= 0 or self._holdings.uids <= {pod.uid}:
+                if left <= 0 or not self._inherited & self._holdings.uids - {pod.uid}:
                     raise
                 await within(self._clock, left, self._news.wait())
 

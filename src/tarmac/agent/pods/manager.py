@@ -233,7 +233,8 @@ class PodManager:
         """Keep pods as they should be until cancelled; running containers are left alone then."""
         await self._tools.volumes.start()
         await self._meet_runtime()
-        # Containers are told where Services are, sandboxes need their class: worth a moment, but not worth being down.
+        # Containers are told where Services are, sandboxes need their class, and new pods are judged beside those that
+        # the API still has: worth a moment, but not worth being down.
         await within(self._clock, PATIENCE, self._lookups())
         try:
             async with asyncio.TaskGroup() as group:
@@ -273,6 +274,7 @@ class PodManager:
     async def _lookups(self) -> None:
         await self._services.synced()
         await self._classes.synced()
+        await self._pods.synced()
 
     def _adopt(self) -> None:
         """Go on with the pods that were here before: from disk, until the API is heard."""
