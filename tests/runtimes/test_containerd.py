@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes import containerd
-from tarmac.runtimes.containerd import ContainerdSettings, config_text, processes, runsc_text
+from tarmac.runtimes.containerd import ContainerdSettings, config_text, processes, runsc_text, sandboxes
 from tarmac.runtimes.containerd.leftovers import is_memory_backed, processes_naming, unmount_below
 from tarmac.runtimes.interface import Container, LinuxSecurity, Unreachable
 from tarmac.runtimes.parts import NodeParts
@@ -63,6 +63,16 @@ def test_every_handler_has_folders_of_its_own() -> None:
     assert runtimes["runc"]["options"] == {"BinaryName": "/p/runc", "Root": "/data/run/runc"}
     assert runtimes["gvisor"]["options"]["ConfigPath"] == "/data/run/runsc.toml"
     assert tomllib.loads(runsc_text(settings))["root"] == "/data/run/runsc"
+
+
+def test_sandboxes_can_have_nvidias_devices_where_the_driver_is() -> None:
+    settings = replace(_settings(), nvidia=True)
+    runtimes = tomllib.loads(config_text(settings, restrict_oom_score=False))["plugins"][_CRI]["containerd"]["runtimes"]
+    assert runtimes["gvisor-nvidia"]["options"]["ConfigPath"] == "/data/run/runsc-gvisor-nvidia.toml"
+    assert runtimes["gvisor-nvidia"]["runtime_type"] == runtimes["gvisor"]["runtime_type"]
+    proxied = [tomllib.loads(runsc_text(settings, each))["runsc_config"].get("nvproxy") for each in sandboxes(settings)]
+    assert proxied == [None, "true"]
+    assert sandboxes(replace(_settings(gvisor=False), nvidia=True)) == {}
 
 
 def test_without_gvisor_only_the_shared_kernel_is_configured() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -79,6 +80,25 @@ def test_handlers_of_containerd_1_7_are_read_from_its_configuration() -> None:
     )
     found = handlers(pb.StatusResponse(info={"config": config}))
     assert found == (Handler("gvisor", own_kernel=True), Handler("runc"))
+
+
+def test_a_handler_says_whether_its_containers_can_have_devices() -> None:
+    shims = {"runc": "runc.v2", "gvisor": "runsc.v1", "gvisor-nvidia": "runsc.v1", "kata": "kata.v2"}
+    runtimes = {name: {"runtimeType": f"io.containerd.{shim}"} for name, shim in shims.items()}
+    found = handlers(pb.StatusResponse(info={"config": json.dumps({"containerd": {"runtimes": runtimes}})}))
+    assert {each.name: each.devices for each in found} == {
+        "gvisor": False,
+        "gvisor-nvidia": True,
+        "kata": False,
+        "runc": True,
+    }
+    assert default_handler(pb.StatusResponse()).devices
+
+
+def test_devices_that_the_runtime_looks_up_are_named() -> None:
+    config = replace(_CONTAINER, cdi_devices=("example.com/gpu=0", "example.com/gpu=1"))
+    named = container_message(config, "id", _SANDBOX).CDI_devices
+    assert [each.name for each in named] == ["example.com/gpu=0", "example.com/gpu=1"]
 
 
 def test_handlers_of_containerd_2_are_listed_with_their_features() -> None:

@@ -16,6 +16,8 @@ SANDBOX_CLASS: Final = "gvisor"
 HOST_CLASS: Final = "runc"
 """What nodes run a Pod with that has no class at all."""
 MACHINE_CLASS: Final = "vm"
+NVIDIA_HANDLER: Final = "gvisor-nvidia"
+"""A sandbox that passes NVIDIA's devices on. No class is made for it: calls of pods reach the host's driver."""
 CLASSES: Final = (SANDBOX_CLASS, HOST_CLASS, MACHINE_CLASS)
 """Made at start; each is named after its handler."""
 OWN_KERNEL_HANDLERS: Final = frozenset({SANDBOX_CLASS, MACHINE_CLASS})

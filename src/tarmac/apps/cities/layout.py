@@ -12,6 +12,7 @@ from tarmac.runtimes.parts import NodeParts
 
 CPUS_WANTED = 16
 CERTS = "certs.d"
+_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class CityLayout:
             certs=self.data / CERTS,
             parts=parts,
             network_namespace=self.host.namespace,
+            nvidia=_NVIDIA_DRIVER.exists(),
         )
 
 

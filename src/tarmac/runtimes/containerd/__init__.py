@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text
+from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text, sandboxes
 from tarmac.runtimes.containerd.process import (
     answers,
     images,
@@ -22,6 +22,7 @@ __all__ = [
     "own_processes",
     "processes",
     "runsc_text",
+    "sandboxes",
     "start",
     "stop",
 ]

@@ -13,6 +13,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.api.kubernetes.runtimeclasses import NVIDIA_HANDLER, SANDBOX_CLASS
 from tarmac.runtimes.parts import NodeParts
 
 PAUSE_IMAGE = "registry.local/tarmac/pause:1"
@@ -35,6 +36,7 @@ class ContainerdSettings:
     parts: NodeParts
     network_namespace: Path | None = None
     blockio_config: Path | None = None
+    nvidia: bool = False  # whether the machine has NVIDIA's driver: then sandboxes can have its devices
     wrapper: tuple[str, ...] = ()
 
     @property
@@ -68,7 +70,7 @@ def config_text(settings: ContainerdSettings, *, restrict_oom_score: bool) -> st
         f"  path = {_quoted(settings.root / 'opt')}",
         *_cri(settings, restrict_oom_score=restrict_oom_score),
         *_runc(f"{_CRI}.containerd.runtimes.runc", settings),
-        *(_gvisor(f"{_CRI}.containerd.runtimes.gvisor", settings) if settings.parts.runsc else ()),
+        *(line for name, file in sandboxes(settings).items() for line in _gvisor(name, file)),
     ]
     if settings.blockio_config is not None:
         file = f"  blockio_config_file = {_quoted(settings.blockio_config)}"
@@ -76,8 +78,16 @@ def config_text(settings: ContainerdSettings, *, restrict_oom_score: bool) -> st
     return "\n".join(lines) + "\n"
 
 
-def runsc_text(settings: ContainerdSettings) -> str:
-    """The runsc.toml. Raw sockets are there for those who have the capability, as with a shared kernel."""
+def sandboxes(settings: ContainerdSettings) -> dict[str, Path]:
+    """The handlers with gVisor's kernel, and the runsc.toml of each."""
+    if settings.parts.runsc is None:
+        return {}
+    names = [SANDBOX_CLASS, *([NVIDIA_HANDLER] if settings.nvidia else [])]
+    return {name: settings.run / ("runsc.toml" if name == SANDBOX_CLASS else f"runsc-{name}.toml") for name in names}
+
+
+def runsc_text(settings: ContainerdSettings, handler: str = SANDBOX_CLASS) -> str:
+    """A runsc.toml. Raw sockets are there for those who have the capability, as with a shared kernel."""
     lines = [
         f"binary_name = {_quoted(settings.parts.runsc)}",
         f"root = {_quoted(settings.run / 'runsc')}",
@@ -85,6 +95,7 @@ def runsc_text(settings: ContainerdSettings) -> str:
         '  platform = "systrap"',
         '  network = "sandbox"',
         '  net-raw = "true"',
+        *(['  nvproxy = "true"'] if handler == NVIDIA_HANDLER else []),
     ]
     return "\n".join(lines) + "\n"
 
@@ -118,13 +129,14 @@ def _runc(table: str, settings: ContainerdSettings) -> list[str]:
     ]
 
 
-def _gvisor(table: str, settings: ContainerdSettings) -> list[str]:
+def _gvisor(handler: str, file: Path) -> list[str]:
+    table = f"{_CRI}.containerd.runtimes.{handler}"
     return [
         f"[{table}]",
         '  runtime_type = "io.containerd.runsc.v1"',
         f"  [{table}.options]",
         '    TypeUrl = "io.containerd.runsc.v1.options"',
-        f"    ConfigPath = {_quoted(settings.run / 'runsc.toml')}",
+        f"    ConfigPath = {_quoted(file)}",
     ]
 
 

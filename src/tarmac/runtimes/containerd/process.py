@@ -21,7 +21,7 @@ from typing import BinaryIO
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.tasks import background
-from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text
+from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text, sandboxes
 from tarmac.runtimes.containerd.leftovers import (
     delete_containers,
     end_orphans,
@@ -196,8 +196,8 @@ def _prepare(settings: ContainerdSettings) -> None:
         loopback.symlink_to(settings.parts.cni / "loopback")
     config = config_text(settings, restrict_oom_score=not _may_lower_oom_scores())
     (settings.run / "config.toml").write_text(config)
-    if settings.parts.runsc:
-        (settings.run / "runsc.toml").write_text(runsc_text(settings))
+    for handler, file in sandboxes(settings).items():
+        file.write_text(runsc_text(settings, handler))
 
 
 def _spawn(settings: ContainerdSettings) -> None:

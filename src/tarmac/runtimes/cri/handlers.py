@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.kubernetes.runtimeclasses import NVIDIA_HANDLER
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.interface import Handler
 
@@ -23,7 +24,11 @@ def handlers(status: pb.StatusResponse) -> tuple[Handler, ...]:
     shims = _shims(status.info.get("config", ""))
     told = {each.name: _told(each) for each in status.runtime_handlers if each.name}
     return tuple(
-        replace(told.get(name, Handler(name)), own_kernel=shims.get(name, "").startswith(_OWN_KERNEL_SHIMS))
+        replace(
+            told.get(name, Handler(name)),
+            own_kernel=shims.get(name, "").startswith(_OWN_KERNEL_SHIMS),
+            proxies_devices=name == NVIDIA_HANDLER,
+        )
         for name in sorted({*shims, *told})
     )
 
