@@ -31,6 +31,7 @@ class Node:
         self.woken: list[str] = []
         self.devices: DeviceManager
         self.allocator: Allocator
+        self.registration: Registration
 
     @asynccontextmanager
     async def agent(self) -> AsyncGenerator[None]:
@@ -39,10 +40,10 @@ class Node:
         self.devices.tell = lambda *event: self.events.append(event)
         self.devices.pod_changed = self.woken.append
         self.allocator = Allocator(AllocationSettings(), asked=[self.devices])
-        registration = Registration(self.folder, self.devices.register)
+        self.registration = Registration(self.folder, self.devices.register)
         socket = self.folder / "kubelet.sock"
         socket.unlink(missing_ok=True)
-        async with background(registration.run(), "registration"):
+        async with background(self.registration.run(), "registration"):
             await until(socket.exists)
             try:
                 yield

@@ -80,12 +80,10 @@ async def test_a_plugin_killed_while_it_allocates_gives_nothing_and_is_there_aga
     async with a_node() as node, node.agent():
         plugin = DevicePlugin(node.folder)
         plugin.held["Allocate"] = asyncio.Event()
-        await plugin.start()
-        await plugin.register()
-        await node.has(2)
-        giving = asyncio.create_task(node.allocator.prepare(a_pod("one", 1)))
-        await until(lambda: plugin.asked("Allocate"))
-        await plugin.stop()
+        async with running(plugin):
+            await node.has(2)
+            giving = asyncio.create_task(node.allocator.prepare(a_pod("one", 1)))
+            await until(lambda: plugin.asked("Allocate"))
         reason, message = await giving or ("", "")
         assert reason == "UnexpectedAdmissionError"
         assert message.startswith("Allocate failed due to rpc error: code = Unavailable desc = ")

@@ -195,7 +195,8 @@ async def test_a_plugin_that_registers_again_and_again_leaves_no_connection_behi
         assert node.ids("one") == ["g0"]
 
 
-async def test_only_so_many_resources_are_taken() -> None:
+async def test_only_so_many_resources_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tarmac.agent.devices.manager.PACE", 0.0)
     async with a_node() as node, node.agent(), running(DevicePlugin(node.folder)) as plugin:
         for number in range(1, 64):
             await plugin.register(f"example.com/r{number}")
