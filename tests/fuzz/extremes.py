@@ -209,6 +209,7 @@ BASES: dict[str, JsonObject] = {
         }
     },
     "instancetypes": {"spec": {"resources": {"cpu": "1", "memory": "1Gi"}}},
+    "machineimages": {"spec": {"size": "10Gi", "format": "raw"}},
     "locations": {
         "spec": {
             "locationClassName": "self-managed",

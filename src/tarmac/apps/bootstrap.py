@@ -1,7 +1,7 @@
 """The objects every server has from the start, made through the API like any other and made again when they are gone.
 
-What an administrator changed is left alone: an object that exists is never overwritten. The catalogue of instance types
-is the exception (it is applied at every start), since Workloads rely on it.
+What an administrator changed is left alone: an object that exists is never overwritten. The catalogues of instance
+types and machine images are kept by their controllers afterwards, since Workloads rely on them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from tarmac.api.compute.instancetype import built_in
+from tarmac.api.compute.machineimage import built_in_images
 from tarmac.api.compute.names import LOCAL_DISKS, STORAGE_CLASS
 from tarmac.api.kubernetes.priorityclasses import SYSTEM
 from tarmac.api.kubernetes.runtimeclasses import CLASSES
@@ -45,6 +46,8 @@ def _of_workloads() -> Iterable[tuple[str, JsonObject]]:
         yield "runtimeclasses", _named("node.k8s.io/v1", "RuntimeClass", name, handler=name)
     for body in built_in():
         yield "instancetypes", body
+    for body in built_in_images():
+        yield "machineimages", body
 
 
 async def ensure_initial_objects(client: Client) -> None:

@@ -23,6 +23,8 @@ from tarmac.client.informer import Informers
 from tarmac.client.leader import Elector, FencedTransport, Leadership
 from tarmac.client.metrics import ClientMetrics
 from tarmac.controllers.autoscaler.controller import AutoscalerController
+from tarmac.controllers.catalogue.instancetypes import InstanceTypeController
+from tarmac.controllers.catalogue.machineimages import MachineImageController
 from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.clusterrole.controller import ClusterRoleController
 from tarmac.controllers.context import Context, Settings, Sign, SignToken
@@ -32,7 +34,6 @@ from tarmac.controllers.endpointslicemirroring.controller import MirroringContro
 from tarmac.controllers.externalservice.controller import ExternalServiceController
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tarmac.controllers.instance.controller import InstanceController
-from tarmac.controllers.instancetype.controller import InstanceTypeController
 from tarmac.controllers.ipam import AddressBook
 from tarmac.controllers.location.controller import LocationController
 from tarmac.controllers.metricsources import MetricsSource
@@ -80,6 +81,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "instance": InstanceController,
     "scheduler": Schedulers,
     "instancetype": InstanceTypeController,
+    "machineimage": MachineImageController,
     "network": NetworkControllers,
     "location": LocationController,
     "node": NodeController,
@@ -97,6 +99,7 @@ _OF_WORKLOADS: Final = (
     "instance",
     "scheduler",
     "instancetype",
+    "machineimage",
     "network",
     "location",
     "quota",

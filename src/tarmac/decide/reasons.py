@@ -77,7 +77,7 @@ STABLE_INSTANCE_FOUND = fine("StableInstanceFound", "At least one instance is re
 PROGRAMMED = fine("Programmed", "The instance has a node and a sandbox.")
 RUNNING = fine("Running", "The instance runs.")
 COMPLETE = fine("Complete", "Every instance that is wanted exists, is ready and is of the newest revision.")
-ACTIVE = fine("Active", "The instance type may be used.")
+ACTIVE = fine("Active", "The instance type or machine image may be used.")
 NODES_READY = fine("NodesReady", "The place has nodes that are ready.")
 PROVIDER_READY = fine("ProviderReady", "Whoever runs the place says that it is ready.")
 NETWORK_READY = fine("NetworkReady", "The network has its number and its ranges.")
@@ -201,7 +201,7 @@ NOT_DELETED = platform(3, "NotDeleted", "A pod was evicted and is still there.")
 
 # The instance itself.
 SOURCE_NOT_FOUND = user(52, "SourceNotFound", "A ConfigMap or Secret that the instance needs does not exist.")
-IMAGE_UNAVAILABLE = user(53, "ImageUnavailable", "The image cannot be pulled.")
+IMAGE_UNAVAILABLE = user(53, "ImageUnavailable", "The image cannot be pulled, or nobody has said where it is.")
 CONFIGURATION_ERROR = user(53, "ConfigurationError", "The container cannot be made as it is described.")
 INSTANCE_CRASHING = user(51, "InstanceCrashing", "The instance starts and ends again and again.")
 OUT_OF_MEMORY = user(51, "OutOfMemory", "The instance used more memory than it has.")
@@ -211,6 +211,8 @@ INSTANCE_TYPE_NOT_FOUND = user(66, "InstanceTypeNotFound", "The instance type do
 PRIORITY_CLASS_NOT_FOUND = user(54, "PriorityClassNotFound", "The priority class does not exist any more.")
 INSTANCE_TYPE_DISABLED = user(2, "InstanceTypeDisabled", "The instance type may no longer be used.")
 INSTANCE_TYPE_DEPRECATED = user(2, "InstanceTypeDeprecated", "The instance type will go; use its replacement.")
+IMAGE_DISABLED = user(2, "ImageDisabled", "The machine image may no longer be used.")
+IMAGE_DEPRECATED = user(2, "ImageDeprecated", "The machine image will go; use its replacement.")
 
 # Scaling.
 METRICS_UNAVAILABLE = platform(14, "MetricsUnavailable", "The metrics cannot be read; the number stays.")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Generic, TypeVar
 
-from tarmac.api.compute.lookup import TypeFacts, facts_of
+from tarmac.api.compute.lookup import ImageFacts, TypeFacts, facts_of, image_facts_of
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.server.reader import Reader, decode
+
+F = TypeVar("F")
 
 
 class StoreLookup:
@@ -14,15 +17,16 @@ class StoreLookup:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._types: tuple[list[int], Mapping[str, TypeFacts]] = ([], {})  # revisions they were read at, and the types
+        self._types = _Catalogue(reader, "compute.datumapis.com/instancetypes", facts_of)
+        self._images = _Catalogue(reader, "compute.datumapis.com/machineimages", image_facts_of)
 
     def instance_types(self) -> Mapping[str, TypeFacts]:
-        """Every InstanceType by object name. They are asked for with every Instance and hardly ever change."""
-        entries = self._reader.store.list("compute.datumapis.com/instancetypes").entries
-        revisions = [entry.revision for entry in entries]
-        if revisions != self._types[0]:
-            self._types = (revisions, {entry.name: facts_of(decode(entry)["spec"]) for entry in entries})
-        return self._types[1]
+        """Every InstanceType by object name."""
+        return self._types.facts()
+
+    def machine_images(self) -> Mapping[str, ImageFacts]:
+        """Every MachineImage by object name."""
+        return self._images.facts()
 
     def cities(self) -> Collection[str] | None:
         """City codes of all Locations."""
@@ -32,3 +36,21 @@ class StoreLookup:
     def locations(self) -> Collection[str] | None:
         """Names of all Locations."""
         return {item["metadata"]["name"] for item in self._reader.list("networking.datumapis.com/locations")} or None
+
+
+class _Catalogue(Generic[F]):
+    """Facts of a few objects that are asked for with every Instance and hardly ever change."""
+
+    def __init__(self, reader: Reader, bucket: str, facts_of: Callable[[Mapping[str, Any]], F]) -> None:
+        self._reader, self._bucket, self._facts_of = reader, bucket, facts_of
+        self._revisions: list[int] = []  # that the facts were read at
+        self._facts: Mapping[str, F] = {}
+
+    def facts(self) -> Mapping[str, F]:
+        """By object name."""
+        entries = self._reader.store.list(self._bucket).entries
+        revisions = [entry.revision for entry in entries]
+        if revisions != self._revisions:
+            self._facts = {entry.name: self._facts_of(decode(entry)["spec"]) for entry in entries}
+            self._revisions = revisions
+        return self._facts

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tarmac.api import compute
-from tarmac.api.compute.lookup import BuiltIn, Lookup, TypeFacts
+from tarmac.api.compute.lookup import BuiltIn, ImageFacts, Lookup, TypeFacts
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
@@ -98,9 +98,19 @@ class World:
             "gone": TypeFacts(amounts, "Disabled", "datumcloud-d1-standard-1"),
         }
         self._types = {**BuiltIn().instance_types(), **retired}
+        large = Quantity.parse("30Gi")
+        self._images = {
+            **BuiltIn().machine_images(),
+            "old": ImageFacts(large, "Deprecated", "tarmac-tiny"),
+            "gone": ImageFacts(large, "Disabled", "tarmac-tiny"),
+            "mute": ImageFacts(large, told=False),
+        }
 
     def instance_types(self) -> Mapping[str, TypeFacts]:
         return self._types
+
+    def machine_images(self) -> Mapping[str, ImageFacts]:
+        return self._images
 
     def cities(self) -> Collection[str] | None:
         return self._cities

@@ -115,25 +115,6 @@ def test_what_is_unsaid_is_left_to_kubernetes() -> None:
     assert set(spec["containers"][0]) == said
 
 
-def test_a_machine_is_one_container_with_its_disks_as_devices() -> None:
-    boot = {"template": {"spec": {"populator": {"image": {"name": "datumcloud/ubuntu-2204-lts"}}}}}
-    data = {"deviceName": "scratch", "template": {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}}
-    machine = {"virtualMachine": {"volumeAttachments": [{"name": "boot"}, {"name": "data"}]}}
-    made = instance(runtime=machine, volumes=[{"name": "boot", "disk": boot}, {"name": "data", "disk": data}])
-    spec = spec_of(made)
-    (only,) = spec["containers"]
-    assert (spec["runtimeClassName"], only["image"]) == ("vm", "datumcloud/ubuntu-2204-lts")
-    assert [each["devicePath"].rpartition("/")[2] for each in only["volumeDevices"]] == [
-        "datumcloud-persistent-disk-0",
-        "datumcloud-scratch",
-    ]
-    boot_claim, data_claim = claims(made)
-    assert boot_claim["spec"]["resources"]["requests"] == {"storage": "25Gi"}, "as much as the image needs"
-    source = {"compute.datumapis.com/populate-from-image": "datumcloud/ubuntu-2204-lts"}
-    assert (boot_claim["metadata"]["annotations"], data_claim["metadata"]["annotations"]) == (source, {})
-    assert data_claim["spec"]["volumeMode"] == "Block"
-
-
 def test_a_claim_belongs_to_the_deployment_unless_it_is_to_be_kept() -> None:
     def disk(**spec: Any) -> JsonObject:
         return {"template": {"spec": {"resources": {"requests": {"storage": "10Gi"}}, **spec}}}

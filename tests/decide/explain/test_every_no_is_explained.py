@@ -400,3 +400,21 @@ def test_a_workload_of_a_type_that_is_going_says_what_to_use_instead() -> None:
         ("Yes", "Complete"),
     ]
     assert found.change == "Use datumcloud-d2-custom."
+
+
+def test_a_machine_whose_image_cannot_be_had_says_what_to_set() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    obj = workload("DFW", replicas=1)
+    spec = obj["spec"]["template"]["spec"]
+    spec["runtime"] = {**spec["runtime"], "virtualMachine": {"volumeAttachments": [{"name": "boot"}]}}
+    del spec["runtime"]["sandbox"]
+    disk = {"template": {"spec": {"populator": {"image": {"name": "tarmac/tiny"}}}}}
+    spec["volumes"] = [{"name": "boot", "disk": disk}]
+    made = scene.instance(scene.deploy(obj)["DFW"], 0, reason="ImageUnavailable", ready=False)
+    scene.remove(PODS.resource, f"default/{made.metadata.name}")
+    found = why(scene, INSTANCES.resource, made.metadata.name)
+    assert [(line.reason, line.rule) for line in found.verdicts] == [("ImageUnavailable", "image")]
+    assert found.change == "Set spec.source and spec.checksum of MachineImage tarmac-tiny."
+    above = why(scene, WORKLOADS.resource, "web")
+    assert above.change == found.change

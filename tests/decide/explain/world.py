@@ -8,6 +8,7 @@ import msgspec
 
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import built_in
+from tarmac.api.compute.machineimage import built_in_images
 from tarmac.api.compute.names import GATE_QUOTA
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import decode, encode
@@ -25,6 +26,7 @@ from tarmac.decide.snapshot.snapshot import (
     INSTANCE_TYPES,
     INSTANCES,
     LOCATIONS,
+    MACHINE_IMAGES,
     NETWORKS,
     NODES,
     PODS,
@@ -50,6 +52,8 @@ class Scene:
         )
         for each in built_in():
             self.put(INSTANCE_TYPES.resource, each)
+        for each in built_in_images():
+            self.put(MACHINE_IMAGES.resource, each)
 
     @property
     def world(self) -> Objects:

@@ -15,7 +15,16 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 from tarmac.cli.rendering.plan import plan_text
 from tarmac.decide.plans import plan_workload
-from tarmac.decide.snapshot.snapshot import BUDGETS, NETWORKS, PODS, PRIORITY_CLASSES, WORKLOADS
+from tarmac.decide.snapshot.snapshot import (
+    BUDGETS,
+    MACHINE_IMAGES,
+    NETWORKS,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    WORKLOADS,
+)
 from tests.decide.explain.world import Scene, workload
 
 Numbers = tuple[int, int, int, int]
@@ -274,3 +283,32 @@ def test_nobody_would_end_for_a_class_that_waits_or_for_equals() -> None:
     assert (polite.endings, [each.reason for each in polite.refused]) == ([], ["InsufficientCapacity"])
     equal = plan(scene, workload("LHR", replicas=1))["LHR"]
     assert (equal.endings, [each.reason for each in equal.refused]) == ([], ["InsufficientCapacity"])
+
+
+def machines(*cities: str) -> JsonObject:
+    obj = workload(*cities, replicas=1)
+    spec = obj["spec"]["template"]["spec"]
+    del spec["runtime"]["sandbox"]
+    spec["runtime"]["virtualMachine"] = {"volumeAttachments": [{"name": "boot"}]}
+    disk = {"template": {"spec": {"populator": {"image": {"name": "tarmac/tiny"}}}}}
+    spec["volumes"] = [{"name": "boot", "disk": disk}]
+    return obj
+
+
+def test_a_machine_without_an_image_or_a_node_that_runs_machines_is_refused_before_anything_is_made() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    (refused,) = plan(scene, machines("DFW"))["DFW"].refused
+    assert (refused.reason, refused.instances) == ("ImageUnavailable", 1)
+    assert refused.change == "Set spec.source and spec.checksum of MachineImage tarmac-tiny."
+    spec = {"size": "1Gi", "format": "raw", "source": {"file": "tiny.img"}, "checksum": "sha256:" + "0" * 64}
+    scene.put(MACHINE_IMAGES.resource, {"metadata": {"name": "tarmac-tiny"}, "spec": spec})
+    assert plan(scene, machines("DFW"))["DFW"].refused == []
+    scene.put(RUNTIME_CLASSES.resource, {"metadata": {"name": "vm"}, "handler": "vm"})
+    for name in ("dfw-0", "dfw-1"):
+        node = NODES.get(scene.world, name)
+        assert node is not None
+        handlers = [{"name": "gvisor"}]
+        scene.put(NODES.resource, {**node, "status": {**node["status"], "runtimeHandlers": handlers}})
+    (refused,) = plan(scene, machines("DFW"))["DFW"].refused
+    assert refused.reason == "RuntimeUnavailable"

@@ -1,15 +1,18 @@
-"""compute.datumapis.com: Workload, WorkloadDeployment, Instance, InstanceType."""
+"""compute.datumapis.com: Workload, WorkloadDeployment, Instance, InstanceType, MachineImage."""
 
 from __future__ import annotations
 
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
+from tarmac.api.compute.cells import images_of, runtime_of, source_of
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn, Lookup
+from tarmac.api.compute.machineimage import MachineImage
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
 from tarmac.api.compute.strategies import (
     InstanceStrategy,
     InstanceTypeStrategy,
+    MachineImageStrategy,
     WorkloadDeploymentStrategy,
     WorkloadStrategy,
 )
@@ -41,7 +44,7 @@ _WORKLOAD_COLUMNS = (
     join("Placements", ".spec.placements[*].name", "Names of the placements.", wide=True),
     column("Desired", ".status.desiredReplicas", "Instances wanted.", type="integer", wide=True),
     _REVISION,
-    join("Image", _IMAGES, "Images of the containers.", wide=True),
+    computed("Image", images_of, _IMAGES, "Images of the containers, or of the machine's boot disk.", wide=True),
 )
 _DEPLOYMENT_COLUMNS = (
     NAME,
@@ -70,6 +73,7 @@ _INSTANCE_COLUMNS = (
     column("Egress-IP", f"{_FIRST_INTERFACE}.externalIP", "The address the outside sees.", wide=True),
     column("Type", ".spec.runtime.resources.instanceType", "Its size.", wide=True),
     column("QoS", ".status.qosClass", "Its quality of service.", wide=True),
+    computed("Runtime", runtime_of, None, "What it is: a sandbox of containers, or a machine.", wide=True),
 )
 _INSTANCE_TYPE_COLUMNS = (
     NAME,
@@ -79,12 +83,20 @@ _INSTANCE_TYPE_COLUMNS = (
     condition("Ready", "Ready", "Whether it is usable.", wide=True),
     AGE,
 )
+_MACHINE_IMAGE_COLUMNS = (
+    NAME,
+    column("Format", ".spec.format", "Format of its file."),
+    column("Size", ".spec.size", "Smallest and default size of a disk made from it."),
+    computed("Source", source_of, None, "How it is to be had: file, url, or not yet."),
+    column("Phase", ".spec.lifecycle.phase", "Whether it may still be used."),
+    AGE,
+)
 
 
 def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
     """The served resources of the group.
 
-    Without a lookup, validation knows the built-in instance types and no place.
+    Without a lookup, validation knows the built-in catalogues and no place.
     """
     lookup = lookup or BuiltIn()
     return (
@@ -125,6 +137,15 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             strategy=InstanceTypeStrategy(lookup),
             columns=_INSTANCE_TYPE_COLUMNS,
             short_names=("it",),
+            namespaced=False,
+        ),
+        declare(
+            MachineImage,
+            API_VERSION,
+            "machineimages",
+            strategy=MachineImageStrategy(lookup),
+            columns=_MACHINE_IMAGE_COLUMNS,
+            short_names=("mi",),
             namespaced=False,
         ),
     )

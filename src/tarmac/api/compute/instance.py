@@ -130,8 +130,12 @@ class Sandbox(Struct):
 class CloudInit(Struct):
     """What cloud-init finds on first boot: inline, or in a Secret with the keys userData and networkData."""
 
-    user_data: Annotated[str, Field("cloud-init user data.")] = ""
-    network_data: Annotated[str, Field("cloud-init network configuration.")] = ""
+    user_data: Annotated[
+        str, Field("cloud-init user data, such as a #cloud-config. With networkData at most 64 KiB.")
+    ] = ""
+    network_data: Annotated[
+        str, Field("cloud-init network configuration, instead of the one that sets the instance's addresses.")
+    ] = ""
     secret_ref: Annotated[LocalObjectReference | None, Field("Secret that holds them, instead of the fields.")] = None
 
 
@@ -140,10 +144,20 @@ class VirtualMachine(Struct):
 
     volume_attachments: Annotated[
         list[VolumeAttachment],
-        Field("Disks in order; the first is the boot disk and must have an image.", min_items=1, max_items=250),
+        Field(
+            "Disks in order, at most 24; the first is the boot disk and must have an image.", min_items=1, max_items=250
+        ),
     ]
     ports: Annotated[list[Port], Field("Named ports.", key="name", max_items=1000)] = []
     cloud_init: Annotated[CloudInit | None, Field("First-boot configuration.")] = None
+    readiness_probe: Annotated[
+        Probe | None,
+        Field("Whether the machine serves; by default whether its first TCP port opens, asked every 2 seconds."),
+    ] = None
+    liveness_probe: Annotated[Probe | None, Field("Whether the machine is alive; if not, it is started again.")] = None
+    startup_probe: Annotated[
+        Probe | None, Field("Whether the machine has started; the other probes wait for it. If not, it starts again.")
+    ] = None
 
 
 class RuntimeResources(Struct):

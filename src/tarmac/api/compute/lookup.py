@@ -1,16 +1,17 @@
 """What validation may ask about the live system.
 
-Validation itself is pure. Which cities, Locations and instance types exist is asked through a `Lookup`, so that the
-server answers from its store, `tarmac plan` from what it fetched, and tests from a table. `None` means "cannot say",
-and then nothing is refused for it.
+Validation itself is pure. Which cities, Locations, instance types and machine images exist is asked through a
+`Lookup`, so that the server answers from its store, `tarmac plan` from what it fetched, and tests from a table. `None`
+means "cannot say", and then nothing is refused for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tarmac.api.compute.instancetype import built_in, is_custom, object_name
+from tarmac.api.compute.machineimage import built_in_images, image_object_name
 from tarmac.base.quantity import Quantity
 
 _PROJECT = "datumcloud-"
@@ -24,11 +25,24 @@ class TypeFacts(NamedTuple):
     replacement: str = ""
 
 
+class ImageFacts(NamedTuple):
+    """What validation needs to know about a machine image. `size` is the smallest disk that holds it."""
+
+    size: Quantity
+    phase: str = "Active"
+    replacement: str = ""
+    told: bool = True  # whether it takes keys, addresses and user data
+
+
 class Lookup(Protocol):
     """Answers about the live system."""
 
     def instance_types(self) -> Mapping[str, TypeFacts]:
         """Every InstanceType by object name."""
+        ...
+
+    def machine_images(self) -> Mapping[str, ImageFacts]:
+        """Every MachineImage by object name."""
         ...
 
     def cities(self) -> Collection[str] | None:
@@ -40,28 +54,48 @@ class Lookup(Protocol):
         ...
 
 
-def facts_of(spec: Mapping[str, object]) -> TypeFacts:
+def facts_of(spec: Mapping[str, Any]) -> TypeFacts:
     """The facts in an InstanceType's spec."""
     amounts = spec.get("resources")
-    lifecycle = spec.get("lifecycle")
     resources = amounts if isinstance(amounts, dict) else {}
-    phase = lifecycle if isinstance(lifecycle, dict) else {}
+    lifecycle = _lifecycle(spec)
     return TypeFacts(
         {name: Quantity.parse(amount) for name, amount in resources.items()},
-        phase.get("phase", "Active"),
-        phase.get("replacementInstanceType", ""),
+        lifecycle.get("phase", "Active"),
+        lifecycle.get("replacementInstanceType", ""),
     )
 
 
+def image_facts_of(spec: Mapping[str, Any]) -> ImageFacts:
+    """The facts in a MachineImage's spec."""
+    lifecycle = _lifecycle(spec)
+    return ImageFacts(
+        Quantity.parse(spec["size"]),
+        lifecycle.get("phase", "Active"),
+        lifecycle.get("replacementMachineImage", ""),
+        spec.get("accepts", "cloud-init") != "none",
+    )
+
+
+def _lifecycle(spec: Mapping[str, Any]) -> Mapping[str, str]:
+    lifecycle = spec.get("lifecycle")
+    return lifecycle if isinstance(lifecycle, dict) else {}
+
+
 class BuiltIn:
-    """Knows the built-in instance types, and no place."""
+    """Knows the built-in instance types and machine images, and no place."""
 
     def __init__(self) -> None:
         self._types = {item["metadata"]["name"]: facts_of(item["spec"]) for item in built_in()}
+        self._images = {item["metadata"]["name"]: image_facts_of(item["spec"]) for item in built_in_images()}
 
     def instance_types(self) -> Mapping[str, TypeFacts]:
         """The built-in catalogue."""
         return self._types
+
+    def machine_images(self) -> Mapping[str, ImageFacts]:
+        """The built-in catalogue."""
+        return self._images
 
     def cities(self) -> Collection[str] | None:
         """Cannot say."""
@@ -77,3 +111,8 @@ def find_type(lookup: Lookup, written: str) -> TypeFacts | None:
     known = lookup.instance_types()
     name = object_name(written)
     return known.get(name) or (known.get(_PROJECT + name) if is_custom(name) else None)
+
+
+def find_image(lookup: Lookup, written: str) -> ImageFacts | None:
+    """The facts behind the name of an image as written in a manifest."""
+    return lookup.machine_images().get(image_object_name(written))

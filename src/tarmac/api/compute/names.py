@@ -43,9 +43,17 @@ ANNOTATION_POPULATE_FROM = f"{GROUP}/populate-from-image"
 ANNOTATION_UNSCHEDULABLE = f"{GROUP}/unschedulable-reason"
 ANNOTATION_RUNTIME_CLASS = f"{GROUP}/runtime-class"
 
+# On Pods of virtual machines, as JSON: all that a node must know and a Pod has no field for. Written by the platform
+# alone; what a template says under these names is not carried over.
+ANNOTATION_CLOUD_INIT = f"{GROUP}/cloud-init"  # {"userData", "networkData"}, those that were given
+ANNOTATION_MACHINE_IMAGES = f"{GROUP}/machine-images"  # name as written -> spec of its MachineImage
+ANNOTATION_MOUNTS = f"{GROUP}/mounts"  # volume -> mount path, for disks
+MACHINE_ANNOTATIONS = (ANNOTATION_CLOUD_INIT, ANNOTATION_MACHINE_IMAGES, ANNOTATION_MOUNTS)
+
 FINALIZER = f"{GROUP}/workload-controller"
 INSTANCE_FINALIZER = f"{GROUP}/instance-controller"
 TYPE_FINALIZER = f"{GROUP}/instance-type-in-use"
+IMAGE_FINALIZER = f"{GROUP}/machine-image-in-use"
 
 STORAGE_CLASS = "tarmac-local"
 """Class of the disks of Instances: image files on the node where they are first used."""

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
-from tarmac.api.compute.lookup import Lookup, find_type
-from tarmac.api.compute.names import ANNOTATION_SSH_KEYS
+from tarmac.api.compute.lookup import Lookup, find_image, find_type
+from tarmac.api.compute.machineimage import MachineImage
 from tarmac.api.compute.shorthand import follow_changed, normalise_instance, normalise_template, upper_cities
 from tarmac.api.compute.validation.context import Context, Stored
 from tarmac.api.compute.validation.images import means_latest
 from tarmac.api.compute.validation.instancetypes import check_instance_type
+from tarmac.api.compute.validation.machineimages import check_machine_image
+from tarmac.api.compute.validation.machinewarnings import machine_warnings
 from tarmac.api.compute.validation.rollout import check_rollout
 from tarmac.api.compute.validation.scaling import MAX_REPLICAS, check_scale_settings
 from tarmac.api.compute.validation.template import check_instance, check_template, check_workload
@@ -72,13 +74,18 @@ def _template_warnings(template: JsonObject, lookup: Lookup) -> Iterator[str]:
             image = container.get("image", "")
             if means_latest(image):
                 yield f'{path}.sandbox.{field}[{index}].image: "{image}" has no tag and means latest, which changes'
-    annotations = mapping(template, "metadata", "annotations")
-    if runtime.get("virtualMachine") is not None and ANNOTATION_SSH_KEYS not in annotations:
-        yield f"spec.template.annotations[{ANNOTATION_SSH_KEYS}]: not set, so nobody can log in to the virtual machines"
+    if runtime.get("virtualMachine") is not None:
+        yield from machine_warnings(template, lookup)
     written = mapping(runtime, "resources").get("instanceType", "")
     facts = find_type(lookup, written)
     if facts is not None and facts.phase == "Deprecated":
         yield f'{path}.resources.instanceType: "{written}" is deprecated; use {facts.replacement}'
+    for index, volume in enumerate(objects(template, "spec", "volumes")):
+        name = mapping(volume, "disk", "template", "spec", "populator", "image").get("name", "")
+        image = find_image(lookup, name) if name else None
+        if image is not None and image.phase == "Deprecated":
+            where = f"spec.template.spec.volumes[{index}].disk.template.spec.populator.image.name"
+            yield f'{where}: "{name}" is deprecated; use {image.replacement}'
 
 
 class WorkloadDeploymentStrategy(OwnStrategy):
@@ -167,3 +174,15 @@ class InstanceTypeStrategy(OwnStrategy):
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
         """Amounts and life cycle."""
         check_instance_type(obj, old, self._lookup, errors)
+
+
+class MachineImageStrategy(OwnStrategy):
+    """Where an image is to be had may change; its life cycle only moves forward."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        super().__init__(MachineImage)
+        self._lookup = lookup
+
+    def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+        """Size, files and life cycle."""
+        check_machine_image(obj, old, self._lookup, errors)

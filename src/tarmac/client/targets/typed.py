@@ -13,6 +13,7 @@ import msgspec
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn
+from tarmac.api.compute.machineimage import MachineImage
 from tarmac.api.compute.names import API_VERSION as COMPUTE
 from tarmac.api.compute.shorthand import without_short_form
 from tarmac.api.compute.strategies import WorkloadStrategy
@@ -46,6 +47,7 @@ WORKLOADS = _Workloads(_GROUP, _VERSION, "workloads", "Workload", True, Workload
 DEPLOYMENTS = declared(WorkloadDeployment, COMPUTE, "workloaddeployments")
 INSTANCES = declared(Instance, COMPUTE, "instances")
 INSTANCE_TYPES = declared(InstanceType, COMPUTE, "instancetypes", namespaced=False)
+MACHINE_IMAGES = declared(MachineImage, COMPUTE, "machineimages", namespaced=False)
 
 LOCATIONS = declared(Location, NETWORKING, "locations", namespaced=False)
 NETWORKS = declared(Network, NETWORKING, "networks")

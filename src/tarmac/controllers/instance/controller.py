@@ -2,8 +2,8 @@
 
 A Pod that is lost is made again for the same Instance, and so is a disk that goes while its Pod has no node. An
 Instance that is deleted stays until its Pod is gone, so whoever waits for the Instance has waited for what ran. What
-stands in the way of a Pod (a foreign object of its name, a disk of somebody else, a type that does not exist) is said
-in the Instance's conditions and tried again when it changes.
+stands in the way of a Pod (a foreign object of its name, a disk of somebody else, a type that does not exist, an image
+that cannot be had) is said in the Instance's conditions and tried again when it changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.envelope import Metadata, metadata_of
 from tarmac.client.errors import exceeds_quota
-from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
+from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES, MACHINE_IMAGES
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
@@ -33,6 +33,7 @@ from tarmac.decide import reasons
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.children.volumes import claims
+from tarmac.decide.machineimages import Images, images_of
 from tarmac.decide.rollup import InstanceInput, InstancePod, PodView, instance_status
 from tarmac.decide.verdict import Refusal
 
@@ -41,7 +42,7 @@ WORKERS = 64
 GATHER_SECONDS = 0.5
 BUSY = 64  # with so many Instances to look at, what happens to each is not told
 AGAIN_SECONDS = 5.0  # for what no watched object tells: a refusal by the server
-_CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
+_CLAIM, _TYPE, _IMAGE = "PersistentVolumeClaim", "InstanceType", "MachineImage"
 _SERVER = "server"  # the rule of a refusal that only asking again can lift
 
 _read_pod = msgspec.json.Decoder(InstancePod).decode
@@ -62,6 +63,7 @@ class InstanceController:
         self._known_pods = informers.informer(PODS)
         self._known_claims = informers.informer(VOLUME_CLAIMS)
         self._known_types = informers.informer(INSTANCE_TYPES)
+        self._known_images = informers.informer(MACHINE_IMAGES)
         self._waiting = Waiting()
         self._blocks = Blocks(context, self._waiting)
         self._controller = context.controller("instance", self.reconcile, workers=WORKERS)
@@ -70,6 +72,7 @@ class InstanceController:
         self._known_pods.on_change(self._pod_changed)
         self._controller.watches(self._known_claims, self._waiting.woken_by(_CLAIM))
         self._controller.watches(self._known_types, self._waiting.woken_by(_TYPE))
+        self._controller.watches(self._known_images, self._waiting.woken_by(_IMAGE))
         self._blocks.wake(self._controller)
 
     async def run(self) -> None:
@@ -144,7 +147,11 @@ class InstanceController:
             message = f"Pod ended: {ended.message or ended.reason or ended.phase}"
             self._recorder.event(reference(instance), "Warning", reasons.FAILED, message)
             await self._delete_pod(own.metadata)
-        return None if facts.spec.node_name else await self._ensure_claims(key, instance)
+        if facts.spec.node_name:
+            return None
+        # The Pod knows its images; that one of them can no longer be had is nothing to say of it.
+        images = images_of(instance.spec, self._known_images.get).value
+        return await self._ensure_claims(key, instance, images) if images is not None else None
 
     async def _make(self, key: str, instance: Instance) -> Refusal | None:
         amounts = instance_amounts(instance.spec.runtime, self._known_types.get)
@@ -153,21 +160,25 @@ class InstanceController:
             self._waiting.note(key, _TYPE, written.replace("/", "-"))
             change = "Create the InstanceType, or name one that exists."
             return Refusal(reasons.INSTANCE_TYPE_NOT_FOUND, f"InstanceType {written} does not exist.", change=change)
-        refusal = await self._ensure_claims(key, instance)
+        images = images_of(instance.spec, self._known_images.get)
+        if images.value is None:
+            self._waiting.note(key, _IMAGE, images.refusals[0].where)
+            return images.refusals[0]
+        refusal = await self._ensure_claims(key, instance, images.value)
         if refusal is not None:
             return refusal
+        pod = pod_of(instance, amounts, images.value)
         try:
-            namespace = instance.metadata.namespace
-            await self._pods.create(pod_of(instance, amounts), namespace=namespace, manager=MANAGER, tracked=False)
+            await self._pods.create(pod, namespace=instance.metadata.namespace, manager=MANAGER, tracked=False)
         except AlreadyExists:
             return None  # our copy is behind; the Pod that is there will wake us
         except (Forbidden, Invalid) as error:
             return _refused(error)
         return None
 
-    async def _ensure_claims(self, key: str, instance: Instance) -> Refusal | None:
+    async def _ensure_claims(self, key: str, instance: Instance, images: Images) -> Refusal | None:
         """See that every disk is there: a Pod holds on to its disks only once it has a node."""
-        for claim in claims(instance):
+        for claim in claims(instance, images):
             refusal = await self._ensure_claim(key, instance, claim)
             if refusal is not None:
                 return refusal

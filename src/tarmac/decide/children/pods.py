@@ -2,42 +2,43 @@
 
 Security is the platform's, not the image's: the default system-call filter, no way to more privileges, no raw
 sockets, no service-account token. A container may be given less, and what its manifest explicitly asks back.
-A virtual machine is a Pod of the class `vm` with one container; the node reads the machine from the Instance.
+A virtual machine is a Pod of the class `vm` with one container (`machines`). The Pod says everything: the node reads
+neither the Instance nor the catalogue, so it needs no right to them and restarts machines while the server is away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from tarmac.api.compute.instance import Container, Instance, Port, SecurityContext, VirtualMachine
-from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS, API_VERSION
+from tarmac.api.compute.instance import Container, Instance
+from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS, API_VERSION, MACHINE_ANNOTATIONS
 from tarmac.api.declare import encode
-from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS, SANDBOX_CLASS
+from tarmac.api.kubernetes.runtimeclasses import SANDBOX_CLASS
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
+from tarmac.decide.children.containers import DEFAULT_FILTER, pod_port, probes_of, security_of, stated
+from tarmac.decide.children.machines import machine_annotations, machine_content, machine_volumes
 from tarmac.decide.children.resources import everything, of_container, of_pod
 from tarmac.decide.children.volumes import attachments, pod_volumes
+from tarmac.decide.machineimages import NO_IMAGES, Images
 
 SCHEDULER = "tarmac"
-MACHINE_CONTAINER = "machine"
-_RAW_SOCKETS = "NET_RAW"
-_DEFAULT_FILTER = {"type": "RuntimeDefault"}
 
 
-def pod_of(instance: Instance, whole: ResourceList) -> JsonObject:
-    """The Pod, ready to be created. `whole` is what the instance has."""
+def pod_of(instance: Instance, whole: ResourceList, images: Images = NO_IMAGES) -> JsonObject:
+    """The Pod, ready to be created. `whole` is what the instance has, `images` what its disks are made from."""
     machine = instance.spec.runtime.virtual_machine
-    content = _machine(instance, machine, whole) if machine is not None else _sandbox(instance, whole)
+    content = machine_content(instance, machine, whole) if machine is not None else _sandbox(instance, whole)
+    notes = machine_annotations(instance, machine, images) if machine is not None else {}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": _metadata(instance),
+        "metadata": _metadata(instance, notes),
         "spec": {
             **content,
-            **_stated({"priorityClassName": instance.spec.priority_class_name}),
-            "volumes": pod_volumes(instance),
+            **stated({"priorityClassName": instance.spec.priority_class_name}),
+            "volumes": [*pod_volumes(instance), *(machine_volumes(machine) if machine is not None else ())],
             "schedulerName": SCHEDULER,
             "nodeSelector": {LABEL_LOCATION: instance.spec.location.name} if instance.spec.location else {},
             "tolerations": [encode(toleration) for toleration in instance.spec.tolerations],
@@ -48,8 +49,10 @@ def pod_of(instance: Instance, whole: ResourceList) -> JsonObject:
     }
 
 
-def _metadata(instance: Instance) -> JsonObject:
+def _metadata(instance: Instance, notes: Mapping[str, str]) -> JsonObject:
+    """`notes` are the annotations of a machine, which nobody but the platform writes."""
     own = instance.metadata
+    annotations = {name: value for name, value in own.annotations.items() if name not in MACHINE_ANNOTATIONS}
     owner = {
         "apiVersion": API_VERSION,
         "kind": "Instance",
@@ -62,7 +65,7 @@ def _metadata(instance: Instance) -> JsonObject:
         "name": own.name,
         "namespace": own.namespace,
         "labels": own.labels,
-        "annotations": own.annotations,
+        "annotations": {**annotations, **notes},
         "ownerReferences": [owner],
     }
 
@@ -71,45 +74,23 @@ def _sandbox(instance: Instance, whole: ResourceList) -> JsonObject:
     sandbox = instance.spec.runtime.sandbox
     assert sandbox is not None, "a runtime is a sandbox or a machine"
     alone = len(sandbox.containers) == 1 and not sandbox.init_containers
-    security: JsonObject = {"seccompProfile": _DEFAULT_FILTER, "sysctls": [encode(each) for each in sandbox.sysctls]}
+    security: JsonObject = {"seccompProfile": DEFAULT_FILTER, "sysctls": [encode(each) for each in sandbox.sysctls]}
     found: JsonObject = {
         "runtimeClassName": instance.metadata.annotations.get(ANNOTATION_RUNTIME_CLASS, SANDBOX_CLASS),
         "containers": [_container(each, instance, whole if alone else None) for each in sandbox.containers],
         "initContainers": [_container(each, instance, None) for each in sandbox.init_containers],
         "imagePullSecrets": [encode(each) for each in sandbox.image_pull_secrets],
-        "securityContext": _stated(security),
+        "securityContext": stated(security),
     }
     if sandbox.termination_grace_period_seconds is not None:
         found["terminationGracePeriodSeconds"] = sandbox.termination_grace_period_seconds
     if not alone:
         found["resources"] = of_pod(whole)
-    return _stated(found)
-
-
-def _machine(instance: Instance, machine: VirtualMachine, whole: ResourceList) -> JsonObject:
-    container = {
-        "name": MACHINE_CONTAINER,
-        "image": _boot_image(instance, machine),
-        "ports": [_port(each) for each in machine.ports],
-        "resources": everything(whole),
-        **attachments(machine.volume_attachments, instance.spec, machine=True),
-        "securityContext": _security(None),
-    }
-    security = {"seccompProfile": _DEFAULT_FILTER}
-    return {"runtimeClassName": MACHINE_CLASS, "containers": [_stated(container)], "securityContext": security}
-
-
-def _boot_image(instance: Instance, machine: VirtualMachine) -> str:
-    boot = machine.volume_attachments[0].name
-    disk = next(volume.disk for volume in instance.spec.volumes if volume.name == boot)
-    populator = disk.template.spec.populator if disk else None
-    assert populator is not None, "a machine boots from an image"
-    assert populator.image is not None, "a machine boots from an image"
-    return populator.image.name
+    return stated(found)
 
 
 def _container(container: Container, instance: Instance, whole: ResourceList | None) -> JsonObject:
-    return _stated(
+    return stated(
         {
             "name": container.name,
             "image": container.image,
@@ -117,48 +98,14 @@ def _container(container: Container, instance: Instance, whole: ResourceList | N
             "args": container.args,
             "env": [encode(each) for each in container.env],
             "envFrom": [encode(each) for each in container.env_from],
-            "ports": [_port(each) for each in container.ports],
+            "ports": [pod_port(each) for each in container.ports],
             "resources": of_container(container) if whole is None else everything(whole),
             **attachments(container.volume_attachments, instance.spec),
             # So that the last words of a crash are in the Pod's status, for `why` and for those who may not read logs.
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            "securityContext": _security(container.security_context),
+            "securityContext": security_of(container.security_context),
             "workingDir": container.working_dir,
             "imagePullPolicy": container.image_pull_policy or "",
-            **_watched(container),
+            **probes_of(container),
         }
     )
-
-
-def _watched(container: Container) -> JsonObject:
-    stated = {
-        "readinessProbe": container.readiness_probe,
-        "livenessProbe": container.liveness_probe,
-        "startupProbe": container.startup_probe,
-        "lifecycle": container.lifecycle,
-    }
-    return {name: encode(value) for name, value in stated.items() if value is not None}
-
-
-def _port(port: Port) -> JsonObject:
-    return {"name": port.name, "containerPort": port.port, "protocol": port.protocol}
-
-
-def _security(stated: SecurityContext | None) -> JsonObject:
-    stated = stated or SecurityContext()
-    wanted = stated.capabilities
-    add, drop = (wanted.add, wanted.drop) if wanted else ([], [])
-    if _RAW_SOCKETS not in add and "ALL" not in drop:
-        drop = [*(each for each in drop if each != _RAW_SOCKETS), _RAW_SOCKETS]
-    found: JsonObject = {
-        "allowPrivilegeEscalation": bool(stated.allow_privilege_escalation),
-        "capabilities": _stated({"add": add, "drop": drop}),
-    }
-    if stated.seccomp_profile is not None:
-        found["seccompProfile"] = encode(stated.seccomp_profile)
-    return found
-
-
-def _stated(fields: Mapping[str, Any]) -> JsonObject:
-    """Only what says something."""
-    return {name: value for name, value in fields.items() if value not in ({}, [], "")}

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 
 from tarmac.api.compute.instance import Instance, InstanceSpec
 from tarmac.api.compute.names import ANNOTATION_POPULATE_FROM, STORAGE_CLASS, claim_name, identity_of
-from tarmac.api.compute.validation.volumes import IMAGES
+from tarmac.api.compute.validation.machines import OWN_MOUNTS
 from tarmac.api.compute.volumes import DiskSource, Volume, VolumeAttachment
 from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import OwnerReference
+from tarmac.decide.machineimages import NO_IMAGES, Images
 
 _DEVICES = "/dev/disk/by-id/datumcloud-"
 
@@ -49,7 +50,7 @@ def attachments(attached: Iterable[VolumeAttachment], spec: InstanceSpec, *, mac
         if each.name in devices and (machine or not each.mount_path):
             blocks.append({"name": each.name, "devicePath": _DEVICES + devices[each.name]})
         else:
-            mounts.append({"name": each.name, "mountPath": each.mount_path})
+            mounts.append({"name": each.name, "mountPath": each.mount_path or f"{OWN_MOUNTS}/{each.name}"})
     found = {"volumeMounts": mounts, "volumeDevices": blocks}
     return {field: items for field, items in found.items() if items}
 
@@ -62,12 +63,13 @@ def device_names(spec: InstanceSpec) -> dict[str, str]:
     return {name: disk.device_name or next(free) for name, disk in disks.items()}
 
 
-def claims(instance: Instance) -> list[JsonObject]:
-    """The claims the instance needs, as they are made when they do not exist."""
-    return [_claim(instance, volume.name, volume.disk) for volume in instance.spec.volumes if volume.disk is not None]
+def claims(instance: Instance, images: Images = NO_IMAGES) -> list[JsonObject]:
+    """The claims the instance needs, as they are made when they do not exist. `images` are those of its disks."""
+    disks = [(volume.name, volume.disk) for volume in instance.spec.volumes if volume.disk is not None]
+    return [_claim(instance, name, disk, images) for name, disk in disks]
 
 
-def _claim(instance: Instance, volume: str, disk: DiskSource) -> JsonObject:
+def _claim(instance: Instance, volume: str, disk: DiskSource, images: Images) -> JsonObject:
     meta, own = disk.template.metadata, instance.metadata
     owner = next((each for each in own.owner_references if each.controller), None)
     metadata: JsonObject = {
@@ -81,7 +83,7 @@ def _claim(instance: Instance, volume: str, disk: DiskSource) -> JsonObject:
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": STORAGE_CLASS,
         "volumeMode": "Filesystem" if _mounted(instance.spec, volume) else "Block",
-        "resources": {"requests": {"storage": _size(disk)}},
+        "resources": {"requests": {"storage": _size(disk, images)}},
     }
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
@@ -102,10 +104,10 @@ def _mounted(spec: InstanceSpec, volume: str) -> bool:
     return any(each.name == volume and each.mount_path for user in containers for each in user.volume_attachments)
 
 
-def _size(disk: DiskSource) -> str:
+def _size(disk: DiskSource, images: Images) -> str:
     stated = disk.template.spec.resources
     if stated is not None and "storage" in stated.requests:
         return str(stated.requests["storage"])
     populator = disk.template.spec.populator
     image = populator.image.name if populator and populator.image else ""
-    return str(IMAGES[image])
+    return str(images[image].size)

@@ -15,8 +15,9 @@ from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.given import given_lines
 from tarmac.decide.explain.pods import pod_lines
+from tarmac.decide.machineimages import images_of
 from tarmac.decide.snapshot.cachedreads import CachedReads
-from tarmac.decide.snapshot.snapshot import INSTANCES, PODS, Snapshot
+from tarmac.decide.snapshot.snapshot import INSTANCES, MACHINE_IMAGES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
@@ -52,7 +53,8 @@ def instance_lines(reads: CachedReads, instance: Instance) -> list[Line]:
     if gates:
         return list(_gated(reads, instance, gates, city))
     if pod is None:
-        return [_said(ready, city)]
+        images = images_of(instance.spec, lambda name: MACHINE_IMAGES.get(reads.snapshot, name))
+        return [told(images.refusals[0], city) if images.value is None else _said(ready, city)]
     lines = pod_lines(reads, pod)
     if ready is not None and ready.reason == reasons.SOURCE_NOT_FOUND and all(line.answer != "No" for line in lines):
         return _without_source(lines, ready, city)

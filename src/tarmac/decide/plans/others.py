@@ -22,6 +22,7 @@ from tarmac.decide.snapshot.snapshot import (
     CLAIMS,
     INSTANCE_TYPES,
     LOCATIONS,
+    MACHINE_IMAGES,
     NETWORKS,
     NODES,
     QUOTAS,
@@ -33,7 +34,18 @@ from tarmac.decide.snapshot.snapshot import (
 
 SEEN: Final = frozenset(
     source.resource
-    for source in (BUDGETS, CLAIMS, INSTANCE_TYPES, LOCATIONS, NETWORKS, NODES, QUOTAS, RUNTIME_CLASSES, VOLUMES)
+    for source in (
+        BUDGETS,
+        CLAIMS,
+        INSTANCE_TYPES,
+        LOCATIONS,
+        MACHINE_IMAGES,
+        NETWORKS,
+        NODES,
+        QUOTAS,
+        RUNTIME_CLASSES,
+        VOLUMES,
+    )
 )
 """What people make and plans look at. Pods, Instances and deployments are made by the platform."""
 

@@ -15,6 +15,7 @@ from tarmac.decide.children.deployments import Child, document
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.children.waves import rollout_facts
 from tarmac.decide.instances import InstanceView
+from tarmac.decide.machineimages import images_of
 from tarmac.decide.placement import Place, by_city, location_for
 from tarmac.decide.plans.difference import Difference, difference
 from tarmac.decide.plans.order import begin
@@ -27,7 +28,7 @@ from tarmac.decide.snapshot.candidates import CandidateNodes
 from tarmac.decide.snapshot.deployments import deployments_of
 from tarmac.decide.snapshot.networks import unusable_networks
 from tarmac.decide.snapshot.places import in_cities, places_of
-from tarmac.decide.snapshot.snapshot import Snapshot
+from tarmac.decide.snapshot.snapshot import MACHINE_IMAGES, Snapshot
 from tarmac.decide.verdict import Refusal
 
 _LONG_AGO = 1e9  # a city that is taken away in a plan was lost so long ago that everything has moved
@@ -152,7 +153,7 @@ def _lose(found: Difference, goal: Goal, placement: Placement) -> None:
 
 
 def _refuse_what_is_blocked(snapshot: Snapshot, workload: Workload, found: Sequence[Difference]) -> None:
-    """A network that cannot be used, or a pause, stops every change."""
+    """A network that cannot be used, or a pause, stops every change; an image that cannot be had, what is made."""
     block = unusable_networks(snapshot, workload.metadata.namespace, workload.spec.template)
     if block is None and workload.spec.paused:
         block = Refusal(reasons.PAUSED, "Rollout and scaling are paused.", change="Set spec.paused to false.")
@@ -160,6 +161,10 @@ def _refuse_what_is_blocked(snapshot: Snapshot, workload: Workload, found: Seque
         for each in found:
             if each.changes and not each.refused:
                 each.refuse(block)
+    images = images_of(workload.spec.template.spec, lambda name: MACHINE_IMAGES.get(snapshot, name))
+    for each in found if images.value is None else ():
+        if each.wanted and not each.refused:
+            each.refuse(images.refusals[0])
 
 
 def _make(snapshot: Snapshot, candidates: CandidateNodes, namespace: str, found: Sequence[Difference]) -> None:

@@ -38,6 +38,8 @@ _USUAL: Final = {
 
 _FITTING: Final = {
     reasons.IMAGE_UNAVAILABLE: [
+        (r"MachineImage (\S+) has no source", r"Set spec.source and spec.checksum of MachineImage \1."),
+        (r"MachineImage (\S+) does not exist", r"Create MachineImage \1, or name another image."),
         (
             r'may not pull from [^"]*in the namespace "([^"]*)"',
             r"Bind the ClusterRole tarmac:image-puller to that service account in the namespace \1.",

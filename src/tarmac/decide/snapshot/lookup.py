@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from tarmac.api.compute.lookup import TypeFacts, facts_of
+from tarmac.api.compute.lookup import ImageFacts, TypeFacts, facts_of, image_facts_of
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
-from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, LOCATIONS, Snapshot
+from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, LOCATIONS, MACHINE_IMAGES, Snapshot
 
 
 class SnapshotLookup:
@@ -21,6 +21,11 @@ class SnapshotLookup:
         """Every InstanceType by object name."""
         objects = map(msgspec.json.decode, self._world.list(INSTANCE_TYPES.resource))
         return {each["metadata"]["name"]: facts_of(each["spec"]) for each in objects}
+
+    def machine_images(self) -> Mapping[str, ImageFacts]:
+        """Every MachineImage by object name."""
+        objects = map(msgspec.json.decode, self._world.list(MACHINE_IMAGES.resource))
+        return {each["metadata"]["name"]: image_facts_of(each["spec"]) for each in objects}
 
     def cities(self) -> Collection[str] | None:
         """City codes of all Locations."""

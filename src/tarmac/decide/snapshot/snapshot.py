@@ -15,6 +15,7 @@ import msgspec
 
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
+from tarmac.api.compute.machineimage import MachineImage
 from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import decoder
@@ -91,6 +92,7 @@ WORKLOADS = ResourceSource(f"{COMPUTE}/workloads", decoder(Workload))
 DEPLOYMENTS = ResourceSource(f"{COMPUTE}/workloaddeployments", decoder(WorkloadDeployment))
 INSTANCES = ResourceSource(f"{COMPUTE}/instances", decoder(Instance))
 INSTANCE_TYPES = ResourceSource(f"{COMPUTE}/instancetypes", decoder(InstanceType))
+MACHINE_IMAGES = ResourceSource(f"{COMPUTE}/machineimages", decoder(MachineImage))
 LOCATIONS = ResourceSource(f"{NETWORKING}/locations", decoder(Location))
 NETWORKS = ResourceSource(f"{NETWORKING}/networks", decoder(Network))
 NODES = ResourceSource("core/nodes", _plain)
@@ -109,6 +111,7 @@ EVERYTHING = (
     DEPLOYMENTS,
     INSTANCES,
     INSTANCE_TYPES,
+    MACHINE_IMAGES,
     LOCATIONS,
     NETWORKS,
     NODES,

@@ -123,7 +123,7 @@ DUTIES: dict[str, Duties] = {
     "instance": Duties(
         {
             "core": "configmaps persistentvolumeclaims pods secrets",
-            COMPUTE: "instances instancetypes",
+            COMPUTE: "instances instancetypes machineimages",
             NETWORKING: "networkbindings networks",
         },
         [
@@ -141,6 +141,10 @@ DUTIES: dict[str, Duties] = {
     "instancetype": Duties(
         {COMPUTE: "instancetypes workloaddeployments workloads"},
         [rule("create patch", COMPUTE, "instancetypes"), rule("patch", COMPUTE, "instancetypes/status")],
+    ),
+    "machineimage": Duties(
+        {COMPUTE: "machineimages workloaddeployments workloads"},
+        [rule("create patch", COMPUTE, "machineimages"), rule("patch", COMPUTE, "machineimages/status")],
     ),
     identities.DEPLOYMENT_SCHEDULER: Duties(
         {COMPUTE: "workloaddeployments workloads", NETWORKING: "locations"},
@@ -211,7 +215,7 @@ DUTIES: dict[str, Duties] = {
             rule("create", "core", "namespaces"),
             rule("create", "node.k8s.io", "runtimeclasses"),
             rule("create", "scheduling.k8s.io", "priorityclasses"),
-            rule("create", COMPUTE, "instancetypes"),
+            rule("create", COMPUTE, "instancetypes machineimages"),
         ],
     ),
 }
@@ -238,7 +242,7 @@ BESIDE_OTHERS: dict[str, Duties] = DUTIES | {
         ],
     ),
     identities.BOOTSTRAP: Duties(
-        {}, [rule("create", "node.k8s.io", "runtimeclasses"), rule("create", COMPUTE, "instancetypes")]
+        {}, [rule("create", "node.k8s.io", "runtimeclasses"), rule("create", COMPUTE, "instancetypes machineimages")]
     ),
 }
 """The same where the cluster has a scheduler, controllers and a network of its own."""

@@ -87,7 +87,7 @@ _VIEW = [
     rule(_READ, "discovery.k8s.io", "endpointslices"),
     rule(_READ, "metrics.k8s.io", "nodes pods"),
     rule(_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
-    rule(_READ, _COMPUTE, "instances instances/status instancetypes workloads workloads/status"),
+    rule(_READ, _COMPUTE, "instances instances/status instancetypes machineimages workloads workloads/status"),
     rule(_READ, _COMPUTE, "workloaddeployments workloaddeployments/scale workloaddeployments/status"),
     rule("get", _COMPUTE, "instances/why workloaddeployments/why workloads/why"),
     rule("get", "core", "pods/why"),

@@ -67,10 +67,19 @@ def _mount_path(mount_path: str, seen: set[str], path: str, errors: FieldErrors)
 
 def check_boot_disk(machine: JsonObject, volumes: Volumes, path: str, errors: FieldErrors) -> None:
     """A virtual machine boots from its first attachment."""
-    attachments = objects(machine, "volumeAttachments")
-    if not attachments:
+    if not objects(machine, "volumeAttachments"):
         errors.required(f"{path}.volumeAttachments")
-        return
-    boot = volumes.get(attachments[0].get("name", ""))
-    if not mapping(boot, "disk", "template", "spec", "populator", "image"):
+    elif not _image_of_first(machine, volumes):
         errors.required(f"{path}.volumeAttachments[0].name", "first volume attachment must be a bootable volume")
+
+
+def boot_image(spec: JsonObject) -> str:
+    """The image that the virtual machine of a template's spec boots, as written; empty when there is none."""
+    machine = mapping(spec, "runtime", "virtualMachine")
+    return _image_of_first(machine, volumes_by_name(spec)).get("name", "")
+
+
+def _image_of_first(machine: JsonObject, volumes: Volumes) -> JsonObject:
+    attachments = objects(machine, "volumeAttachments")
+    boot = volumes.get(attachments[0].get("name", "")) if attachments else None
+    return mapping(boot, "disk", "template", "spec", "populator", "image")

@@ -19,6 +19,7 @@ class Stored:
     images: frozenset[tuple[str, str]] = frozenset()  # (container, image)
     cities: frozenset[str] = frozenset()
     locations: frozenset[str] = frozenset()
+    disk_images: frozenset[tuple[str, str]] = frozenset()  # (image, size) of disks that are made from one
 
     @staticmethod
     def of_template_spec(spec: JsonObject, placements: Iterable[JsonObject] = ()) -> Stored:
@@ -35,7 +36,14 @@ class Stored:
             frozenset((item.get("name", ""), item.get("image", "")) for item in containers),
             frozenset(cities),
             frozenset(locations),
+            frozenset(image_and_size(mapping(each, "disk", "template", "spec")) for each in objects(spec, "volumes")),
         )
+
+
+def image_and_size(disk: JsonObject) -> tuple[str, str]:
+    """The image that a disk is made from and the size that it says, as written; empty where it says nothing."""
+    image = mapping(disk, "populator", "image").get("name", "")
+    return image, str(mapping(disk, "resources", "requests").get("storage", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from tarmac.api.compute.instancetype import is_custom
 from tarmac.api.compute.lookup import Lookup
 from tarmac.api.compute.validation.amounts import amounts
-from tarmac.api.kubernetes.checks import mapping
+from tarmac.api.compute.validation.lifecycle import CatalogueWords, check_lifecycle
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
-_PHASES = ("Active", "Deprecated", "Disabled")
-_PHASE = "spec.lifecycle.phase"
-_REPLACEMENT = "spec.lifecycle.replacementInstanceType"
+_WORDS = CatalogueWords("instance type", "type", "replacementInstanceType")
 
 
 def check_instance_type(obj: JsonObject, old: JsonObject | None, lookup: Lookup, errors: FieldErrors) -> None:
@@ -22,10 +20,7 @@ def check_instance_type(obj: JsonObject, old: JsonObject | None, lookup: Lookup,
         _amounts(written, errors)
     elif written:
         errors.forbidden("spec.resources", "a custom type has no amounts of its own")
-    new, before = mapping(spec, "lifecycle"), mapping(old, "spec", "lifecycle")
-    if new.get("phase", "Active") in _PHASES:  # else the bounds have said so
-        _phase(new.get("phase", "Active"), before.get("phase", "Active"), errors, create=old is None)
-        _replacement(new, before, name, lookup, errors)
+    check_lifecycle(obj, old, _WORDS, lookup.instance_types(), errors)
 
 
 def _amounts(written: JsonObject, errors: FieldErrors) -> None:
@@ -35,25 +30,3 @@ def _amounts(written: JsonObject, errors: FieldErrors) -> None:
     for resource, quantity in amounts(written, "spec.resources", errors).items():
         if not quantity:
             errors.invalid(f"spec.resources[{resource}]", written[resource], "must be greater than 0")
-
-
-def _phase(phase: str, before: str, errors: FieldErrors, *, create: bool) -> None:
-    if create and phase != "Active":
-        errors.invalid(_PHASE, phase, "a new instance type must be Active")
-    elif _PHASES.index(phase) < _PHASES.index(before):
-        errors.invalid(_PHASE, phase, f"may not go back from {before}")
-
-
-def _replacement(new: JsonObject, before: JsonObject, name: str, lookup: Lookup, errors: FieldErrors) -> None:
-    replacement = new.get("replacementInstanceType", "")
-    if not replacement:
-        if new.get("phase", "Active") != "Active":
-            errors.required(_REPLACEMENT, "must be set once the type is not Active")
-    elif replacement == name:
-        errors.invalid(_REPLACEMENT, replacement, "may not be the type itself")
-    elif replacement != before.get("replacementInstanceType"):
-        facts = lookup.instance_types().get(replacement)
-        if facts is None:
-            errors.not_found(_REPLACEMENT, replacement)
-        elif facts.phase != "Active":
-            errors.invalid(_REPLACEMENT, replacement, f"must be Active, but is {facts.phase}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from itertools import pairwise
 
 from tarmac.api.compute.names import ANNOTATION_SSH_KEYS
@@ -22,6 +23,9 @@ _KEY_TYPES = frozenset(
         "sk-ecdsa-sha2-nistp256@openssh.com",
     }
 )
+
+
+_user = re.compile(r"[a-z_][a-z0-9_-]{0,31}").fullmatch
 
 
 def check_template_metadata(template: JsonObject, path: str, errors: FieldErrors) -> None:
@@ -48,8 +52,23 @@ def check_ssh_keys(text: str, path: str, errors: FieldErrors) -> None:
             continue
         if not user:
             errors.required(f"{path}[{index}]", "must provide a username")
+        else:
+            check_user(user, f"{path}[{index}]", errors)
         if not _is_public_key(key):
             errors.invalid(f"{path}[{index}]", key, "must be a valid SSH public key")
+
+
+def check_user(name: str, path: str, errors: FieldErrors) -> None:
+    """The name of somebody to log in as."""
+    if not _user(name):
+        detail = "the user must begin with a lower case letter or '_' and have at most 32 of a-z, 0-9, '_' and '-'"
+        errors.invalid(path, name, detail)
+
+
+def ssh_users(text: str) -> list[str]:
+    """Whom the lines give keys to, each once, in order."""
+    users = [line.strip().partition(":")[0] for line in text.strip().split("\n")]
+    return list(dict.fromkeys(user for user in users if user))
 
 
 def _is_public_key(text: str) -> bool:

@@ -15,9 +15,9 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
 DEFAULT_GRACE = 30
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS = ("postStart", "preStop")
-_FIELDS = ("lifecycle", *_PROBES)
+_FIELDS = ("lifecycle", *PROBES)
 
 
 def check_probes(container: JsonObject, grace: int, path: str, errors: FieldErrors) -> None:
@@ -39,7 +39,7 @@ def forbid_probes(container: JsonObject, path: str, errors: FieldErrors) -> None
 
 
 def _hosts(stated: JsonObject, path: str, errors: FieldErrors) -> None:
-    places = [(name, mapping(stated, name)) for name in _PROBES]
+    places = [(name, mapping(stated, name)) for name in PROBES]
     places += [(f"lifecycle.{hook}", mapping(stated, "lifecycle", hook)) for hook in _HOOKS]
     for place, handler in places:
         for kind in ("httpGet", "tcpSocket"):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from tarmac.api.compute.validation.attachments import check_attachments, check_boot_disk, volumes_by_name
+from tarmac.api.compute.validation.attachments import volumes_by_name
 from tarmac.api.compute.validation.containers import check_sandbox
 from tarmac.api.compute.validation.context import Context
-from tarmac.api.compute.validation.ports import Ports
+from tarmac.api.compute.validation.machines import check_machine
 from tarmac.api.compute.validation.resources import check_runtime_resources, check_shares
 from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.schema import JsonObject
-from tarmac.base.fielderrors import FieldErrors
 
 
 def check_runtime(spec: JsonObject, path: str, context: Context) -> None:
@@ -26,20 +25,4 @@ def check_runtime(spec: JsonObject, path: str, context: Context) -> None:
         check_sandbox(sandbox, volumes_by_name(spec), f"{where}.sandbox", context)
         check_shares(sandbox, whole, f"{where}.sandbox", f"{where}.resources.requests", errors)
     elif machine is not None:
-        _machine(machine, spec, f"{where}.virtualMachine", errors)
-
-
-def _machine(machine: JsonObject, spec: JsonObject, path: str, errors: FieldErrors) -> None:
-    volumes = volumes_by_name(spec)
-    check_attachments(machine, volumes, path, errors, container=False)
-    check_boot_disk(machine, volumes, path, errors)
-    Ports().check(machine, path, errors)
-    cloud_init, where = mapping(machine, "cloudInit"), f"{path}.cloudInit"
-    secret = cloud_init.get("secretRef")
-    if secret is None:
-        return
-    if not secret.get("name"):
-        errors.required(f"{where}.secretRef.name")
-    for field in ("userData", "networkData"):
-        if cloud_init.get(field):
-            errors.forbidden(f"{where}.{field}", "may not be specified beside `secretRef`")
+        check_machine(machine, spec, path, errors)

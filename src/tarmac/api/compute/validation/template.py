@@ -32,7 +32,7 @@ def check_template(spec: JsonObject, context: Context) -> None:
 
 def check_instance(spec: JsonObject, path: str, context: Context) -> None:
     """What an instance is: volumes, runtime, interfaces, priority."""
-    check_volumes(spec, path, context.errors)
+    check_volumes(spec, path, context)
     check_runtime(spec, path, context)
     check_interfaces(spec, path, context.errors)
     if spec.get("priorityClassName"):

@@ -1,0 +1,93 @@
+"""The virtual machine: disks that it can have, a first-boot configuration that it can read, probes from outside.
+
+What QEMU's bus has places for, and what the seed that cloud-init reads can hold, is known before anything is made; so
+it is refused here, with the field, and not by a node hours later.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.compute.instancetype import is_custom
+from tarmac.api.compute.validation.attachments import Volumes, check_attachments, check_boot_disk, volumes_by_name
+from tarmac.api.compute.validation.cloudinit import check_cloud_init
+from tarmac.api.compute.validation.ports import Ports
+from tarmac.api.compute.validation.probes import PROBES, check_probes
+from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.schema import JsonObject
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.base.quantity import Quantity
+
+MACHINE_GRACE = 60
+"""Seconds that the operating system has to shut down."""
+
+CLOUD_INIT_VOLUME = "tarmac-cloud-init"
+"""The volume of a machine's Pod that holds `cloudInit.secretRef`."""
+
+OWN_MOUNTS = "/.tarmac"
+"""Where a machine's Pod mounts what the guest is not to mount by itself."""
+
+MOST_ATTACHMENTS = 24
+MOST_INTERFACES = 8
+LEAST_MEMORY = Quantity.parse("128Mi")
+_MIB = 1 << 20
+
+
+def check_machine(machine: JsonObject, spec: JsonObject, path: str, errors: FieldErrors) -> None:
+    """The virtual machine in the runtime of a template's spec at `path`."""
+    where, volumes = f"{path}.runtime.virtualMachine", volumes_by_name(spec)
+    check_attachments(machine, volumes, where, errors, container=False)
+    check_boot_disk(machine, volumes, where, errors)
+    _attached(machine, volumes, where, errors)
+    Ports().check(machine, where, errors)
+    check_cloud_init(mapping(machine, "cloudInit"), f"{where}.cloudInit", errors)
+    _probes(machine, where, errors)
+    _memory(mapping(spec, "runtime", "resources"), f"{path}.runtime.resources.requests[memory]", errors)
+    _around(spec, path, errors)
+
+
+def _attached(machine: JsonObject, volumes: Volumes, path: str, errors: FieldErrors) -> None:
+    attachments = objects(machine, "volumeAttachments")
+    if len(attachments) > MOST_ATTACHMENTS:
+        errors.too_many(f"{path}.volumeAttachments", len(attachments), MOST_ATTACHMENTS)
+    seen: set[str] = set()
+    for index, attachment in enumerate(attachments[:MOST_ATTACHMENTS]):
+        name, where = attachment.get("name", ""), f"{path}.volumeAttachments[{index}].name"
+        if volumes.get(name, {}).get("memory") is not None:
+            errors.forbidden(where, "a virtual machine has memory of its own: mount a tmpfs in it, or use a disk")
+        mount_path = attachment.get("mountPath") or ""
+        if f"{mount_path}/".startswith(f"{OWN_MOUNTS}/"):
+            errors.invalid(f"{path}.volumeAttachments[{index}].mountPath", mount_path, f"{OWN_MOUNTS} is reserved")
+        if name and name in seen:
+            errors.duplicate(where, name)  # two writers to one disk would ruin it
+        seen.add(name)
+
+
+def _probes(machine: JsonObject, path: str, errors: FieldErrors) -> None:
+    asked = dict(machine)
+    for name in PROBES:
+        if mapping(machine, name).get("exec") is not None:
+            detail = "nothing can be run inside a virtual machine: use tcpSocket, httpGet or grpc"
+            errors.forbidden(f"{path}.{name}.exec", detail)
+            del asked[name]
+    check_probes(asked, MACHINE_GRACE, path, errors)
+
+
+def _memory(resources: JsonObject, path: str, errors: FieldErrors) -> None:
+    written = mapping(resources, "requests").get("memory")
+    if written is None or not is_custom(resources.get("instanceType", "")):
+        return
+    try:
+        memory = Quantity.parse(written)
+    except ValueError:
+        return  # reported with the other amounts
+    if memory < LEAST_MEMORY or not memory.is_integer() or memory.value() % _MIB:
+        errors.invalid(path, written, f"a virtual machine needs whole Mi, and at least {LEAST_MEMORY}")
+
+
+def _around(spec: JsonObject, path: str, errors: FieldErrors) -> None:
+    """What stands beside the machine in the template."""
+    interfaces = objects(spec, "networkInterfaces")
+    if len(interfaces) > MOST_INTERFACES:
+        errors.too_many(f"{path}.networkInterfaces", len(interfaces), MOST_INTERFACES)
+    for index, volume in enumerate(objects(spec, "volumes")):
+        if volume.get("name") == CLOUD_INIT_VOLUME:
+            errors.invalid(f"{path}.volumes[{index}].name", CLOUD_INIT_VOLUME, "is reserved: choose another name")

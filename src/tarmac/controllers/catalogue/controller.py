@@ -1,0 +1,93 @@
+"""Keeps a built-in catalogue, tells each entry how it is, and keeps one that is deleted while it is used.
+
+A built-in entry that is missing is made; one that is there belongs to whoever runs the platform, who may deprecate it.
+An entry is used by the Workloads that name it and by their deployments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from tarmac.api.compute.instance import InstanceTemplateSpec
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists
+from tarmac.client.cache import Item
+from tarmac.client.targets.target import Target
+from tarmac.client.targets.typed import DEPLOYMENTS, WORKLOADS
+from tarmac.controllers.context import Context
+from tarmac.controllers.finalizers import hold
+from tarmac.controllers.writing import write_status
+
+K = TypeVar("K", bound=Any)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue(Generic[K]):
+    """One kind of entries. `named_by` are the objects that a template names, `status_of` is an entry as it is."""
+
+    name: str
+    target: Target[K]
+    finalizer: str
+    built_in: Iterable[JsonObject]
+    named_by: Callable[[InstanceTemplateSpec], Iterable[str]]
+    status_of: Callable[[K, float], msgspec.Struct]
+
+
+class CatalogueController(Generic[K]):
+    """Reconciles by the entry's name."""
+
+    def __init__(self, context: Context, catalogue: Catalogue[K]) -> None:
+        informers = context.informers
+        self._catalogue = catalogue
+        self._manager = f"tarmac-{catalogue.name}"
+        self._clock = context.client.clock
+        self._resource = context.client.resource(catalogue.target.unread)
+        self._known = informers.informer(catalogue.target)
+        self._users = (informers.informer(WORKLOADS), informers.informer(DEPLOYMENTS))
+        self._built_in = {each["metadata"]["name"]: each for each in catalogue.built_in}
+        self._controller = context.controller(catalogue.name, self.reconcile)
+        self._controller.watches(self._known)
+        for informer in self._users:
+            informer.add_index(catalogue.name, self._named)
+            self._controller.watches(informer, self._going)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for name in self._built_in:
+            self._controller.queue.add(name)
+        await self._controller.run()
+
+    def _going(self, user: Item[Any]) -> list[str]:
+        """Entries that something uses and that are deleted; of the others it does not matter who uses them."""
+        items = [self._known.cache.item(name) for name in self._named(user)]
+        return [item.key for item in items if item is not None and item.metadata.deletion_timestamp is not None]
+
+    async def reconcile(self, name: str) -> None:
+        """Bring one entry in line."""
+        known = self._known.get(name)
+        if known is None:
+            await self._restore(name)
+        elif not await hold(self._resource, known.metadata, self._catalogue.finalizer, used=self._is_used(name)):
+            status = self._catalogue.status_of(known, self._clock.now())
+            await write_status(self._resource, known.metadata, known.status, status, self._manager)
+
+    async def _restore(self, name: str) -> None:
+        body = self._built_in.get(name)
+        if body is not None:
+            try:
+                await self._resource.create(body, manager=self._manager)
+            except AlreadyExists:
+                return  # our copy is behind
+
+    def _is_used(self, name: str) -> bool:
+        return any(informer.indexed(self._catalogue.name, name) for informer in self._users)
+
+    def _named(self, item: Item[Any]) -> tuple[str, ...]:
+        try:
+            return tuple(self._catalogue.named_by(item.object.spec.template.spec))
+        except msgspec.ValidationError:
+            return ()  # a server that does not know our kinds lets things through that cannot be read
