@@ -102,6 +102,11 @@ RULES: list[Row] = [
         volume("data", {"name": "data", "mountPath": "/.tarmac/x"}, disk=DISK),
         [f"Invalid {V}.volumeAttachments[1].mountPath"],
     ),
+    (
+        "a mount that would be two lines",
+        volume("data", {"name": "data", "mountPath": "/a\n/b"}, disk=DISK),
+        [f"Invalid {V}.volumeAttachments[1].mountPath"],
+    ),
     ("a ConfigMap as a device", volume("settings", configMap={"name": "settings"}), []),
     ("exec", probe("readinessProbe", exec={"command": ["true"]}), [f"Forbidden {V}.readinessProbe.exec"]),
     ("a named port", probe("livenessProbe", tcpSocket={"port": "ssh"}), []),

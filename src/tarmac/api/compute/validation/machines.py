@@ -56,6 +56,9 @@ def _attached(machine: JsonObject, volumes: Volumes, path: str, errors: FieldErr
         mount_path = attachment.get("mountPath") or ""
         if f"{mount_path}/".startswith(f"{OWN_MOUNTS}/"):
             errors.invalid(f"{path}.volumeAttachments[{index}].mountPath", mount_path, f"{OWN_MOUNTS} is reserved")
+        elif not mount_path.isprintable() or " " in mount_path:  # it becomes a line of the guest's fstab
+            detail = "must have no spaces and no control characters in a virtual machine"
+            errors.invalid(f"{path}.volumeAttachments[{index}].mountPath", mount_path, detail)
         if name and name in seen:
             errors.duplicate(where, name)  # two writers to one disk would ruin it
         seen.add(name)

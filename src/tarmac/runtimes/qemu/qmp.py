@@ -1,0 +1,151 @@
+"""Messages of QEMU's monitor: one JSON object a line.
+
+QEMU greets, then answers commands and tells events. A guest can cause events only, but as many as it likes, so a line
+has a limit and nothing is kept of what nobody asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+LONGEST_LINE = 1 << 20
+
+Command = Literal[
+    "qmp_capabilities",
+    "query-status",
+    "query-name",
+    "query-cpus-fast",
+    "query-hotpluggable-cpus",
+    "query-blockstats",
+    "query-balloon",
+    "system_powerdown",
+    "system_reset",
+    "stop",
+    "cont",
+    "quit",
+    "add-fd",
+    "remove-fd",
+    "block_resize",
+    "device_add",
+]
+"""All that is ever asked. QEMU has many more, some of which would read files of the host into a guest."""
+
+
+class Malformed(Exception):
+    """What came is not of this protocol, and nothing after it can be trusted to be."""
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """The first message."""
+
+    version: tuple[int, int, int]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a command has returned."""
+
+    id: int
+    value: Any
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a command was refused."""
+
+    id: int | None
+    kind: str
+    message: str
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened."""
+
+    name: str
+    data: dict[str, Any]
+
+
+Message = Greeting | Answer | Failure | Event
+
+
+class _Number(msgspec.Struct):
+    major: int
+    minor: int
+    micro: int
+
+
+class _Version(msgspec.Struct):
+    qemu: _Number
+
+
+class _Hello(msgspec.Struct):
+    version: _Version
+
+
+class _Error(msgspec.Struct):
+    kind: str = msgspec.field(name="class", default="")
+    desc: str = ""
+
+
+class _Line(msgspec.Struct):
+    """All that a line may be; which fields it has says what it is."""
+
+    hello: _Hello | None = msgspec.field(name="QMP", default=None)
+    value: Any = msgspec.field(name="return", default=msgspec.UNSET)
+    error: _Error | None = None
+    event: str = ""
+    data: dict[str, Any] = {}
+    id: int | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_command(name: Command, number: int, arguments: dict[str, Any] | None = None) -> bytes:
+    """A command as a line. Its answer has the same number."""
+    body: dict[str, Any] = {"execute": name, "id": number}
+    if arguments:
+        body["arguments"] = arguments
+    return _encode(body) + b"\r\n"
+
+
+def decode_message(line: bytes) -> Message:
+    """What a line says. Raises Malformed."""
+    try:
+        read = _decode(line)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Malformed(f"not a message of a monitor: {error}") from None
+    if read.hello is not None:
+        number = read.hello.version.qemu
+        return Greeting((number.major, number.minor, number.micro))
+    if read.event:
+        return Event(read.event, read.data)
+    if read.error is not None:
+        return Failure(read.id, read.error.kind, read.error.desc)
+    if read.value is not msgspec.UNSET and read.id is not None:
+        return Answer(read.id, read.value)
+    raise Malformed("neither greeting nor answer nor event")
+
+
+class Lines:
+    """Puts lines together from what a socket gives."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that are complete now. Raises Malformed for one that has no end."""
+        begin = len(self._rest)
+        self._rest += data
+        taken = 0
+        # What was there before has no end of a line in it, so a long line is looked through once.
+        while (end := self._rest.find(b"\n", max(begin, taken))) >= 0:
+            line = bytes(self._rest[taken:end])
+            taken = end + 1
+            if line.strip():
+                yield line
+        del self._rest[:taken]
+        if len(self._rest) > LONGEST_LINE:
+            raise Malformed(f"a line of more than {LONGEST_LINE} bytes")
