@@ -101,3 +101,24 @@ def test_an_image_that_is_used_is_not_deleted_before_its_last_user() -> None:
         await planet.gone(_images(planet), "acme-os")
 
     play(story)
+
+
+def test_a_machine_that_panics_says_so() -> None:
+    async def story(planet: Planet) -> None:
+        await _images(planet).patch(TINY, {"spec": SOURCE})
+        made = _machines()
+        made["spec"]["template"]["metadata"] = {"annotations": {"sim.tarmac/panic-after": "3s"}}
+        await _apply(planet, made)
+
+        async def panicked() -> bool:
+            found = [conditions(each) for each in await planet.all(planet.instances)]
+            return any(
+                each["Running"]["reason"] == each["Ready"]["reason"] == "GuestPanicked"
+                and each["Programmed"]["status"] == "True"
+                for each in found
+                if "Programmed" in each
+            )
+
+        await planet.until(panicked, 60)
+
+    play(story)

@@ -204,6 +204,7 @@ SOURCE_NOT_FOUND = user(52, "SourceNotFound", "A ConfigMap or Secret that the in
 IMAGE_UNAVAILABLE = user(53, "ImageUnavailable", "The image cannot be pulled, or nobody has said where it is.")
 CONFIGURATION_ERROR = user(53, "ConfigurationError", "The container cannot be made as it is described.")
 INSTANCE_CRASHING = user(51, "InstanceCrashing", "The instance starts and ends again and again.")
+GUEST_PANICKED = user(51, "GuestPanicked", "The operating system of the virtual machine has panicked.")
 OUT_OF_MEMORY = user(51, "OutOfMemory", "The instance used more memory than it has.")
 NODE_LOST = transient(33, "NodeLost", "The instance's node is lost; a replacement comes after a while.")
 NAME_TAKEN = user(80, "NameTaken", "An object of that name belongs to someone else.")

@@ -418,3 +418,20 @@ def test_a_machine_whose_image_cannot_be_had_says_what_to_set() -> None:
     assert found.change == "Set spec.source and spec.checksum of MachineImage tarmac-tiny."
     above = why(scene, WORKLOADS.resource, "web")
     assert above.change == found.change
+
+
+def test_a_machine_that_panicked_shows_its_last_words_and_where_the_others_are() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    scene.pod("vm", node="dfw-0")
+    pod = PODS.get(scene.world, "default/vm")
+    assert pod is not None
+    ended = {"exitCode": 1, "reason": "GuestPanicked", "message": "Kernel panic - not syncing: VFS\n"}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
+    status = {"name": "machine", "state": waiting, "lastState": {"terminated": ended}}
+    made = [condition_of("PodReadyToStartContainers", True, "")]
+    scene.put(PODS.resource, {**pod, "status": {"conditions": made, "containerStatuses": [status]}})
+    found = why(scene, PODS.resource, "vm")
+    assert [(line.reason, line.rule) for line in found.verdicts][-1] == ("GuestPanicked", "machine")
+    assert found.sentence.endswith("machine panicked; last lines: Kernel panic - not syncing: VFS.")
+    assert found.change.startswith("See `kubectl logs --previous`")

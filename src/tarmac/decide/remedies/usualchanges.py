@@ -12,6 +12,7 @@ _USUAL: Final = {
     reasons.CONFIGURATION_ERROR: "Correct the container as the message says.",
     reasons.SOURCE_NOT_FOUND: "Create the object that the message names.",
     reasons.INSTANCE_CRASHING: "See `kubectl logs --previous` of the instance, and correct the container.",
+    reasons.GUEST_PANICKED: "See `kubectl logs --previous` of the instance, and correct its image or kernel.",
     reasons.OUT_OF_MEMORY: "Choose a larger instance type, or a higher memory limit.",
     reasons.NETWORK_NOT_FOUND: "Create the network that the message names.",
     reasons.NETWORK_IN_USE: "Attach to another Network; this one goes when nothing uses it any more.",

@@ -15,7 +15,7 @@ from tarmac.api.declare import Struct
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import Finding, most_actionable
-from tarmac.decide.rollup.termination import NOT_STARTED, Terminated, ending, how
+from tarmac.decide.rollup.termination import NOT_STARTED, Terminated, ending, how, last_lines
 from tarmac.decide.verdict import Refusal
 
 _NODE_NOT_READY: Final = "NodeNotReady"  # said of a pod by whoever watches nodes, when its node is silent or broken
@@ -223,11 +223,14 @@ def _container_trouble(container: ContainerStatus, spec: _Spec) -> Refusal | Non
 
 
 def _bad_end(name: str, ended: Terminated, spec: _Spec) -> Refusal | None:
-    """An end whose cause is known: too much memory, or a program that could not be begun."""
+    """An end whose cause is known: too much memory, a panic, or a program that could not be begun."""
     if ended.reason == "OOMKilled":
         limit = spec.memory_of(name)
         much = f"more than its {limit} of memory" if limit else "more memory than it has"
         return Refusal(reasons.OUT_OF_MEMORY, f"{name} used {much} ({how(ended)}).", name)
+    if ended.reason == reasons.GUEST_PANICKED:
+        lines = last_lines(ended.message)
+        return Refusal(reasons.GUEST_PANICKED, f"{name} panicked{f'; last lines: {lines}' if lines else ''}.", name)
     if ended.reason in NOT_STARTED:
         return Refusal(reasons.CONFIGURATION_ERROR, f"{name}: {ended.message or ended.reason}", name)
     return None

@@ -16,7 +16,7 @@ from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
 
 _REFUSED: Final = frozenset({reasons.IMAGE_UNAVAILABLE, reasons.CONFIGURATION_ERROR, reasons.SOURCE_NOT_FOUND})
-_CRASHED: Final = frozenset({reasons.INSTANCE_CRASHING, reasons.OUT_OF_MEMORY})
+_CRASHED: Final = frozenset({reasons.GUEST_PANICKED, reasons.INSTANCE_CRASHING, reasons.OUT_OF_MEMORY})
 CRASH_LOOP: Final = 3  # restarts after which a crash is no accident
 
 

@@ -33,13 +33,23 @@ from tarmac.client.reflector import Reflector
 from tarmac.client.targets.target import encode
 from tarmac.client.targets.untyped import PODS
 from tarmac.client.watch import Change
+from tarmac.decide.reasons import GUEST_PANICKED
 from tarmac.sim.nodes.deadlines import Deadlines
 from tarmac.sim.nodes.disks import SimDisks
 from tarmac.sim.nodes.heartbeat import Keeper
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.needs import Needs, Unready, refers
 from tarmac.sim.nodes.pod import PodStage, SimPod, SimulatedPod, view_of
-from tarmac.sim.nodes.settings import CRASH_AFTER, Behaviour, HeartbeatSettings, NodeShape, SimLocation, drawn
+from tarmac.sim.nodes.settings import (
+    BOOT,
+    CRASH_AFTER,
+    PANIC_AFTER,
+    Behaviour,
+    HeartbeatSettings,
+    NodeShape,
+    SimLocation,
+    drawn,
+)
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 REPORTERS = 32
@@ -212,8 +222,8 @@ class Fleet:
         if node.booted:
             pod.restarts += 1
         node.adopt(pod)
-        pod.begin(self._now())
-        self._plan_end(pod)
+        # A machine whose node lost power boots again; one that was ready is, whoever looks after it now.
+        self._run(pod, ready=view.status.ready and not node.booted)
         if node.booted or not view.status.ready:
             self._reports.queue.add(pod.uid)
         return pod
@@ -315,8 +325,22 @@ class Fleet:
             pod.stage = PodStage.UNPULLABLE
         else:
             self.happened["started"] += 1
+            self._run(pod)
+        self._reports.queue.add(pod.uid)
+
+    def _run(self, pod: SimulatedPod, *, ready: bool = False) -> None:
+        """Its containers start, or go on; a machine that is not ready boots first."""
+        if ready or not pod.is_machine:
             pod.begin(self._now())
             self._plan_end(pod)
+            return
+        pod.boot(self._now())
+        stated = pod.annotations.get(BOOT)
+        self._after(self.behaviour.boot if stated is None else _seconds(stated), pod, self._booted)
+
+    def _booted(self, pod: SimulatedPod) -> None:
+        pod.booted(self._now())
+        self._plan_end(pod)
         self._reports.queue.add(pod.uid)
 
     def _plan_end(self, pod: SimulatedPod) -> None:
@@ -324,6 +348,9 @@ class Fleet:
         behaviour, randomness = self.behaviour, self._randomness
         if CRASH_AFTER in pod.annotations:
             self._after(_seconds(pod.annotations[CRASH_AFTER]), pod, partial(self._end, code=1, reason="Error"))
+            return
+        if pod.is_machine and PANIC_AFTER in pod.annotations:
+            self._after(_seconds(pod.annotations[PANIC_AFTER]), pod, partial(self._end, code=1, reason=GUEST_PANICKED))
             return
         if pod.doomed == 0 and pod.restarts == 0:
             luck = randomness.uniform(0, 1)

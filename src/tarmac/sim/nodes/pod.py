@@ -2,6 +2,7 @@
 
     WAITING ──► RUNNING ──► (crash) BACKOFF ──► RUNNING …
        │           └──────► FAILED             (restartPolicy says no, its time is up, or it may not run here)
+       ├──► BOOTING ──► RUNNING                (a virtual machine runs before it is ready)
        ├──► UNCONFIGURED ──► RUNNING           (once a ConfigMap or Secret is there that a container needs)
        └──► UNPULLABLE                         (stays until deleted)
     any ──► STOPPING ──► STOPPED               (its object is to be removed)
@@ -19,6 +20,7 @@ from sys import intern
 import msgspec
 
 from tarmac.api.kubernetes.core.pods.podclasses import Classes
+from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
@@ -33,6 +35,7 @@ class PodStage(Enum):
     WAITING = "waiting"
     UNPULLABLE = "unpullable"
     UNCONFIGURED = "unconfigured"
+    BOOTING = "booting"
     RUNNING = "running"
     BACKOFF = "backoff"
     FAILED = "failed"
@@ -168,7 +171,12 @@ class SimulatedPod:
     @property
     def runs(self) -> bool:
         """Whether its processes exist."""
-        return self.stage in (PodStage.RUNNING, PodStage.STOPPING)
+        return self.stage in (PodStage.BOOTING, PodStage.RUNNING, PodStage.STOPPING)
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether it is a virtual machine."""
+        return self.runtime_class == MACHINE_CLASS
 
     @property
     def pullable(self) -> bool:
@@ -182,6 +190,15 @@ class SimulatedPod:
         """Its containers start, for the first time or again."""
         self.stage = PodStage.RUNNING
         self.started = self.changed = now
+
+    def boot(self, now: str) -> None:
+        """Its machine starts, and is not ready yet."""
+        self.stage = PodStage.BOOTING
+        self.started = self.changed = now
+
+    def booted(self, now: str) -> None:
+        """Its machine is ready."""
+        self.stage, self.changed = PodStage.RUNNING, now
 
     def end(self, code: int, reason: str, now: str) -> bool:
         """Its containers end; whether they are to start again."""

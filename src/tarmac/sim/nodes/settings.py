@@ -16,6 +16,12 @@ OWN_ANNOTATIONS = "sim.tarmac/"
 CRASH_AFTER = "sim.tarmac/crash-after"
 """Annotation of a pod: how long after each start it crashes, such as 5s."""
 
+BOOT = "sim.tarmac/boot"
+"""Annotation of a virtual machine's pod: how long it runs before it is ready, such as 90s."""
+
+PANIC_AFTER = "sim.tarmac/panic-after"
+"""Annotation of a virtual machine's pod: how long after it is ready its operating system panics, each time."""
+
 FAULT = "sim.tarmac/fault"
 """Annotation of a node: `dead` (it loses power) or `cut` (it cannot be reached); without it the node is well again."""
 
@@ -38,6 +44,7 @@ class Behaviour:
     """How long things take (seconds, drawn from a range) and how often they go wrong (probability of each start)."""
 
     start: Range = (0.2, 1.5)  # from bound to running and ready
+    boot: float = 8.0  # of a virtual machine, from running to ready
     stop: Range = (0.05, 0.4)  # from asked to end until gone
     lifetime: Range = (5.0, 60.0)  # of a start that goes wrong
     fails: float = 0.0  # the container ends with an error, once

@@ -1,0 +1,83 @@
+"""Virtual machines on simulated nodes boot before they are ready, panic when told to, and outlive who watches them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.decide.reasons import GUEST_PANICKED
+from tests.sim.stage import Stage, play, pod
+from tests.sim.test_simulated_nodes import conditions
+
+
+async def place(stage: Stage, name: str = "vm", **annotations: str) -> None:
+    made = pod(name, annotations={f"sim.tarmac/{key.replace('_', '-')}": value for key, value in annotations.items()})
+    made["spec"]["runtimeClassName"] = "vm"
+    await stage.pods.create(made)
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": "dfw-0"}}
+    await stage.pods.create(binding, namespace="default", name=name, subresource="binding")
+
+
+async def told(stage: Stage) -> tuple[str, str, bool]:
+    """Phase, whether it is ready, and whether its container runs."""
+    seen: Any = await stage.pod("vm")
+    state = seen["status"].get("containerStatuses", [{"state": {}}])[0]["state"]
+    return seen["status"]["phase"], conditions(seen).get("Ready", ""), "running" in state
+
+
+def test_a_machine_runs_before_it_is_ready() -> None:
+    async def story(stage: Stage) -> None:
+        await place(stage)
+        await stage.wait(4)
+        assert await told(stage) == ("Running", "False", True)
+        assert stage.really_running() == [("dfw-0", "vm")]
+        await stage.wait(8)
+        assert await told(stage) == ("Running", "True", True)
+
+    play(story)
+
+
+def test_how_long_it_boots_can_be_said() -> None:
+    async def story(stage: Stage) -> None:
+        await place(stage, boot="90s")
+        await stage.wait(80)
+        assert await told(stage) == ("Running", "False", True)
+        await stage.wait(15)
+        assert await told(stage) == ("Running", "True", True)
+
+    play(story)
+
+
+def test_a_machine_that_is_told_to_panic_does_so_each_time_and_is_started_again() -> None:
+    async def story(stage: Stage) -> None:
+        await place(stage, panic_after="30s")
+        await stage.wait(42)
+        seen = await stage.state("vm")
+        assert seen["lastState"]["terminated"]["reason"] == GUEST_PANICKED
+        assert (seen["lastState"]["terminated"]["exitCode"], "waiting" in seen["state"]) == (1, True)
+        await stage.wait(20)
+        assert await told(stage) == ("Running", "True", True)
+        assert (await stage.state("vm"))["restartCount"] == 1
+
+    play(story)
+
+
+def test_a_machine_boots_again_after_its_node_lost_power_and_not_after_it_was_cut_off() -> None:
+    async def story(stage: Stage) -> None:
+        await place(stage)
+        await stage.wait(15)
+        stage.fleet.cut("dfw-0")
+        await stage.wait(5)
+        stage.fleet.heal("dfw-0")
+        await stage.wait(1)
+        assert await told(stage) == ("Running", "True", True)
+        assert (await stage.state("vm"))["restartCount"] == 0
+        stage.fleet.die("dfw-0")
+        await stage.wait(5)
+        stage.fleet.revive("dfw-0")
+        await stage.wait(4)
+        assert (await told(stage))[1] == "False"
+        await stage.wait(8)
+        assert await told(stage) == ("Running", "True", True)
+        assert (await stage.state("vm"))["restartCount"] == 1
+
+    play(story)
