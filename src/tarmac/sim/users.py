@@ -11,20 +11,24 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from tarmac.api.compute.machineimage import image_object_name
 from tarmac.api.compute.names import API_VERSION as COMPUTE
 from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO, default_annotation
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import ApiError, Conflict, NotFound
+from tarmac.api.status import AlreadyExists, ApiError, Conflict, NotFound
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.resources import Propagation
+from tarmac.client.targets.typed import MACHINE_IMAGES
 from tarmac.client.targets.untyped import DEPLOYMENTS, INSTANCES, PODS, RESOURCE_QUOTAS, WORKLOADS
-from tarmac.sim.nodes.settings import CRASH_AFTER
+from tarmac.sim.nodes.settings import CRASH_AFTER, PANIC_AFTER
 
 NAMESPACE = "default"
 PER_INSTANCE = 10.0  # requests per second that one instance should have
 _MOST = 3  # workloads at once
+_MACHINE_EVERY = 3  # of so many workloads one is of virtual machines
+_IMAGE: JsonObject = {"size": "10Gi", "format": "raw"}
 _REQUESTS: JsonObject = {
     "external": {
         "metric": {"name": "requests", "selector": {"matchLabels": {"city": "{{ context.locality.cityCode }}"}}},
@@ -58,10 +62,13 @@ class Wish:
     disk: bool = False
     cpu: str = "1"
     blockio: str = ""  # the class of its containers
+    machine: bool = False
 
     @property
     def image(self) -> str:
-        """Of its only container."""
+        """Of its only container, or of its machine's boot disk."""
+        if self.machine:
+            return f"sim/os-{self.version}" + ("-lost" if self.broken == "image" else "")
         host = "registry.example.invalid" if self.broken == "image" else "docker.io/example"
         return f"{host}/app:{self.version}"
 
@@ -71,7 +78,7 @@ class Wish:
 
     def manifest(self) -> JsonObject:
         """As a file would say it."""
-        annotations = {CRASH_AFTER: "3s"} if self.broken == "crash" else {}
+        annotations = {PANIC_AFTER if self.machine else CRASH_AFTER: "3s"} if self.broken == "crash" else {}
         if self.blockio:
             annotations[default_annotation(BLOCKIO)] = self.blockio
         template: JsonObject = {
@@ -87,6 +94,8 @@ class Wish:
                 "networkInterfaces": [{"network": {"name": "default"}}],
             },
         }
+        if self.machine:
+            _make_machine(template["spec"], self.image)
         if self.disk:
             _add_disk(template["spec"])
         placement: JsonObject = {"name": "all", "cityCodes": list(self.cities)}
@@ -110,9 +119,24 @@ class Wish:
 
 def _add_disk(spec: JsonObject) -> None:
     disk = {"resources": {"requests": {"storage": "10Gi"}}, "populator": {"filesystem": {"type": "ext4"}}}
-    spec["volumes"] = [{"name": "data", "disk": {"template": {"spec": disk}}}]
-    for container in spec["runtime"]["sandbox"]["containers"]:
-        container["volumeAttachments"] = [{"name": "data", "mountPath": "/data"}]
+    spec.setdefault("volumes", []).append({"name": "data", "disk": {"template": {"spec": disk}}})
+    runtime = spec["runtime"]
+    for user in (runtime.get("virtualMachine"), *runtime.get("sandbox", {}).get("containers", ())):
+        if user is not None:
+            user.setdefault("volumeAttachments", []).append({"name": "data", "mountPath": "/data"})
+
+
+def _make_machine(spec: JsonObject, image: str) -> None:
+    del spec["runtime"]["sandbox"]
+    spec["runtime"]["virtualMachine"] = {"volumeAttachments": [{"name": "boot"}]}
+    spec["volumes"] = [{"name": "boot", "disk": {"template": {"spec": {"populator": {"image": {"name": image}}}}}}]
+
+
+def _machine_image(wish: Wish) -> JsonObject:
+    """The image that a wish names; one that is broken can be had nowhere."""
+    source = {} if wish.broken == "image" else {"source": {"file": "os.img"}, "checksum": f"sha256:{0:064}"}
+    metadata = {"name": image_object_name(wish.image)}
+    return {"apiVersion": COMPUTE, "kind": "MachineImage", "metadata": metadata, "spec": {**_IMAGE, **source}}
 
 
 class Somebody:
@@ -132,6 +156,7 @@ class Somebody:
         self.wishes: dict[str, Wish] = {}
         self.refused: list[str] = []  # what the platform should have accepted
         self._workloads = client.resource(WORKLOADS)
+        self._images = client.resource(MACHINE_IMAGES.unread)
         self._quotas = client.resource(RESOURCE_QUOTAS)
         self._children = [client.resource(target) for target in (PODS, INSTANCES, DEPLOYMENTS)]
         self._clock = clock
@@ -185,6 +210,9 @@ class Somebody:
             self._told(what)
 
     async def _apply(self, wish: Wish) -> None:
+        if wish.machine:
+            with suppress(AlreadyExists):
+                await self._images.create(_machine_image(wish))
         await self._workloads.apply(wish.manifest(), manager="somebody")
 
     def _any(self) -> Wish | None:
@@ -209,10 +237,12 @@ class Somebody:
             disk=self._dice.uniform(0, 1) < 0.3,
             cpu=self._dice.choice(_SIZES),
             blockio=self._dice.choice(_CLASSES),
+            machine=self._made % _MACHINE_EVERY == 0,
         )
         self.wishes[wish.name] = wish
         await self._apply(wish)
-        return f"makes {wish.name}: {wish.replicas} in each of {', '.join(wish.cities)}, {wish.policy}"
+        sort = "machines" if wish.machine else "sandboxes"
+        return f"makes {wish.name}: {wish.replicas} {sort} in each of {', '.join(wish.cities)}, {wish.policy}"
 
     def _some_cities(self) -> list[str]:
         left = list(self._cities)
