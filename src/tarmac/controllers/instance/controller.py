@@ -20,11 +20,12 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.envelope import Metadata, metadata_of
 from tarmac.client.errors import exceeds_quota
-from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES, MACHINE_IMAGES
+from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
 from tarmac.controllers.instance.events import announce, reference
+from tarmac.controllers.instance.images import KnownImages
 from tarmac.controllers.instance.interfaces import interfaces_of
 from tarmac.controllers.instance.waiting import Waiting
 from tarmac.controllers.taken import name_taken
@@ -33,7 +34,7 @@ from tarmac.decide import reasons
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.children.volumes import claims
-from tarmac.decide.machineimages import Images, images_of
+from tarmac.decide.machineimages import Images
 from tarmac.decide.rollup import InstanceInput, InstancePod, PodView, instance_status
 from tarmac.decide.verdict import Refusal
 
@@ -42,7 +43,7 @@ WORKERS = 64
 GATHER_SECONDS = 0.5
 BUSY = 64  # with so many Instances to look at, what happens to each is not told
 AGAIN_SECONDS = 5.0  # for what no watched object tells: a refusal by the server
-_CLAIM, _TYPE, _IMAGE = "PersistentVolumeClaim", "InstanceType", "MachineImage"
+_CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
 _SERVER = "server"  # the rule of a refusal that only asking again can lift
 
 _read_pod = msgspec.json.Decoder(InstancePod).decode
@@ -63,17 +64,17 @@ class InstanceController:
         self._known_pods = informers.informer(PODS)
         self._known_claims = informers.informer(VOLUME_CLAIMS)
         self._known_types = informers.informer(INSTANCE_TYPES)
-        self._known_images = informers.informer(MACHINE_IMAGES)
         self._waiting = Waiting()
         self._blocks = Blocks(context, self._waiting)
+        self._images = KnownImages(context, self._waiting)
         self._controller = context.controller("instance", self.reconcile, workers=WORKERS)
         self._controller.watches(self._known)
         self._controller.awaits(self._known_pods)
         self._known_pods.on_change(self._pod_changed)
         self._controller.watches(self._known_claims, self._waiting.woken_by(_CLAIM))
         self._controller.watches(self._known_types, self._waiting.woken_by(_TYPE))
-        self._controller.watches(self._known_images, self._waiting.woken_by(_IMAGE))
         self._blocks.wake(self._controller)
+        self._images.wake(self._controller)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -150,7 +151,7 @@ class InstanceController:
         if facts.spec.node_name:
             return None
         # The Pod knows its images; that one of them can no longer be had is nothing to say of it.
-        images = images_of(instance.spec, self._known_images.get).value
+        images = (await self._images.of(key, instance)).value
         return await self._ensure_claims(key, instance, images) if images is not None else None
 
     async def _make(self, key: str, instance: Instance) -> Refusal | None:
@@ -160,9 +161,8 @@ class InstanceController:
             self._waiting.note(key, _TYPE, written.replace("/", "-"))
             change = "Create the InstanceType, or name one that exists."
             return Refusal(reasons.INSTANCE_TYPE_NOT_FOUND, f"InstanceType {written} does not exist.", change=change)
-        images = images_of(instance.spec, self._known_images.get)
+        images = await self._images.of(key, instance)
         if images.value is None:
-            self._waiting.note(key, _IMAGE, images.refusals[0].where)
             return images.refusals[0]
         refusal = await self._ensure_claims(key, instance, images.value)
         if refusal is not None:
