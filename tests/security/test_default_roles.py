@@ -35,6 +35,18 @@ async def test_admins_of_a_namespace_also_hand_out_roles_in_it(world: World) -> 
     assert not world.may(jane, "create", "clusterrolebindings", group=RBAC)
 
 
+async def test_the_catalogue_of_machine_images_is_read_by_many_and_written_by_cluster_administrators(
+    world: World,
+) -> None:
+    jane, node = user("jane"), user("system:node:dfw-0", "system:nodes")
+    await world.bind("admin", JANE)
+    assert all(world.may(jane, verb, "machineimages", group=COMPUTE) for verb in ("get", "list", "watch"))
+    assert not any(world.may(jane, verb, "machineimages", group=COMPUTE) for verb in ("create", "patch", "delete"))
+    assert not world.may(node, "get", "machineimages", name="tarmac-tiny", group=COMPUTE), "the Pod tells all of it"
+    await world.bind("cluster-admin", JANE)
+    assert world.may(jane, "create", "machineimages", group=COMPUTE)
+
+
 async def test_every_authenticated_user_may_ask_what_they_may_do(world: World) -> None:
     jane = user("jane")
     assert world.may(jane, "create", "selfsubjectaccessreviews", group="authorization.k8s.io")
