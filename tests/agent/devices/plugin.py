@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+
 from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
 
 RESOURCE = "example.com/gpu"

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import grpc.aio
-from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
 
+from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
 from tests.agent.devices.plugin import DevicePlugin, usual_answer
 
 

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
 
+from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
 from tarmac.agent.devices.checkpoint import FILE
 from tarmac.agent.model.allotment import NotGiven
 from tarmac.runtimes.interface import Device, Mount

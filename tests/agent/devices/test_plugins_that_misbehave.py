@@ -8,9 +8,9 @@ import tracemalloc
 from collections.abc import AsyncIterator
 
 import pytest
-from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
 
 from tarmac.agent.devices import plugins
+from tarmac.agent.devices._generated import deviceplugin_subset_pb2 as pb
 from tarmac.agent.devices.plugins import LONGEST_LIST, MOST_DEVICES, devices_of
 from tarmac.agent.model.allotment import NotGiven
 from tarmac.http.grpc import GrpcError
