@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tarmac.api.compute.instance import InstanceTemplate, Runtime
 from tarmac.api.kubernetes.core.pods.podclasses import class_annotations
 from tarmac.api.schema import JsonObject
-from tarmac.decide.children.pods import MACHINE_CONTAINER
+from tarmac.decide.children.machines import MACHINE_CONTAINER
 from tarmac.decide.classes.counting import Places, places
 
 

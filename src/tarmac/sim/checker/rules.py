@@ -221,9 +221,13 @@ def _classes_used(objects: Mapping[str, JsonObject], namespace: str, new: JsonOb
 
 
 def _asked(obj: JsonObject) -> Places:
-    """By a Pod, or by an Instance: what makes its Pod has containers too."""
+    """By a Pod, or by an Instance: its Pod will have the containers of its sandbox, or one for its machine."""
     runtime = obj["spec"].get("runtime")
-    return places(obj if runtime is None else {"metadata": obj["metadata"], "spec": runtime["sandbox"]})
+    if runtime is None:
+        return places(obj)
+    return places(
+        {"metadata": obj["metadata"], "spec": runtime.get("sandbox") or {"containers": [{"name": "machine"}]}}
+    )
 
 
 def requests(pod: JsonObject) -> dict[str, Quantity]:
