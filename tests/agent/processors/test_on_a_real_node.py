@@ -172,9 +172,10 @@ def test_no_process_of_an_exclusive_container_ever_sees_another_on_its_processor
     assert node.allowed("other") == {"0"}
 
 
-def test_kept_over_kill_9_of_the_agent_and_a_restart_of_the_container(node: RealNode) -> None:
+@pytest.mark.parametrize("handler", ["runc", "gvisor"])
+def test_kept_over_kill_9_of_the_agent_and_a_restart_of_the_container(node: RealNode, handler: str) -> None:
     node.run("other")
-    node.run("own", "1")
+    node.run("own", "1", handler=handler)
     node.agent.kill()
     assert (node.allowed("own"), node.allowed("other")) == ({"1"}, {"0"})
     node.agent.start()
