@@ -1,0 +1,107 @@
+"""Pods come and go while agent and plugin are killed at any moment: no device is ever with two pods that run.
+
+What runs is what the runtime would have: a pod runs once it was given its devices, and until it was released. A failing
+seed is in the name of the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from tests.agent.devices.plugin import DevicePlugin
+from tests.agent.devices.stage import Node, a_node, a_pod
+
+ROUNDS, STEPS, DEVICES = 6, 12, 4
+
+
+class Story:
+    """`running`: pods that were given devices, and which."""
+
+    def __init__(self, node: Node, seed: int) -> None:
+        self.node = node
+        self.random = Random(seed)
+        self.running: dict[str, tuple[list[str], int]] = {}
+        self.starting: dict[str, tuple[asyncio.Task[object], int]] = {}
+        self.given = 0
+        self._count = 0
+
+    async def step(self, plugin: DevicePlugin) -> None:
+        """Something happens: a pod comes, one goes, the plugin is slow for a moment, or time passes."""
+        what = self.random.choice(("come", "come", "go", "pass", "slow", "flap"))
+        if what == "come":
+            self._count += 1
+            uid, number = f"p{self._count}", self.random.randint(1, 2)
+            work = asyncio.create_task(self.node.allocator.prepare(a_pod(uid, number)))
+            self.starting[uid] = work, number
+        elif what == "go" and self.running:
+            uid = self.random.choice(sorted(self.running))
+            del self.running[uid]
+            self.node.allocator.release(uid)
+        elif what == "slow":
+            plugin.held.clear()
+            plugin.held[self.random.choice(("Allocate", "GetPreferredAllocation"))] = asyncio.Event()
+        elif what == "flap":
+            plugin.set({f"g{number}": self.random.choice(("Healthy", "Unhealthy")) for number in range(DEVICES)})
+        else:
+            for event in plugin.held.values():
+                event.set()
+            plugin.held.clear()
+        for _ in range(self.random.randint(0, 30)):
+            await asyncio.sleep(0)
+        self.look()
+
+    def look(self) -> None:
+        """Who has been given devices runs; nobody has what another has."""
+        for uid, (work, number) in list(self.starting.items()):
+            if work.done():
+                del self.starting[uid]
+                if work.result() is None:
+                    self.given += 1
+                    self.running[uid] = self.node.ids(uid), number
+        devices = [device for ids, _ in self.running.values() for device in ids]
+        assert len(devices) == len(set(devices)), self.running
+        for uid, (ids, number) in self.running.items():
+            assert self.node.ids(uid) == ids
+            assert len(ids) == number
+
+    async def kill(self) -> None:
+        """Both at once, in the middle of whatever they do. Pods that were starting come again, or never."""
+        for work, _ in self.starting.values():
+            work.cancel()
+        if self.starting:
+            await asyncio.wait([work for work, _ in self.starting.values()])
+        self.starting.clear()
+
+    def sweep(self) -> None:
+        """As the agent does once the server has been heard: who has devices and is not there gives them back."""
+        for uid in self.node.devices.holders() - self.running.keys():
+            self.node.allocator.release(uid)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_no_device_is_ever_with_two_pods(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tarmac.agent.devices.manager.PACE", 0.0)
+    monkeypatch.setattr("tarmac.agent.devices.plugins.PACE", 0.0)
+    async with a_node() as node:
+        story = Story(node, seed)
+        for _ in range(ROUNDS):
+            async with node.agent():
+                story.look()
+                if story.random.random() < 0.5:
+                    story.sweep()
+                plugin = DevicePlugin(node.folder, prefers=story.random.random() < 0.5)
+                plugin.devices = {f"g{number}": "Healthy" for number in range(DEVICES)}
+                plugin.preferred = [f"g{number}" for number in reversed(range(DEVICES))]
+                await plugin.start()
+                try:
+                    await plugin.register()
+                    await node.has(DEVICES)
+                    for _ in range(STEPS):
+                        await story.step(plugin)
+                finally:
+                    await story.kill()
+                    await plugin.stop()
+        assert story.given > 0
