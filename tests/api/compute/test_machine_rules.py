@@ -77,6 +77,8 @@ RULES: list[Row] = [
         {INIT: {"userData": "#!" + "x" * 40000, "networkData": "x" * 40000}},
         [f"TooLong {INIT}.networkData"],
     ),
+    ("nothing", {INIT: {"userData": None, "networkData": None}}, []),
+    ("half a character", user_data("#!\ud800"), []),
     ("a first line that nobody knows", user_data("packages: []\n"), [f"Invalid {INIT}.userData"]),
     ("not YAML", user_data("#cloud-config\na: [\n"), [f"Invalid {INIT}.userData"]),
     ("a template is not read as YAML", user_data("## template: jinja\n#cloud-config\n{% if"), []),

@@ -40,7 +40,7 @@ def check_cloud_init(stated: JsonObject, path: str, errors: FieldErrors) -> None
         return
     size = 0
     for field in ("userData", "networkData"):
-        size += len(stated.get(field, "").encode())
+        size += len((stated.get(field) or "").encode(errors="surrogatepass"))
         if size > MOST_BYTES:
             errors.too_long(f"{path}.{field}", None, MOST_BYTES)
             return
