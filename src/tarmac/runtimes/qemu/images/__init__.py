@@ -1,0 +1,1 @@
+"""Files of operating systems: what is looked at before QEMU's own tools see one."""
