@@ -43,6 +43,8 @@ OF_AGENT = {
     "oversubscription": "--cpu-over-subscription-capacity=1.5",
     "system_reserved": "--system-reserved=cpu=1",
     "kube_reserved": "--kube-reserved=memory=1Gi",
+    "reserved_cpus": "--reserved-cpus=0",
+    "cpu_manager_policy": "--cpu-manager-policy=static",
     "sizing_provider_config": "--sizing-provider-config=/s",
     "sizing_provider_bin_dir": "--sizing-provider-bin-dir=/b",
     "feature_gates": "--feature-gates=A=true,B=FALSE",
@@ -72,14 +74,14 @@ def test_flags_of_controllers(command: str) -> None:
 
 
 def test_flags_of_an_agent() -> None:
-    assert set(OF_AGENT) == {each.name for each in fields(Flags)}, "a flag for each"
+    assert {*OF_AGENT, "unknown"} == {each.name for each in fields(Flags)}, "a flag for each, and what is none"
     told = agent._flags(parsed("agent", *OF_AGENT.values()))
     assert (told.node_name, told.network, told.node_ips) == ("n", "cni", ("192.0.2.1", "2001:db8::1"))
     assert (told.node_labels, told.feature_gates) == ({"a": "b"}, {"A": True, "B": False})
     assert (told.kubeconfig, told.runtime_endpoint) == (Path("k"), "unix:///e")
     usual = agent._flags(parsed("agent", "--kubeconfig=k"))
     unheard = [each.name for each in fields(Flags) if getattr(told, each.name) == getattr(usual, each.name)]
-    assert unheard == ["kubeconfig"], "the same in both"
+    assert unheard == ["kubeconfig", "unknown"], "the same in both"
 
 
 def test_what_an_agent_is_not_told_is_as_the_parts_have_it() -> None:
