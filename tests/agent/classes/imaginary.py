@@ -102,6 +102,7 @@ class Classes:
     classes: dict[str, int | None] | None = None
     unavailable: Any = "reject"
     on: bool = True
+    unified: bool = False
     files: RuntimeFiles = field(default_factory=RuntimeFiles)
     resctrl: Callable[[], Resctrl | None] = lambda: None
     kernel: Kernel = field(default_factory=Kernel)
@@ -119,7 +120,7 @@ class Classes:
         self.discovery = ClassDiscovery(
             self.settings(),
             self.kernel,
-            unified=False,
+            unified=self.unified,
             files=lambda _: self.files,
             resctrl=self.resctrl,
             tell=lambda reason, message: self.node_events.append((reason, message)),

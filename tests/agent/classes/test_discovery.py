@@ -79,6 +79,19 @@ def test_our_own_file_needs_a_way_to_limit_before_the_first_process(
     assert found.catalogue.types["blockio"].owner == "agent"
 
 
+def test_a_class_that_another_runtime_cannot_be_told_of_is_not_offered(tmp_path: Path) -> None:
+    file = tmp_path / "classes.yaml"
+    file.write_text("Classes: {all: [{Weight: 20}], one: [{Devices: [/dev/null, /dev/loop0], Weight: 20}]}\n")
+    found = discovery({"blockio": OfferedClassType(str(file))}, unified=True)
+    for name, classes in (
+        ("cri-o", {"all"}),
+        ("containerd", {"all", "one"} if Path("/dev/loop0").exists() else {"all"}),
+    ):
+        found.refresh(status(name))
+        assert found.catalogue is not None
+        assert set(found.catalogue.types["blockio"].classes) == classes
+
+
 def test_a_file_that_makes_no_sense_refuses_the_start(tmp_path: Path) -> None:
     file = tmp_path / "classes.yaml"
     for text in ("Classes: {slow: [{Weight: 3}]}", "Classes: [", "- x"):

@@ -247,6 +247,22 @@ def test_sandboxes_with_their_own_kernel_are_put_into_the_class_as_a_whole() -> 
     play(story, start=False)
 
 
+def test_another_runtime_than_containerd_is_told_in_the_words_of_version_2() -> None:
+    async def story(machine: Machine) -> None:
+        runtime = Containerd(machine.world.clock)
+        runtime.name = "cri-o"
+        made = await classed(machine, runtime=runtime, unified=True)
+        await machine.create(**asking({"blockio": "slow"}))
+        await machine.ready()
+        main = await machine.id()
+        assert runtime.resources_of(main).unified == {"io.weight": "102"}
+        assert machine.calls("amend_spec") == 0
+        assert kernel_of(machine, made, main) == SLOW, "what was started without is put right by the first look"
+        assert await shown(machine) == {"blockio": "slow"}
+
+    play(story, start=False)
+
+
 def test_the_feature_off_and_on_again() -> None:
     async def story(machine: Machine) -> None:
         made = await classed(machine)

@@ -22,7 +22,7 @@ from tarmac.agent.config.kubelet import ClassResources
 from tarmac.api.kubernetes.core.pods.podclasses import ANNOTATED_TYPES, BLOCKIO, RDT
 from tarmac.base import names
 from tarmac.base.log import log
-from tarmac.decide.classes.blockio import BlockioParameters
+from tarmac.decide.classes.blockio import BlockioParameters, Disk
 from tarmac.decide.classes.offers import Catalogue, FoundType, Level, catalogue
 from tarmac.decide.classes.resctrl import classes_of_partitions
 from tarmac.runtimes.interface import RuntimeClassType, RuntimeStatus
@@ -129,10 +129,10 @@ class ClassDiscovery:
         yield FoundType(BLOCKIO, "agent", dict.fromkeys(self.definitions))
 
     def _expressible(self, classes: dict[str, BlockioParameters]) -> dict[str, BlockioParameters]:
-        """Other runtimes than containerd are told of a limit through CRI, which has room for one disk."""
+        """Other runtimes than containerd are told of a limit through CRI, which has room for the rates of one disk."""
         if self.containerd:
             return classes
-        return {name: each for name, each in classes.items() if len(_disks(each)) <= 1}
+        return {name: each for name, each in classes.items() if not each.weights and len(_limited(each)) <= 1}
 
     def _runtimes_blockio(self, path: str, reasons: dict[str, str]) -> Iterator[FoundType]:
         if self._theirs is None or str(self._theirs.path) != path:
@@ -190,5 +190,5 @@ def _found(types: tuple[RuntimeClassType, ...], level: Level) -> Iterator[FoundT
         yield FoundType(each.name, "native", classes, level, each.immutable)
 
 
-def _disks(parameters: BlockioParameters) -> set[tuple[int, int]]:
-    return {*parameters.weights, *(disk for rates in parameters.throttles.values() for disk in rates)}
+def _limited(parameters: BlockioParameters) -> set[Disk]:
+    return {disk for rates in parameters.throttles.values() for disk in rates}
