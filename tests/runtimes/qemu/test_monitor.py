@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarmac.runtimes.interface.errors import RuntimeRefused, Unreachable
@@ -57,6 +57,7 @@ def test_what_is_no_message_is_refused(text: bytes) -> None:
         decode_message(text)
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_no_bytes_do_anything_but_be_read_or_refused(data: bytes) -> None:
     try:
@@ -66,6 +67,7 @@ def test_no_bytes_do_anything_but_be_read_or_refused(data: bytes) -> None:
         return
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(min_value=1, max_value=40), max_size=20))
 def test_lines_are_the_same_however_they_arrive(cuts: list[int]) -> None:
     text, lines, found, begin = b"".join(line({"return": n, "id": n}) for n in range(9)), Lines(), list[bytes](), 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarmac.runtimes.interface.errors import ImageRefused
@@ -72,6 +72,7 @@ def test_anything_else_is_refused_with_what_was_found(first: bytes, finding: str
         check_qcow2(first, 10 * GIB)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=HEADER_BYTES).map(lambda rest: header()[:4] + rest))
 def test_no_bytes_are_taken_that_name_another_file(first: bytes) -> None:
     try:
