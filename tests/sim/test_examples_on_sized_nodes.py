@@ -1,4 +1,4 @@
-"""The examples on simulated nodes as examples/sim-nodes.yaml describes them, and what people are told there.
+"""The examples on simulated nodes as examples/nodes/sim-nodes.yaml describes them, and what people are told there.
 
 Also the RFC's own example of containers: its instances want a GPU each, and these nodes have some.
 """
@@ -71,7 +71,7 @@ class Planet:
 
 
 def on_a_planet(story: Callable[[Planet], Coroutine[Any, Any, None]]) -> None:
-    model = model_of(read_config(EXAMPLES / "sim-nodes.yaml"))
+    model = model_of(read_config(EXAMPLES / "nodes" / "sim-nodes.yaml"))
 
     async def main(loop: VirtualLoop) -> None:
         luck = Luck(Randomness(1))

@@ -32,6 +32,7 @@ from tests.controllers import (
     test_instance_types,
     test_interfaces_of_pods,
     test_lost_nodes,
+    test_machine_images,
     test_nodes_for_pods,
     test_orphaning,
     test_preemption,
@@ -69,6 +70,7 @@ CHORES: tuple[Chore, ...] = (
     *_tests_of(test_endpoints_objects),
     *_tests_of(test_external_services),
     *_tests_of(test_instance_types),
+    *_tests_of(test_machine_images),
     *_tests_of(test_under_their_own_roles),
 )
 

@@ -39,7 +39,7 @@ _WAYS: tuple[Propagation, ...] = ("Background", "Background", "Foreground", "Orp
 _LIMITED = ("pods", "count/instances.compute.datumapis.com", "requests.cpu", BLOCKIO)
 SCARCE, PLENTY, RARE = "slow", "fast", "idle"
 """Classes: with few places on each node, with as many as anybody wants everywhere, and offered in some cities only."""
-_CLASSES = ("", "", SCARCE, PLENTY, RARE)
+_CLASSES = ("", SCARCE, SCARCE, PLENTY, RARE)
 SHARED = "500m"
 _SIZES = (SHARED, "1", "1", "2")  # with whole numbers a container has CPUs to itself
 

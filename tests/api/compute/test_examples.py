@@ -69,8 +69,6 @@ def test_the_minimum_machine_example_is_accepted_with_a_warning() -> None:
 def shipped() -> Iterator[Any]:
     for path in sorted(EXAMPLES.glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
-            if "kind" not in document:
-                continue  # settings of simulated nodes, which no server sees
             yield pytest.param(document, id=f"{path.stem}-{document['kind']}")
 
 

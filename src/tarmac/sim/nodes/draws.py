@@ -21,7 +21,7 @@ def drawn_model(dice: Randomness) -> NodeModel:
     kubelet = dice.choice((_everything_for_pods, _some_reserved, _few_to_give_away, _few_to_give_away))(dice)
     if dice.uniform(0, 1) < 0.3:
         kubelet["evictionHard"] = {"memory.available": "5%"}
-    classes = {SCARCE: ClassLimit(dice.choice((1, 2, 3))), PLENTY: ClassLimit()}
+    classes = {SCARCE: ClassLimit(dice.choice((1, 1, 2))), PLENTY: ClassLimit()}
     if dice.uniform(0, 1) < 0.4:
         classes[RARE] = ClassLimit()
     return model_of(SimNodeConfig({"cpu": _CPUS}, kubelet, {"blockio": classes}))
