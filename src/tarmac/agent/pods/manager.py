@@ -29,7 +29,7 @@ from tarmac.agent.model.waits import within
 from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.agent.pods.cleanup import PodCleanup
 from tarmac.agent.pods.dependencies import PodDependencies
-from tarmac.agent.pods.gate import Gate
+from tarmac.agent.pods.podadmission import PodAdmission
 from tarmac.agent.pods.termination import LEAST_GRACE
 from tarmac.agent.pods.worker import Ending, PodWorker
 from tarmac.agent.probes.checks import Checks
@@ -98,7 +98,7 @@ class PodManager:
         self._pods = informers.informer(PODS, fields=f"spec.nodeName={settings.node_name}")
         self._services = informers.informer(SERVICES)
         self._classes = informers.informer(RUNTIME_CLASSES)
-        self._gate = Gate(settings, node, handlers, self._classes, allocator, self._others)
+        self._admission = PodAdmission(settings, node, handlers, self._classes, allocator, self._others)
         self._kept = PodCheckpoints(paths, clock)
         self._tools = PodDependencies(
             runtime=runtime,
@@ -119,7 +119,7 @@ class PodManager:
             node=node,
             services=lambda: [item.object for item in self._services.cache.items()],
             runtime_name=lambda: self._runtime_name,
-            handler=self._gate.handler,
+            handler=self._admission.handler,
         )
         self._undertaker = PodCleanup(self._tools, self._kept.forget)
         self._mirrors = Mirrors(client, node)
@@ -141,15 +141,15 @@ class PodManager:
 
     def add_admission(self, admit: Callable[[JsonObject], Refusal | None]) -> None:
         """Ask one more question of every new pod; a refusal makes it Failed with this reason and message."""
-        self._gate.questions.append(admit)
+        self._admission.admit_checks.append(admit)
 
     def add_resize_check(self, postponed: Callable[[Pod, Pod], Postponed | None]) -> None:
         """Ask one more question of every pod that has been promised something and asks for something else."""
-        self._gate.resizes.append(postponed)
+        self._admission.resize_checks.append(postponed)
 
     def handler(self, pod: JsonObject) -> str:
         """The runtime handler of a pod's RuntimeClass. Raises ConfigMissing."""
-        return self._gate.handler(Pod(pod))
+        return self._admission.handler(Pod(pod))
 
     def pods(self) -> Sequence[JsonObject]:
         """Every pod bound here, with its status as of now; static pods as themselves, not as mirrors."""
@@ -204,7 +204,7 @@ class PodManager:
 
     async def drain(self, grace: float, critical_grace: float = 0.0) -> None:
         """Graceful shutdown of the node: end ordinary pods within `grace`, then critical ones; refuse new ones."""
-        self._gate.closed = True
+        self._admission.shutting_down = True
         message = "Pod was terminated in response to imminent node shutdown."
         for critical, seconds in ((False, grace), (True, critical_grace)):
             going = [each for each in self._workers.values() if each.pod.critical is critical and not each.over]
@@ -368,7 +368,7 @@ class PodManager:
     def _welcome(self, pod: Pod) -> None:
         """A pod that is new here."""
         known = pod.uid in self._in_runtime or pod.deleted or pod.finished
-        why = None if known else self._gate.refusal(pod)
+        why = None if known else self._admission.refusal(pod)
         if why is None:
             self._begin(pod)
             return
@@ -387,7 +387,7 @@ class PodManager:
             self._tools,
             pod,
             report,
-            self._gate.fits,
+            self._admission.postponement,
             promised=promised,
             refused=refused,
             fresh=uid not in self._in_runtime,

@@ -1,4 +1,4 @@
-"""The gate of a node: which pods may come in, what they run in, and what they may grow to."""
+"""Admission of pods on the node: which may run here, what they run in, and what they may grow to."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tarmac.client.informer import Informer
 SHUTTING_DOWN = ("NodeShutdown", "Pod was rejected as the node is shutting down.")
 
 
-class Gate:
-    """Judges pods. `others(uid)` are the pods here but for that one; `closed`: nobody comes in any more."""
+class PodAdmission:
+    """Judges pods. `others(uid)` are the pods here but for that one; while `shutting_down` no pod is admitted."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class Gate:
         allocator: Allocator,
         others: Callable[[str], list[Pod]],
     ) -> None:
-        self.closed = False
-        self.questions: list[Callable[[JsonObject], Refusal | None]] = []
-        self.resizes: list[Callable[[Pod, Pod], Postponed | None]] = []
+        self.shutting_down = False
+        self.admit_checks: list[Callable[[JsonObject], Refusal | None]] = []
+        self.resize_checks: list[Callable[[Pod, Pod], Postponed | None]] = []
         self._settings = settings
         self._node = node
         self._handlers = handlers
@@ -41,10 +41,10 @@ class Gate:
 
     def refusal(self, pod: Pod) -> Refusal | None:
         """Why a new pod may not run here, if it may not."""
-        if self.closed:
+        if self.shutting_down:
             return SHUTTING_DOWN
-        for question in self.questions:
-            if (why := question(pod.raw)) is not None:
+        for check in self.admit_checks:
+            if (why := check(pod.raw)) is not None:
                 return why
         if not self._settings.enforce_fit:
             return self._allocator.admit(pod)
@@ -58,10 +58,10 @@ class Gate:
         # The allocator comes last: whoever it lets in holds what it was given until it has ended.
         return unfit or self._allocator.admit(pod)
 
-    def fits(self, has: Pod, asks: Pod) -> Postponed | None:
+    def postponement(self, has: Pod, asks: Pod) -> Postponed | None:
         """Why a pod that runs here cannot have what it now asks for, if it cannot."""
-        for question in self.resizes:
-            if (why := question(has, asks)) is not None:
+        for check in self.resize_checks:
+            if (why := check(has, asks)) is not None:
                 return why
         return postponed(asks, self._node(), self._others(asks.uid))
 
