@@ -27,7 +27,7 @@ from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO, POD_QOS, RDT
 from tarmac.api.schema import JsonObject
-from tarmac.decide.classes.admission import not_offered
+from tarmac.decide.classes import words
 from tarmac.decide.classes.blockio import oci
 from tarmac.decide.classes.offers import NOTHING_FOUND, Catalogue, Owner
 from tarmac.runtimes.interface import Container, Resources, Runtime, RuntimeFault, RuntimeRefused, Sandbox, Unreachable
@@ -238,7 +238,8 @@ class ClassKeeper:
         if not self._discovery.lenient:
             for place in sorted(asked.items()):
                 if not self._found.offers(*place):
-                    raise RuntimeRefused(not_offered(place, self._node, self._found.offered))
+                    known = self._found.offered.find(place[0])
+                    raise RuntimeRefused(words.not_offered(place, self._node, known.classes if known else ()))
         return self._offered(asked)
 
     def _offered(self, asked: Classes) -> dict[str, str]:

@@ -18,6 +18,7 @@ from tarmac.api.kubernetes.core.pods.podclasses import (
     pod_classes,
 )
 from tarmac.api.schema import JsonObject
+from tarmac.decide.classes import words
 from tarmac.decide.classes.counting import Place, Places, places
 
 UNAVAILABLE = "ClassUnavailable"
@@ -81,21 +82,14 @@ def taken_by(pods: Iterator[JsonObject] | Collection[JsonObject], pod_types: Col
     return found
 
 
-def not_offered(place: Place, node: str, offered: OfferedClasses) -> str:
-    """That a class cannot be had, and which can."""
-    kind, name = place
-    known = offered.find(kind)
-    has = ", ".join(sorted(known.classes)) if known else f"no class of type {kind}"
-    return f"class {kind}/{name} is not offered on {node}; it offers {has}"
-
-
 def _unavailable(asked: Mapping[Place, int], here: ClassesOfNode) -> str:
     if here.lenient:
         return ""
     for kind, name in sorted(asked):
         known = here.offered.find(kind)
-        if known is None or name not in known.classes:
-            return not_offered((kind, name), here.node, here.offered)
+        there = known.classes if known else {}
+        if name not in there:
+            return words.not_offered((kind, name), here.node, there)
     return ""
 
 
@@ -119,7 +113,7 @@ def _full(asked: Mapping[Place, int], here: ClassesOfNode) -> str:
         most = known.classes.get(name) if known else None
         used = here.taken.get((kind, name), 0)
         if most is not None and used + count > most:
-            return f"class {kind}/{name} on {here.node} is full: asked {count}, used {used}, capacity {most}"
+            return words.full((kind, name), here.node, count, used, most)
     return ""
 
 

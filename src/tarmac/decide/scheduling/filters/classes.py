@@ -11,6 +11,7 @@ from typing import Final
 
 from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS
 from tarmac.decide import reasons
+from tarmac.decide.classes import words
 from tarmac.decide.classes.counting import Place
 from tarmac.decide.scheduling.classes import ClassDemand, Offer
 from tarmac.decide.scheduling.cluster import Cluster
@@ -97,8 +98,7 @@ class ClassPlaces:
         """Which class, and how many places are missing."""
         short, name, offer = info.missing_places(_asked(pod)), info.node.name, info.node.offer
         message = "; ".join(
-            f"class {_named([place])} on {name} is full: asked {asked}, used {info.places.get(place, 0)}, "
-            f"capacity {offer.capacity[place]}"
+            words.full(place, name, asked, info.places.get(place, 0), offer.capacity[place] or 0)
             for place, asked, _ in short[:_FEW]
         )
         freeing = " and ".join(
@@ -124,11 +124,9 @@ def _limits(wanted: ClassDemand, offer: Offer) -> tuple[tuple[Place, int], ...]:
 
 
 def _not_offered(place: Place, offer: Offer, node: str) -> str:
-    there = offer.classes(place[0])
     if place in offer.capacity:
         return f"class {_named([place])} is offered on {node} for whole pods only"
-    instead = f"; it offers {', '.join(there)}" if there else ""
-    return f"class {_named([place])} is not offered on {node}{instead}"
+    return words.not_offered(place, node, offer.classes(place[0]))
 
 
 def _instead(place: Place, offer: Offer) -> str:
