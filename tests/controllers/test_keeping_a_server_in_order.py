@@ -234,7 +234,9 @@ async def test_a_secret_gets_the_token_of_its_account_and_both_end_with_it(serve
     await secrets.create(token_secret(namespace, "app"))
     first = await filled(served, namespace)
     assert base64.b64decode(first["data"]["namespace"]).decode() == namespace
-    authority = (await served.resource(CONFIG_MAPS).get("kube-root-ca.crt", namespace))["data"]["ca.crt"]
+    maps = served.resource(CONFIG_MAPS)
+    await eventually(lambda: exists(maps, "kube-root-ca.crt", namespace))  # nobody promises that it comes first
+    authority = (await maps.get("kube-root-ca.crt", namespace))["data"]["ca.crt"]
     assert base64.b64decode(first["data"]["ca.crt"]).decode() == authority
     assert first["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == made["metadata"]["uid"]
     assert await speaks_for(served, first) == f"system:serviceaccount:{namespace}:app"
