@@ -58,7 +58,7 @@ quick: setup ## the inner loop: what needs no root, no containerd, no etcd and n
 TOOK := .venv/test$(if $(filter 1,$(PEERS)),-peers).took
 
 test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver, kube-scheduler and etcd 3.6
-	@echo "every test: `cat $(TOOK) 2>/dev/null || echo 'about 40 minutes on two quiet processors'`; make quick takes less than two"
+	@echo "every test: `cat $(TOOK) 2>/dev/null || echo 'about 45 minutes on two quiet processors'`; make quick takes less than two"
 	@date +%s > $(TOOK).began
 	$(PEER_PATHS) $(PYTEST) -n $(WORKERS) --dist loadfile -m "not serial" $(ARGS)
 	$(PEER_PATHS) $(PYTEST) -m serial $(ARGS)
