@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tarmac.cli.rendering.text import table
+from tarmac.cli.rendering.text import printable, table
 from tarmac.decide.allocatable.accounts import ClassAccount, NodeLedger, PodEntry, ResourceAccount
 from tarmac.decide.allocatable.nodestatus import CPU_OVERSUBSCRIPTION, three_decimals
 from tarmac.decide.allocatable.reservations import PID
@@ -47,7 +47,7 @@ def node_details(report: NodeReport) -> str:
     }
     lines = [f"Name: {report.name}", f"City: {report.city or _NONE}", f"Pressure: {_pressure(report)}"]
     for title, entries in sections.items():
-        lines += [f"{title}:", *(f"  {_printable(entry)}" for entry in entries or ["none"])]
+        lines += [f"{title}:", *(f"  {printable(entry)}" for entry in entries or ["none"])]
     if report.counted:
         lines += ["Pods:", _table(_PODS, [_pod(each) for each in ledger.pods]) if ledger.pods else "  none"]
     return "\n".join(lines) + "\n"
@@ -80,7 +80,7 @@ def _exclusive(cpu: ResourceAccount, counted: bool) -> str:
 
 
 def _pressure(report: NodeReport) -> str:
-    return _printable(",".join(report.pressures)) or _NONE
+    return printable(",".join(report.pressures)) or _NONE
 
 
 def _countable(ledger: NodeLedger) -> Iterator[ResourceAccount]:
@@ -146,12 +146,7 @@ def _aligned(rows: Iterator[tuple[str, ...]]) -> list[str]:
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lines as long as they are: a terminal wraps them, and programs read them."""
-    return table(headers, [[_printable(cell) for cell in row] for row in rows], width=1000)
-
-
-def _printable(text: str) -> str:
-    """What a node says stays on its line, and cannot talk to the terminal of whoever reads it."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+    return table(headers, rows, width=1000)
 
 
 def _shown(account: ResourceAccount, amount: int) -> str:

@@ -22,7 +22,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = WI
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], room: int, width: int) -> list[str]:
-    start = "".join(cell.ljust(size) + _GAP for cell, size in zip(cells, widths, strict=False))
+    start = "".join(printable(cell).ljust(size) + _GAP for cell, size in zip(cells, widths, strict=False))
     last = cells[-1] if cells else ""
     if room < _NARROWEST < len(last):
         return [start.rstrip(), *(_INDENT + line for line in _wrapped(last, width - len(_INDENT)))]
@@ -32,7 +32,12 @@ def _row(cells: Sequence[str], widths: Sequence[int], room: int, width: int) -> 
 
 def _wrapped(text: str, width: int) -> list[str]:
     """Names stay in one piece."""
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return [printable(line) for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)]
+
+
+def printable(text: str) -> str:
+    """What others say stays on its line, and cannot talk to the terminal of whoever reads it."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def paragraph(text: str, width: int = WIDTH) -> str:
