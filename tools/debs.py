@@ -78,6 +78,14 @@ def fetch(*choices: Deb) -> Path:
     raise RuntimeError(f"no {choices[0].name} to be had")
 
 
+def mirror() -> str:
+    """The Debian mirror that this machine uses. Raises RuntimeError."""
+    found = next(_mirrors(), None)
+    if found is None:
+        raise RuntimeError("no Debian mirror is named in /etc/apt")
+    return found
+
+
 def main(*choices: Deb) -> int:
     """Print where the program is; the exit code."""
     try:
@@ -90,10 +98,8 @@ def main(*choices: Deb) -> int:
 
 def _fetch(deb: Deb) -> Path:
     say(f"fetching {deb}")
-    mirror = next(_mirrors(), None)
-    if mirror is None:
-        raise RuntimeError("no Debian mirror is named in /etc/apt")
-    cached(deb.name, deb.version, deb.key, lambda folder: _unpack(folder, mirror, deb))
+    source = mirror()
+    cached(deb.name, deb.version, deb.key, lambda folder: _unpack(folder, source, deb))
     if not deb.path.is_file():
         raise RuntimeError(f"the package {deb.package} {deb.version} has no {deb.program} in it")
     return deb.path

@@ -45,17 +45,18 @@ def build(packages: Path) -> Path:
 def images(packages: Path) -> list[Image]:
     """What a node has from the start."""
     pause = [Entry("pause", (packages / "usr" / "bin" / "catatonit").read_bytes())]
-    busybox = list(_busybox(packages))
+    shell = list(busybox(packages))
     web = [Entry("www"), *(_file(path, str(path.relative_to(_WEB))) for path in _files(_WEB))]
     serve = ("httpd", "-f", "-p", "8080", "-h", "/www")
     return [
         Image("registry.local/tarmac/pause:1", [pause], entrypoint=("/pause", "-P"), user="65534:65534"),
-        Image("registry.local/tarmac/busybox:1", [busybox], command=("sh",), environment=_PATH),
-        Image("registry.local/tarmac/web:1", [busybox, web], command=serve, environment=_PATH, ports=(8080,)),
+        Image("registry.local/tarmac/busybox:1", [shell], command=("sh",), environment=_PATH),
+        Image("registry.local/tarmac/web:1", [shell, web], command=serve, environment=_PATH, ports=(8080,)),
     ]
 
 
-def _busybox(packages: Path) -> Iterator[Entry]:
+def busybox(packages: Path) -> Iterator[Entry]:
+    """A shell and the usual tools, with the C library that they need."""
     yield from (Entry(name) for name in _FOLDERS)
     yield Entry("tmp", mode=0o1777)
     yield from (Entry(f"etc/{name}", text.encode(), 0o644) for name, text in _ETC.items())

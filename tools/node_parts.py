@@ -3,7 +3,7 @@
 Servers come out of Debian packages that are unpacked and not installed; gVisor is built from source; images are
 written from those. All of it is linked together in one folder of the cache, `node`, which `tarmac` looks into for what
 the machine's PATH does not have (`tarmac.runtimes.parts`). Without gVisor a node still works, for pods that share its
-kernel; the folder then says why.
+kernel; the folder then says why. Likewise without the small operating system of virtual machines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools import gvisor, node_images
+from tools import gvisor, machine_images, node_images
 from tools.cache import cache_root, say
 from tools.debs import NEWEST, Deb, fetch
 
@@ -34,11 +34,45 @@ OLD_CONTAINERD = (
     Deb("containerd", "containerd", "bookworm", "1.6.20~ds1-1+deb12u3", "usr/bin/containerd"),
     Deb("containerd", "containerd", "bookworm", NEWEST, "usr/bin/containerd", ": the pinned version is gone"),
 )
+# Encrypts tunnels between cities where the kernel has no driver for it; `wg` tells both what to do.
+_WIREGUARD = ("wireguard-go", "wireguard-go", "bookworm")
+WIREGUARD = (
+    Deb(*_WIREGUARD, "0.0.20220316-1+b4", "usr/bin/wireguard-go", also=("wireguard-tools",)),
+    Deb(
+        *_WIREGUARD,
+        NEWEST,
+        "usr/bin/wireguard-go",
+        ": the pinned version is gone from the mirror",
+        ("wireguard-tools",),
+    ),
+)
+# Shares the connections of external services between gateways. Its libraries come with it, but for those that every
+# Debian has.
+_CONNTRACKD = ("conntrackd", "conntrackd", "bookworm")
+_NETFILTER = (
+    "libmnl0",
+    "libnetfilter-conntrack3",
+    "libnetfilter-cthelper0",
+    "libnetfilter-cttimeout1",
+    "libnetfilter-queue1",
+    "libnfnetlink0",
+)
+CONNTRACKD = (
+    Deb(*_CONNTRACKD, "1:1.4.7-1+b2", "usr/sbin/conntrackd", also=_NETFILTER),
+    Deb(*_CONNTRACKD, NEWEST, "usr/sbin/conntrackd", ": the pinned version is gone from the mirror", _NETFILTER),
+)
+_WITH_ITS_LIBRARIES = """\
+#!/bin/sh
+# The package is unpacked and not installed, so its libraries are beside it.
+own=$(dirname "$(readlink -f "$0")")/../conntrackd/usr
+for libraries in "$own"/lib/*-linux-gnu*; do :; done
+LD_LIBRARY_PATH=$libraries exec "$own/sbin/conntrackd" "$@"
+"""
 NO_GVISOR = "no-gvisor"  # the file that says why there is none
 
 
 def ensure() -> Path:
-    """The folder with `bin/*`, `cni/*` and `images/*.tar`. Raises RuntimeError without a needed part."""
+    """The folder with `bin/*`, `cni/*`, `images/*.tar`, `machine-images/*`. Raises RuntimeError."""
     containerd = fetch(*CONTAINERD).parent
     runc = fetch(*RUNC)
     packages = runc.parent.parent.parent
@@ -48,10 +82,48 @@ def ensure() -> Path:
     programs |= _gvisor(folder)
     for name, target in programs.items():
         _link(folder / "bin" / name, target)
+    _wireguard(folder)
+    _conntrackd(folder)
     _link(folder / "cni", packages / "usr" / "lib" / "cni")
     _link(folder / "images", node_images.build(packages))
+    _machines()
     _old_containerd(folder)
     return folder
+
+
+def _wireguard(folder: Path) -> None:
+    """Without it a node still works, and says that it cannot encrypt."""
+    try:
+        program = fetch(*WIREGUARD)
+    except RuntimeError as error:
+        say(f"NO WireGuard: {error}. External services will not go between cities.")
+        return
+    for name in ("wireguard-go", "wg"):
+        _link(folder / "bin" / name, program.with_name(name))
+
+
+def _conntrackd(folder: Path) -> None:
+    """Without it a node still works, and says that its connections are known to no other gateway."""
+    try:
+        program = fetch(*CONNTRACKD)
+    except RuntimeError as error:
+        say(f"NO conntrackd: {error}. Some connections of external services end with their gateway.")
+        return
+    # The folder's own name has a colon in it, which would end the name of a folder of libraries.
+    _link(folder / "conntrackd", program.parent.parent.parent)
+    place = folder / "bin" / "conntrackd"
+    fresh = place.with_name(f".{place.name}.{os.getpid()}")
+    fresh.write_text(_WITH_ITS_LIBRARIES)
+    fresh.chmod(0o755)
+    fresh.replace(place)
+
+
+def _machines() -> None:
+    """Without them a node still works, and says of virtual machines that it has none."""
+    try:
+        machine_images.install(machine_images.ensure_tiny())
+    except RuntimeError as error:
+        say(f"NO system for virtual machines: {error}. The node will run containers only.")
 
 
 def _old_containerd(folder: Path) -> None:

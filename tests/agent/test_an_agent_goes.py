@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import select
 import subprocess
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tarmac.volumes.linux.mountinfo import mounts
 from tests.support.agent_process import AgentProcess, until
 from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.kubectl import Kubectl
+from tests.support.readable import readable
 from tests.support.tarmac_process import TarmacProcess
 
 pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
@@ -48,7 +48,7 @@ def test_without_a_runtime_it_says_one_sentence_and_is_not_ready(
             until(lambda: "KubeletNotReady" in kubectl.run("get", "node", name, "-o", "json").out)
             until(lambda: "no container runtime answers" in agent.log.read_text())
             assert agent.stdout is not None
-            assert not select.select([agent.stdout], [], [], 5)[0], "it said that it is ready"
+            assert not readable(agent.stdout, 5), "it said that it is ready"
         finally:
             agent.stop()
             assert removed(agent).returncode == 0

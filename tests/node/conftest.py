@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node.planet import Planet, down
+from tests.node.planet import GUESTS, Planet, down
+from tests.support.guestimages import more_images
 from tests.support.tarmac_process import TarmacProcess
 
 
@@ -15,7 +16,7 @@ def planet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planet]:
     directory = tmp_path_factory.mktemp("planet") / "data"
     flags = ("--runtime", "containerd", "--cities", "DFW,LHR")
     try:
-        with TarmacProcess(directory, *flags, command="up") as process:
+        with more_images(directory.parent / "parts", GUESTS), TarmacProcess(directory, *flags, command="up") as process:
             yield Planet(process, directory.parent)
     finally:
         done = down(directory)

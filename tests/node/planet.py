@@ -7,13 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.apps.cities.layout import pods_cgroup
+from tarmac.apps.cities.removing import underlay_of
+from tests.support.guestimages import guest
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 
 Json = dict[str, Any]
+GUESTS = {f"{says}.raw": guest("ticks", says) for says in ("first", "second")}
+"""Files of operating systems that its nodes have beside those that all nodes have."""
 
 
 class Planet:
@@ -49,6 +56,20 @@ class Planet:
     def remove(self, *names: str) -> None:
         """Delete pods and wait for their end."""
         self.kubectl.run("delete", "pod", *names, "--ignore-not-found", "--wait", timeout=60)
+
+
+def machine_processes(data_dir: Path) -> dict[int, str]:
+    """The processes of its machines, and the pods that they are. Other planets have machines of the same names."""
+    pids = mounted().inhabitants(pods_cgroup(underlay_of(data_dir)))
+    named = {pid: command_of(pid).partition("guest=")[2].partition(",")[0] for pid in pids}
+    return {pid: name for pid, name in named.items() if name}
+
+
+def command_of(pid: int) -> str:
+    """Its arguments, if it is there."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    return ""
 
 
 def eventually(check: Callable[[], bool], seconds: float = 30, what: str = "it") -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import re
-import select
 import socket
 import subprocess
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.planet import Planet, busybox, eventually, pod
+from tests.support.readable import readable
 
 pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
 
@@ -141,6 +141,6 @@ def _read_until(descriptor: int, words: bytes, seconds: float = 20) -> bytes:
     seen, deadline = b"", time.monotonic() + seconds
     while words not in seen:
         assert time.monotonic() < deadline, seen
-        if select.select([descriptor], [], [], 0.2)[0]:
+        if readable(descriptor, 0.2):
             seen += os.read(descriptor, 4096)
     return seen

@@ -1,13 +1,15 @@
-"""What a planet has in the kernel: the sum of everything that can leak, as text that can be compared."""
+"""What a planet has in the kernel and on the disk: everything that can leak, as text that can be compared."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout
 from tarmac.datapath.hosts import HostUnderlay
 from tarmac.runtimes.containerd.leftovers import processes_naming
@@ -16,12 +18,15 @@ from tarmac.volumes.linux.mountinfo import mounts
 
 
 def traces(data_dir: Path, underlay: HostUnderlay, cities: list[CityLayout]) -> set[str]:
-    """Processes, mounts, namespaces, links, rules, routes, loops and cgroups, without what changes by itself."""
+    """Processes, mounts, namespaces, links, rules, routes, loops, cgroups, disks and what machines leave.
+
+    Without what changes by itself.
+    """
     found = {f"mount {each.path}" for root in (data_dir, underlay.run) for each in mounts(str(root))}
     found |= {f"loop {loop.file}" for loop in loops.loops(str(data_dir))}
     for city in cities:
-        found |= {f"{city.name} {line}" for line in _of_city(city)}
-    return found
+        found |= {f"{city.name} {line}" for line in (*_of_city(city), *_of_machines(city))}
+    return found | {f"descriptor {each}" for pid in agents_of(data_dir) for each in _held(pid)}
 
 
 def _of_city(city: CityLayout) -> Iterator[str]:
@@ -36,6 +41,28 @@ def _of_city(city: CityLayout) -> Iterator[str]:
     yield from (f"cgroup {path}" for path in _cgroups(city.cgroup))
 
 
+def _of_machines(city: CityLayout) -> Iterator[str]:
+    """Their processes, which are nobody's children; their folders, disks and taps."""
+    yield from (f"process {_program(pid)}" for pid in mounted().inhabitants(city.cgroup))
+    agent = city.run / "agent"
+    for folder in (agent / "vm", city.agent / "machines", city.agent / "disks"):
+        yield from (f"file {path}" for path in folder.glob("*") if path.name != "staging")
+    for router in (agent / "netns").glob("*"):
+        for line in _of_namespace(router, "ip -o link"):
+            yield f"{router.name} link {_steady('ip -o link', line)}"
+
+
+def _held(pid: int) -> Iterator[str]:
+    """What an agent has open of machines."""
+    try:
+        for each in Path(f"/proc/{pid}/fd").iterdir():
+            target = os.readlink(each)
+            if any(part in target for part in ("/machines/", "/disks/", "/agent/vm/", "/net/tun")):
+                yield target
+    except OSError:
+        pass  # it was closed, or the agent has just been killed
+
+
 def _program(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode().partition("\0")[0].rpartition("/")[2]
@@ -44,10 +71,18 @@ def _program(pid: int) -> str:
 
 
 def _inside(city: CityLayout, command: str) -> list[str]:
-    done = subprocess.run(
-        ["nsenter", f"--net={city.host.namespace}", *command.split()], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(_enter(city.host.namespace, command), capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
+
+
+def _of_namespace(namespace: Path, command: str) -> list[str]:
+    """Nothing of one that has just gone."""
+    done = subprocess.run(_enter(namespace, command), capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()
+
+
+def _enter(namespace: Path, command: str) -> list[str]:
+    return ["nsenter", f"--net={namespace}", *command.split()]
 
 
 def _steady(command: str, line: str) -> str:

@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.runtimes.machine import FakeMachine, Machine, PinnedMachine, RealMachine, RoutedMachine
+from tests.runtimes.machine import FakeMachine, Machine, PinnedMachine, QemuMachine, RealMachine, RoutedMachine
 from tests.support.containerd import ContainerdNode
 from tests.support.nativeruntime import NativeRuntime
+from tests.support.qemunode import QemuNode
 
 _REAL = (pytest.mark.root, pytest.mark.serial)
 REAL = [pytest.param("runc", marks=_REAL), pytest.param("gvisor", marks=_REAL)]
 
 
-@pytest.fixture(params=["fake", "native", "pinned", "routed-main", "routed-vm", *REAL])
-def maker(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Machine]:
+@pytest.fixture(
+    params=["fake", "native", "pinned", "routed-main", "routed-vm", *REAL, pytest.param("qemu", marks=_REAL)]
+)
+def maker(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Awaitable[Machine]]:
     """Each runtime in turn. Makes them later, inside the test's loop; containerd starts outside it."""
-    if request.param == "fake":
-        return lambda: FakeMachine(tmp_path)
-    if request.param == "pinned":
-        return lambda: PinnedMachine(tmp_path)
-    if request.param == "native":
-        return lambda: FakeMachine(tmp_path, NativeRuntime())
-    if request.param.startswith("routed"):
-        return lambda: RoutedMachine(tmp_path, "runc" if request.param == "routed-main" else "vm")
-    node: ContainerdNode = request.getfixturevalue("containerd_node")
-    return lambda: RealMachine(node, request.param)
+    needed = {"runc": "containerd_node", "gvisor": "containerd_node", "qemu": "qemu_node"}.get(request.param)
+    node: Any = request.getfixturevalue(needed) if needed else None
+
+    async def make() -> Machine:
+        if request.param == "fake":
+            return FakeMachine(tmp_path)
+        if request.param == "pinned":
+            return PinnedMachine(tmp_path)
+        if request.param == "native":
+            return FakeMachine(tmp_path, NativeRuntime())
+        if request.param.startswith("routed"):
+            return RoutedMachine(tmp_path, "runc" if request.param == "routed-main" else "vm")
+        if request.param == "qemu":
+            return QemuMachine(node, await node.runtime())
+        return RealMachine(node, request.param)
+
+    return make
 
 
 @pytest.fixture
-async def machine(maker: Callable[[], Machine]) -> AsyncIterator[Machine]:
+def qemu_node() -> Iterator[QemuNode]:
+    """What machines need around them."""
+    node = QemuNode()
+    yield node
+    node.close()
+
+
+@pytest.fixture
+async def qemu(qemu_node: QemuNode) -> AsyncIterator[QemuMachine]:
+    """Virtual machines alone."""
+    made = QemuMachine(qemu_node, await qemu_node.runtime())
+    yield made
+    await made.clean()
+
+
+@pytest.fixture
+async def machine(maker: Callable[[], Awaitable[Machine]]) -> AsyncIterator[Machine]:
     """Each runtime in turn."""
-    made = maker()
+    made = await maker()
     yield made
     await made.clean()
 

@@ -13,24 +13,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.processors.placement import Placement
 from tarmac.agent.processors.runtime import PinningRuntime
 from tarmac.base.clock import SystemClock
+from tarmac.base.tasks import Tasks
 from tarmac.runtimes.fake import FakeRuntime, Program
 from tarmac.runtimes.interface import (
     Container,
     ContainerConfig,
+    Device,
     ExecResult,
     Handler,
     PodIdentity,
     Runtime,
     SandboxConfig,
 )
+from tarmac.runtimes.qemu.driver import QemuRuntime
 from tarmac.runtimes.routed import Driver, RoutedRuntime
 from tests.agent.processors.kernel import Kernel
 from tests.agent.processors.scene import CPUS, manager
 from tests.support.containerd import BUSYBOX, ContainerdNode, no_network
+from tests.support.qemunode import QemuNode
 
 _WAITS = "trap 'exit 7' TERM; echo hello; sleep 3600 & wait"
 
@@ -41,6 +47,10 @@ class Machine:
     runtime: Runtime
     handler: str
     real: bool
+    lacks: frozenset[str] = frozenset()
+    """What no sandbox of it can have: `exec`, `codes` of its own choice at the end, a `specification`."""
+    asked_code = 7
+    """What ends with when it was asked to end."""
 
     def __init__(self) -> None:
         self._sandboxes: list[str] = []
@@ -52,6 +62,11 @@ class Machine:
     def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
         """A container that behaves as the program says; the shell command does the same."""
         raise NotImplementedError
+
+    def needs(self, what: str) -> None:
+        """The test is about something that not every runtime has; who lacks it says so, and refuses it."""
+        if what in self.lacks:
+            pytest.skip(f"declared: {type(self).__name__} has no {what}")
 
     def waits(self, name: str = "main") -> ContainerConfig:
         """Until it is asked to end; then it ends with 7."""
@@ -115,10 +130,10 @@ class Running:
         """As it is now."""
         return await self.runtime.container(self.id)
 
-    async def log(self, text: str) -> str:
+    async def log(self, text: str, patience: float = 20) -> str:
         """Its log, once this is in it."""
         path = Path((await self.now()).log_path)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patience):
             while text not in path.read_text():
                 await asyncio.sleep(0.02)
         return path.read_text()
@@ -200,6 +215,48 @@ class RealMachine(Machine):
 
     def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
         return self.node.container(name, "sh", "-c", command, security=no_network())
+
+
+class QemuMachine(Machine):
+    """Virtual machines, each with a guest of a few bytes."""
+
+    handler = "vm"
+    real = True
+    lacks = frozenset({"exec", "codes", "specification"})
+    asked_code = 0
+
+    def __init__(self, node: QemuNode, runtime: QemuRuntime) -> None:
+        super().__init__()
+        self.node = node
+        self.runtime = self.qemu = runtime
+        self._tasks = Tasks()
+        self._tasks.begin(runtime.run(), "serial ports")
+
+    def sandbox(self, **more: Any) -> SandboxConfig:
+        return self.node.sandbox(**more)
+
+    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+        if program.refusal:
+            return self.node.booting(Device("/dev/disk/by-id/datumcloud-boot", "/no/such/disk"), name=name)
+        says = next(iter(program.output), "")
+        if program.runs_for is not None:
+            return self.node.machine("ends", says, name)
+        return self.node.machine("deaf" if program.code_on_term is None else "waits", says, name)
+
+    def cannot_start(self) -> ContainerConfig:
+        return self.behaves("absent", Program(refusal="no such disk"), "")
+
+    async def restart(self) -> QemuRuntime:
+        """The agent ends, and another one starts; machines run on."""
+        await self._tasks.close()
+        await self.qemu.close()
+        self.runtime = self.qemu = await self.node.runtime()
+        self._tasks.begin(self.qemu.run(), "serial ports")
+        return self.qemu
+
+    async def clean(self) -> None:
+        await super().clean()
+        await self._tasks.close()
 
 
 def _echo(command: Any) -> ExecResult:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.runtimes.parts import PartMissing, find_parts, find_program
+from tarmac.runtimes.parts import FIRST_LINE, PartMissing, find_machine_parts, find_parts, find_program
+from tools.cache import ROOT
 
 _ALL = ("containerd", "ctr", "containerd-shim-runc-v2", "runc", "runsc", "containerd-shim-runsc-v1")
 
@@ -63,3 +64,21 @@ def test_a_missing_part_says_how_to_get_it(ours: Path) -> None:
         find_parts(path="")
     with pytest.raises(PartMissing, match="no docker-registry"):
         find_program("docker-registry", path="")
+
+
+def test_virtual_machines_need_qemu_and_a_kernel_to_prove_it_with(ours: Path, tmp_path: Path) -> None:
+    with pytest.raises(PartMissing, match="no qemu-system-x86_64 on the PATH"):
+        find_machine_parts(path="")
+    system = _programs(tmp_path / "system", "qemu-system-x86_64", "qemu-img")
+    with pytest.raises(PartMissing, match=r"no vmlinuz for virtual machines in .*make node-parts"):
+        find_machine_parts(path=str(system))
+    for name in ("vmlinuz", "initrd"):
+        (ours / "machine-images").mkdir(exist_ok=True)
+        (ours / "machine-images" / name).write_text("")
+    found = find_machine_parts(path=str(system))
+    assert (found.qemu, found.kernel) == (system / "qemu-system-x86_64", ours / "machine-images" / "vmlinuz")
+    assert found.images == ours / "machine-images"
+
+
+def test_the_line_that_proves_a_guest_is_the_one_that_guests_say() -> None:
+    assert f'echo "{FIRST_LINE}"' in (ROOT / "tools" / "guest" / "init").read_text()

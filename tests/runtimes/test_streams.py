@@ -55,6 +55,7 @@ async def listening(machine: Machine, id: str, command: Sequence[str], options: 
 
 
 async def test_outputs_and_success_arrive(machine: Machine) -> None:
+    machine.needs("exec")
     running = await machine.run(machine.waits())
     listener = await listening(machine, running.id, ["sh", "-c", "echo out; echo err >&2"])
     assert (await listener.outcome())["status"] == "Success"
@@ -63,6 +64,7 @@ async def test_outputs_and_success_arrive(machine: Machine) -> None:
 
 
 async def test_an_exit_code_is_told(machine: Machine) -> None:
+    machine.needs("exec")
     running = await machine.run(machine.waits())
     outcome = await (await listening(machine, running.id, ["sh", "-c", "echo out; echo err >&2; exit 3"])).outcome()
     assert outcome["reason"] == "NonZeroExitCode"
@@ -70,6 +72,7 @@ async def test_an_exit_code_is_told(machine: Machine) -> None:
 
 
 async def test_nothing_is_said_before_there_is_somebody_to_take_it(machine: Machine) -> None:
+    machine.needs("exec")
     running = await machine.run(machine.waits())
     stream = await machine.runtime.exec_stream(running.id, ["sh", "-c", "echo out; echo err >&2"], _OUTPUTS)
     listener = Listener(stream)
@@ -80,6 +83,7 @@ async def test_nothing_is_said_before_there_is_somebody_to_take_it(machine: Mach
 
 
 async def test_an_output_that_was_not_asked_for_does_not_come(machine: Machine) -> None:
+    machine.needs("exec")
     running = await machine.run(machine.waits())
     options = StreamOptions(stdin=False, stdout=True, stderr=False, tty=False)
     listener = await listening(machine, running.id, ["sh", "-c", "echo out; echo err >&2"], options)
@@ -97,6 +101,7 @@ async def test_leaving_an_attached_container_does_not_end_it(machine: Machine) -
 
 
 async def test_a_stream_that_nobody_came_for_is_dropped(machine: Machine) -> None:
+    machine.needs("exec")
     running = await machine.run(machine.waits())
     (await machine.runtime.exec_stream(running.id, ["sh", "-c", "echo out"], _OUTPUTS)).abort()
     assert (await running.now()).state == "running"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tarmac.decide.reasons import GUEST_PANICKED
+from tarmac.sim.checker.replay import Checker
+from tarmac.sim.checker.safety import safety
+from tarmac.sim.nodes.fleet import Fleet
+from tarmac.sim.nodes.pod import SimulatedPod
 from tests.sim.stage import Stage, play, pod
 from tests.sim.test_simulated_nodes import conditions
 
@@ -61,7 +67,46 @@ def test_a_machine_that_is_told_to_panic_does_so_each_time_and_is_started_again(
     play(story)
 
 
-def test_a_machine_boots_again_after_its_node_lost_power_and_not_after_it_was_cut_off() -> None:
+def test_nobody_starts_what_ends_while_there_is_no_agent_and_the_next_one_does() -> None:
+    async def story(stage: Stage) -> None:
+        await place(stage, panic_after="30s")
+        await stage.wait(15)
+        stage.fleet.end_agent("dfw-0")
+        await stage.wait(200)
+        assert stage.really_running() == []
+        stage.fleet.start_agent("dfw-0")
+        await stage.wait(15)
+        seen = await stage.state("vm")
+        assert (seen["restartCount"], "running" in seen["state"]) == (1, True)
+        assert seen["lastState"]["terminated"]["reason"] == GUEST_PANICKED
+
+    play(story)
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["an honest agent", "one that starts what it finds"])
+def test_the_checker_finds_an_agent_that_starts_machines_again(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def adopt(self: Fleet, pod: SimulatedPod) -> None:
+        pod.restarts += 1
+        self._reports.queue.add(pod.uid)  # pyright: ignore[reportPrivateUsage]
+
+    if wrong:
+        monkeypatch.setattr(Fleet, "_adopt", adopt)
+
+    async def story(stage: Stage) -> None:
+        checker = Checker(safety())
+        stage.world.store.observers.append(checker)
+        await place(stage)
+        await stage.wait(15)
+        stage.fleet.end_agent("dfw-0")
+        await stage.wait(5)
+        stage.fleet.start_agent("dfw-0")
+        await stage.wait(5)
+        assert [each.rule for each in checker.violations] == (["machine-restarts"] if wrong else [])
+
+    play(story)
+
+
+def test_a_machine_boots_again_after_its_node_lost_power_and_not_after_it_was_left_alone() -> None:
     async def story(stage: Stage) -> None:
         await place(stage)
         await stage.wait(15)
@@ -69,6 +114,13 @@ def test_a_machine_boots_again_after_its_node_lost_power_and_not_after_it_was_cu
         await stage.wait(5)
         stage.fleet.heal("dfw-0")
         await stage.wait(1)
+        assert await told(stage) == ("Running", "True", True)
+        assert (await stage.state("vm"))["restartCount"] == 0
+        stage.fleet.end_agent("dfw-0")
+        await stage.wait(60)
+        assert stage.really_running() == [("dfw-0", "vm")]
+        stage.fleet.start_agent("dfw-0")
+        await stage.wait(5)
         assert await told(stage) == ("Running", "True", True)
         assert (await stage.state("vm"))["restartCount"] == 0
         stage.fleet.die("dfw-0")

@@ -13,7 +13,7 @@ from tarmac.base.clock import ManualClock
 from tarmac.decide.disks import PROVISIONED_BY
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.fake import FakeSources, FolderMedium
-from tarmac.volumes.interface import MountedVolume
+from tarmac.volumes.interface import MountedVolume, VolumeNotReady
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux.loops import loops
 from tarmac.volumes.linux.medium import LinuxMedium
@@ -39,6 +39,8 @@ class Bench:
     real: bool
     sources: FakeSources = field(default_factory=FakeSources)
     clock: QuickClock = field(default_factory=QuickClock)
+    grown: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
+    machine_answers: bool = True
 
     def __post_init__(self) -> None:
         self.facts = NodeFacts("here", {"kubernetes.io/hostname": "here"}, {"memory": "1Gi", "cpu": "2"})
@@ -48,7 +50,12 @@ class Bench:
     def restart(self) -> None:
         """Another agent takes over what is on the machine."""
         self.medium = LinuxMedium(self.layout) if self.real else FolderMedium(self.layout)
-        self.volumes = PodVolumes(self.layout, self.medium, self.sources, lambda: self.facts, self.clock)
+        self.volumes = PodVolumes(self.layout, self.medium, self.sources, lambda: self.facts, self.clock, self._grown)
+
+    async def _grown(self, pod_uid: str, volume: str, size: int) -> None:
+        if not self.machine_answers:
+            raise VolumeNotReady(volume, "the machine does not answer")
+        self.grown.append((pod_uid, volume, size))
 
     async def mount(self, *volumes: JsonObject, **options: Any) -> dict[str, MountedVolume]:
         return dict(await self.volumes.mount(pod(*volumes, **options)))
@@ -111,6 +118,15 @@ def pod(*volumes: JsonObject, uid: str = UID, unused: bool = False, **spec: Any)
             **spec,
         },
     }
+
+
+def machine(*names: str, **spec: Any) -> JsonObject:
+    """A virtual machine with the disks of these claims, as volumes of the same names."""
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    made = pod(*volumes, runtimeClassName="vm", **spec)
+    devices = [{"name": name, "devicePath": f"/dev/disk/by-id/datumcloud-{name}"} for name in names]
+    made["spec"]["containers"] = [{"name": "machine", "volumeDevices": devices}]
+    return made
 
 
 def claim(name: str, **source: Any) -> JsonObject:

@@ -15,6 +15,8 @@ from tarmac.base.quantity import Quantity
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 RESIZE_PENDING: Final = "FileSystemResizePending"
+VARIABLES: Final = ".nvram"
+"""How the file beside a boot disk ends that holds what a machine's firmware remembers."""
 
 
 def volume_name(claim_uid: str) -> str:

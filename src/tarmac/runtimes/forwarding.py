@@ -7,11 +7,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import (
     CommandStream,
+    ConsoleOptions,
     Container,
     ContainerConfig,
     Credentials,
     ExecResult,
     Image,
+    PowerAction,
     Progress,
     Resources,
     Runtime,
@@ -20,6 +22,7 @@ from tarmac.runtimes.interface import (
     RuntimeUsage,
     Sandbox,
     SandboxConfig,
+    SessionOptions,
     StreamOptions,
 )
 
@@ -91,6 +94,15 @@ class ForwardingRuntime:
 
     async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
         return await self.runtime.attach_stream(id, options)
+
+    async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
+        return await self.runtime.console_stream(id, options)
+
+    async def display_stream(self, id: str, options: SessionOptions) -> CommandStream:
+        return await self.runtime.display_stream(id, options)
+
+    async def power(self, id: str, action: PowerAction) -> None:
+        await self.runtime.power(id, action)
 
     async def container_usage(self) -> Sequence[RuntimeUsage]:
         return await self.runtime.container_usage()

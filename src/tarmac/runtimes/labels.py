@@ -14,6 +14,8 @@ POD_NAME = "io.kubernetes.pod.name"
 POD_NAMESPACE = "io.kubernetes.pod.namespace"
 POD_UID = "io.kubernetes.pod.uid"
 CONTAINER_NAME = "io.kubernetes.container.name"
+INSTANCE_UID = "io.tarmac.instance.uid"  # annotations of a machine's container: whose it is,
+DISK_VOLUMES = "io.tarmac.container.volumeDevices"  # and which volume each of its devices is
 SANDBOX_ID = "io.tarmac.sandbox.id"  # CRI tells a container's sandbox only in lists
 
 

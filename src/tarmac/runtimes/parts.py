@@ -15,6 +15,9 @@ from pathlib import Path
 _CONTAINERD = ("containerd", "ctr", "containerd-shim-runc-v2")
 _CNI_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")  # where Debian and everybody else install them
 _GVISOR = ("runsc", "containerd-shim-runsc-v1")
+_QEMU = ("qemu-system-x86_64", "qemu-img")
+FIRST_LINE = "tarmac-guest: the kernel runs"
+"""What the initial filesystem of our guests says on the serial port: a kernel has come as far as a process."""
 
 
 class PartMissing(Exception):
@@ -43,6 +46,17 @@ class NodeParts:
         return os.pathsep.join(dict.fromkeys(folders))
 
 
+@dataclass(frozen=True, slots=True)
+class MachineParts:
+    """What virtual machines need. The kernel and the initial filesystem boot without a disk as far as `FIRST_LINE`."""
+
+    qemu: Path
+    qemu_img: Path
+    kernel: Path
+    initrd: Path
+    images: Path  # a folder with files of operating systems
+
+
 def parts_folder() -> Path:
     """Where set-up put what the machine does not have itself."""
     named = os.environ.get("TARMAC_NODE_PARTS")
@@ -69,9 +83,27 @@ def find_parts(*, path: str | None = None) -> NodeParts:
     )
 
 
+def find_machine_parts(*, path: str | None = None) -> MachineParts:
+    """Look for what virtual machines need. Raises PartMissing."""
+    folder = parts_folder() / "machine-images"
+    qemu, qemu_img = _needed(_QEMU, parts_folder(), path)
+    kernel, initrd = folder / "vmlinuz", folder / "initrd"
+    if missing := next((each for each in (kernel, initrd) if not os.access(each, os.R_OK)), None):
+        raise PartMissing(
+            f"no {missing.name} for virtual machines in {folder}: run `make node-parts` as root in a clone"
+        )
+    return MachineParts(qemu, qemu_img, kernel, initrd, folder)
+
+
 def find_program(name: str, *, path: str | None = None) -> Path:
     """One program that stands alone. Raises PartMissing."""
     return _needed((name,), parts_folder(), path)[0]
+
+
+def optional_program(name: str) -> Path | None:
+    """One program that a node works without; None when it is not there."""
+    found = _group((name,), parts_folder(), None)
+    return found[0] if found else None
 
 
 def _needed(names: tuple[str, ...], folder: Path, path: str | None) -> list[Path]:

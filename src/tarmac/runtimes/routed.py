@@ -22,12 +22,14 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.interface import (
     CommandStream,
+    ConsoleOptions,
     Container,
     ContainerConfig,
     Credentials,
     ExecResult,
     Handler,
     Image,
+    PowerAction,
     Progress,
     Resources,
     Runtime,
@@ -37,6 +39,7 @@ from tarmac.runtimes.interface import (
     RuntimeUsage,
     Sandbox,
     SandboxConfig,
+    SessionOptions,
     StreamOptions,
 )
 
@@ -145,6 +148,15 @@ class RoutedRuntime:
 
     async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
         return await self._of_id(id).attach_stream(id, options)
+
+    async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
+        return await self._of_id(id).console_stream(id, options)
+
+    async def display_stream(self, id: str, options: SessionOptions) -> CommandStream:
+        return await self._of_id(id).display_stream(id, options)
+
+    async def power(self, id: str, action: PowerAction) -> None:
+        await self._of_id(id).power(id, action)
 
     # ---- usage
 

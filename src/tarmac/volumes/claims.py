@@ -6,7 +6,8 @@ import os
 import stat
 from dataclasses import dataclass
 
-from tarmac.api.compute.names import ANNOTATION_POPULATE_FROM
+from tarmac.api.compute.names import ANNOTATION_POPULATE_FILESYSTEM, ANNOTATION_POPULATE_FROM, DEVICE_LINKS
+from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
 from tarmac.decide.disks import is_local
@@ -26,7 +27,7 @@ class Claimed:
     disk: Disk | None
     folder: str = ""
     owned: bool = False
-    image: str = ""  # what a new disk is filled with
+    image: str = ""  # what a new disk is filled with: files of a container's image, or a machine's operating system
 
 
 def claim_name(pod: JsonObject, volume: JsonObject) -> str:
@@ -51,7 +52,7 @@ async def resolve(pod: JsonObject, volume: JsonObject, sources: Sources, node: N
     if persistent is None:
         raise ContentMissing(f'persistentvolume "{bound}" not found')
     _check(persistent, claim, node)
-    return _behind(persistent, claim)
+    return _behind(persistent, claim, pod, volume["name"])
 
 
 def _made_for(claim: JsonObject, pod: JsonObject) -> bool:
@@ -69,21 +70,44 @@ def _check(persistent: JsonObject, claim: JsonObject, node: NodeFacts) -> None:
         raise ContentMissing(f'persistentvolume "{name}" is on another node than "{node.name}"')
 
 
-def _behind(persistent: JsonObject, claim: JsonObject) -> Claimed:
+def is_machine(pod: JsonObject) -> bool:
+    """Whether its disks are opened by a virtual machine."""
+    return pod["spec"].get("runtimeClassName") == MACHINE_CLASS
+
+
+def _behind(persistent: JsonObject, claim: JsonObject, pod: JsonObject, volume: str) -> Claimed:
     name, spec = persistent["metadata"]["name"], persistent["spec"]
     capacity = str((spec.get("capacity") or {}).get("storage", "0"))
     block = spec.get("volumeMode") == "Block"
     path = (spec.get("local") or spec.get("hostPath") or {}).get("path", "")
     if is_local(persistent) or _is_block_device(path):
-        disk = Disk(name, Quantity.parse(capacity).value(), block, path if _is_block_device(path) else "")
-        image = (claim["metadata"].get("annotations") or {}).get(ANNOTATION_POPULATE_FROM, "")
-        if image and (block or disk.device):
+        notes = claim["metadata"].get("annotations") or {}
+        device = path if _is_block_device(path) else ""
+        filesystem = notes.get(ANNOTATION_POPULATE_FILESYSTEM, "") if block else ""
+        disk = Disk(name, Quantity.parse(capacity).value(), block, device, filesystem, _label(pod, volume))
+        image = notes.get(ANNOTATION_POPULATE_FROM, "")
+        if image and (device or (block and not is_machine(pod))):
             raise ContentUnsupported("only a disk with a filesystem of its own can be filled from an image")
+        if filesystem not in ("", _FILESYSTEM):
+            raise ContentUnsupported(f"disks get {_FILESYSTEM} or nothing, not {filesystem}")
         return Claimed(claim, capacity, disk, image=image)
     if not path:
         sort = next((key for key in spec if key in _ELSEWHERE), "this")
         raise ContentUnsupported(f"persistent volumes of the kind {sort} are not offered by this node")
     return Claimed(claim, capacity, None, path, owned="local" in spec)
+
+
+_FILESYSTEM = "ext4"
+_LONGEST_LABEL = 16
+
+
+def _label(pod: JsonObject, volume: str) -> str:
+    """By which a guest finds the disk's filesystem: its device name, as far as that fits."""
+    for container in pod["spec"].get("containers") or ():
+        for each in container.get("volumeDevices") or ():
+            if each["name"] == volume:
+                return each["devicePath"].removeprefix(DEVICE_LINKS).rpartition("/")[2][:_LONGEST_LABEL]
+    return ""
 
 
 _ELSEWHERE = ("csi", "nfs", "iscsi", "fc", "cephfs", "rbd", "azureDisk", "awsElasticBlockStore", "gcePersistentDisk")

@@ -13,7 +13,16 @@ from contextlib import suppress
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.volumes.interface import MountedVolume, Sources, Unusable, VolumeError, VolumeNotReady, VolumeUsage
+from tarmac.volumes.interface import (
+    DiskGrown,
+    MountedVolume,
+    Sources,
+    Unusable,
+    VolumeError,
+    VolumeNotReady,
+    VolumeUsage,
+    nobody_runs,
+)
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux.beneath import Outside, hold
 from tarmac.volumes.linux.removal import remove_folder
@@ -30,14 +39,22 @@ _log = log("volumes")
 class PodVolumes:
     """Implements `Volumes`."""
 
-    def __init__(self, layout: Layout, medium: Medium, sources: Sources, facts: Facts, clock: Clock) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        medium: Medium,
+        sources: Sources,
+        facts: Facts,
+        clock: Clock,
+        grown: DiskGrown = nobody_runs,
+    ) -> None:
         self._layout = layout
         self._medium = medium
         self._clock = clock
         self._pods = Locks()
         self._disks = Locks()
         self._mounted_since_sweep: set[str] = set()
-        self._workshop = Workshop(layout, medium, sources, facts, clock, self._disks)
+        self._workshop = Workshop(layout, medium, sources, facts, clock, self._disks, grown)
 
     async def start(self) -> None:
         """Make the root ready."""
@@ -50,7 +67,7 @@ class PodVolumes:
             mounts = PodMounts(self._workshop, pod)
             return {volume["name"]: await mounts.mount(volume, kind) for volume, kind in used_volumes(pod)}
 
-    async def refresh(self, pod: JsonObject) -> None:
+    async def refresh(self, pod: JsonObject) -> Set[str]:
         """All that can be brought up to date is, then the first failure is raised."""
         first: VolumeError | None = None
         async with self._pods.hold(pod["metadata"]["uid"]):
@@ -62,6 +79,7 @@ class PodVolumes:
                     first = first or error
         if first is not None:
             raise first
+        return mounts.changed
 
     async def unmount(self, pod_uid: str) -> None:
         """Mounts first, then folders, then devices that nobody uses any more."""

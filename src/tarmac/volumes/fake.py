@@ -29,6 +29,7 @@ class FakeSources:
     claims: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     persistent_volumes: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     images: dict[str, str] = field(default_factory=dict[str, str])
+    machine_images: dict[str, str] = field(default_factory=dict[str, str])
     tokens: int = 0
     sizes_told: dict[str, str] = field(default_factory=dict[str, str])
     away: bool = False
@@ -66,6 +67,13 @@ class FakeSources:
             raise SourceUnavailable(f'image "{image}" cannot be had')
         yield self.images[image]
 
+    @asynccontextmanager
+    async def machine_image(self, image: str, pod: JsonObject) -> AsyncGenerator[str]:
+        """A file from `machine_images`."""
+        if image not in self.machine_images:
+            raise SourceUnavailable(f'image "{image}" cannot be had')
+        yield self.machine_images[image]
+
     def _found(self, among: dict[str, JsonObject], key: str) -> JsonObject | None:
         if self.away:
             raise SourceUnavailable("the server does not answer")
@@ -94,7 +102,7 @@ class FolderMedium:
         """Whether the folder is there."""
         return os.path.exists(self._layout.disk(disk.name))
 
-    def make_disk(self, disk: Disk, files: str | None) -> None:
+    def make_disk(self, disk: Disk, files: str | None, image: str | None = None) -> None:
         """Under another name first, as the real one."""
         unfinished = self._layout.disk(disk.name) + ".new"
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -102,6 +110,8 @@ class FolderMedium:
             os.mkdir(unfinished)
         else:
             shutil.copytree(files, unfinished, symlinks=True)
+        if image is not None:
+            shutil.copy(image, f"{unfinished}/device")
         os.rename(unfinished, self._layout.disk(disk.name))
 
     def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
@@ -114,6 +124,12 @@ class FolderMedium:
         device = f"{self._layout.disk(disk.name)}/device"
         with open(device, "ab"):
             return device
+
+    def disk_file(self, disk: Disk) -> tuple[str, bool]:
+        """The same file."""
+        device = self.attach_disk(disk)
+        os.truncate(device, max(disk.size, os.stat(device).st_size))
+        return device, True
 
     def disk_in_use(self, name: str) -> bool:
         """Whether a pod has a link to it."""

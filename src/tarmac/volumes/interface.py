@@ -10,12 +10,13 @@ The objects behind projections come through `Sources`, which the agent backs wit
 no client. Without an answer from there, what an earlier mount has put in place goes on being used.
 
 A claim's disk is an image file of this node, named after its PersistentVolume, or the block device that the volume's
-`local.path` names. It is made when the first pod mounts it and removed by `remove_disk`.
+`local.path` names. It is made when the first pod mounts it and removed by `remove_disk`. To containers, a volume of
+mode Block is a loop device; a virtual machine gets the file itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -52,6 +53,8 @@ class SourceUnavailable(Exception):
 class MountedVolume:
     """Where a volume is on the host. A block volume is a device, the others a folder or (of the host) any file.
 
+    A block volume of a virtual machine is the disk's file.
+
     `read_only`: containers must mount it so, whatever they ask for.
     """
 
@@ -73,6 +76,17 @@ class VolumeUsage:
     inodes: int
     inodes_free: int
     shared: bool = False  # on the node's own filesystem: what is used counts as the pod's ephemeral storage
+
+
+DiskGrown = Callable[[str, str, int], Awaitable[None]]
+"""Told the pod's uid, the volume and the new size when the file of a machine's disk has grown.
+
+It has the machine see it, if one runs. Raises VolumeNotReady, and is then told again.
+"""
+
+
+async def nobody_runs(pod_uid: str, volume: str, size: int) -> None:
+    """For nodes without machines."""
 
 
 class Sources(Protocol):
@@ -97,6 +111,10 @@ class Sources(Protocol):
         """
         ...
 
+    def machine_image(self, image: str, pod: JsonObject, /) -> AbstractAsyncContextManager[str]:
+        """A file with a raw disk, the image of an operating system, while the context lasts. It is got when need be."""
+        ...
+
 
 class Volumes(Protocol):
     """A pod's volumes. Calls for one pod follow each other, those for different pods go on at once."""
@@ -106,7 +124,10 @@ class Volumes(Protocol):
         ...
 
     async def mount(self, pod: JsonObject) -> Mapping[str, MountedVolume]: ...
-    async def refresh(self, pod: JsonObject) -> None: ...
+    async def refresh(self, pod: JsonObject) -> Set[str]:
+        """The volumes whose files are others now."""
+        ...
+
     async def unmount(self, pod_uid: str) -> None: ...
     async def sweep(self, live: Set[str]) -> Sequence[str]:
         """Unmount the volumes of pods that are not in `live`, and what a killed agent left half done; their uids."""

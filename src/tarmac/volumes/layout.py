@@ -4,6 +4,7 @@ pods/<uid>/volumes/<plugin>/<volume>                        folders and mounts
 pods/<uid>/volumeDevices/<plugin>/<volume>                  links to block devices
 pods/<uid>/volume-subpaths/<volume>/<container>/<index>     mounts of parts of volumes
 disks/<persistent volume>.img                               disks; `.new` while they are being made
+disks/<persistent volume>.nvram                             what the firmware of its machine remembers
 disks/staging/<persistent volume>                           where a disk that is being filled is mounted
 """
 
@@ -13,6 +14,8 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+
+from tarmac.decide.disks import VARIABLES
 
 PLUGINS = {
     "emptyDir": "kubernetes.io~empty-dir",
@@ -70,6 +73,10 @@ class Layout:
     def disk(self, name: str) -> str:
         """A disk's image file."""
         return f"{self.disks}/{_component(name)}{_IMAGE}"
+
+    def variables(self, name: str) -> str:
+        """What the firmware of the machine that boots from a disk remembers. It goes with the disk."""
+        return f"{self.disks}/{_component(name)}{VARIABLES}"
 
     def staging(self, name: str) -> str:
         """Where a disk is mounted while it is filled."""

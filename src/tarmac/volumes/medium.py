@@ -17,12 +17,18 @@ class MediumFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk of this node. `device`: the block device it is, when it is no image file."""
+    """A disk of this node. `device`: the block device it is, when it is no image file.
+
+    A disk with a filesystem of its own always has ext4. One that is handed out as a device (`block`) has one only when
+    it is made with a `filesystem`, which is then labelled.
+    """
 
     name: str
     size: int
     block: bool = False
     device: str = ""
+    filesystem: str = ""
+    label: str = ""
 
 
 class Medium(Protocol):
@@ -40,8 +46,11 @@ class Medium(Protocol):
         """Whether the disk is complete."""
         ...
 
-    def make_disk(self, disk: Disk, files: str | None) -> None:
-        """Make a disk that is not there, with a copy of the files of a folder. It is there whole or not at all."""
+    def make_disk(self, disk: Disk, files: str | None, image: str | None = None) -> None:
+        """Make a disk that is not there. It is there whole or not at all.
+
+        It has a copy of the files of a folder, or begins with the bytes of a raw image.
+        """
         ...
 
     def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
@@ -52,8 +61,12 @@ class Medium(Protocol):
         """The block device that it is, as large as it shall be."""
         ...
 
+    def disk_file(self, disk: Disk) -> tuple[str, bool]:
+        """The file or device that it is, for whoever opens it as it is; whether it is as large as it shall be."""
+        ...
+
     def disk_in_use(self, name: str) -> bool:
-        """Whether a disk is mounted or attached."""
+        """Whether a disk is mounted or attached, or a pod has a link to its file."""
         ...
 
     def remove_disk(self, name: str) -> None:

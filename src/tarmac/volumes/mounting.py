@@ -17,10 +17,18 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.quantity import Quantity
 from tarmac.volumes import hostpaths
-from tarmac.volumes.claims import Claimed, resolve
+from tarmac.volumes.claims import Claimed, is_machine, resolve
 from tarmac.volumes.content.collect import Collector, fs_group
 from tarmac.volumes.content.files import ContentMissing, ContentUnsupported, Payload
-from tarmac.volumes.interface import MountedVolume, Sources, SourceUnavailable, Unusable, VolumeError, VolumeNotReady
+from tarmac.volumes.interface import (
+    DiskGrown,
+    MountedVolume,
+    Sources,
+    SourceUnavailable,
+    Unusable,
+    VolumeError,
+    VolumeNotReady,
+)
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.medium import Disk, Medium, MediumFault
 from tarmac.volumes.nesting import make_nested
@@ -48,6 +56,7 @@ class Workshop:
     facts: Facts
     clock: Clock
     locks: Locks  # by disk while it is made and mounted; by ATTACHING while block devices come and go
+    grown: DiskGrown
 
 
 ATTACHING = " attaching"
@@ -87,6 +96,8 @@ class PodMounts:
         self._pod = pod
         self._uid: str = pod["metadata"]["uid"]
         self._group = fs_group(pod)
+        self.changed: set[str] = set()
+        """Volumes whose files were written."""
 
     async def mount(self, volume: JsonObject, kind: str) -> MountedVolume:
         """Make a volume there. Raises VolumeError."""
@@ -128,7 +139,8 @@ class PodMounts:
         else:
             self._shop.medium.memory(path, None)
         make_nested(self._pod, name, path)
-        write(path, payload, self._shop.clock.now(), lambda: give_to_group(path, self._group, read_only=True))
+        if write(path, payload, self._shop.clock.now(), lambda: give_to_group(path, self._group, read_only=True)):
+            self.changed.add(name)
 
     async def _empty(self, name: str, source: JsonObject) -> MountedVolume:
         path = self._shop.layout.volume(self._uid, "emptyDir", name)
@@ -178,7 +190,8 @@ class PodMounts:
         async with self._shop.locks.hold(claimed.disk.name):
             await self._make_disk(claimed, claimed.disk)
             if claimed.disk.block:
-                device = await self._attach_device(claimed, claimed.disk, link)
+                attach = self._hand_file if is_machine(self._pod) else self._attach_device
+                device = await attach(claimed, claimed.disk, link)
                 return MountedVolume(name, device, read_only, device=True)
             await self._mount_disk(claimed, claimed.disk, path, read_only)
             return MountedVolume(name, path, read_only)
@@ -192,6 +205,10 @@ class PodMounts:
         if not claimed.image:
             await in_thread(medium.make_disk, disk, None)
             return
+        if disk.block:
+            async with self._shop.sources.machine_image(claimed.image, self._pod) as image:
+                await in_thread(medium.make_disk, disk, None, image)
+            return
         async with self._shop.sources.image_root(claimed.image, self._pod) as root:
             await in_thread(medium.make_disk, disk, root)
 
@@ -201,6 +218,19 @@ class PodMounts:
             _put_link(link, device)
         await self._report_size(claimed)
         return device
+
+    async def _hand_file(self, claimed: Claimed, disk: Disk, link: str) -> str:
+        """A machine opens the file itself, so there is no loop device; the link says that somebody uses the disk.
+
+        That the disk has grown is told to its claim last: an agent that is killed before tells the machine again.
+        """
+        async with self._shop.locks.hold(ATTACHING):
+            file, whole = await in_thread(self._shop.medium.disk_file, disk)
+            _put_link(link, file)
+        if whole and not _size_is_told(claimed):
+            await self._shop.grown(self._uid, os.path.basename(link), disk.size)
+            await self._report_size(claimed)
+        return file
 
     async def _mount_disk(self, claimed: Claimed, disk: Disk, path: str, read_only: bool) -> None:
         known = await in_thread(self._shop.medium.is_mounted, path)
@@ -218,12 +248,16 @@ class PodMounts:
 
     async def _report_size(self, claimed: Claimed) -> None:
         """The claim's status tells its user that the disk has grown."""
-        told = ((claimed.claim.get("status") or {}).get("capacity") or {}).get("storage")
-        if told is None or Quantity.parse(told) < Quantity.parse(claimed.capacity):
+        if not _size_is_told(claimed):
             try:
                 await self._shop.sources.resized(claimed.claim, claimed.capacity)
             except SourceUnavailable as error:
                 _log.info("a disk's new size is not told yet", claim=claimed.claim["metadata"]["name"], why=str(error))
+
+
+def _size_is_told(claimed: Claimed) -> bool:
+    told = ((claimed.claim.get("status") or {}).get("capacity") or {}).get("storage")
+    return told is not None and Quantity.parse(told) >= Quantity.parse(claimed.capacity)
 
 
 def _make_folder(path: str) -> None:

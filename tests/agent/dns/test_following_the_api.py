@@ -10,6 +10,7 @@ from tarmac.agent.dns.informers import Following
 from tarmac.agent.dns.view import (
     DnsView,
     EndpointRecord,
+    ExternalRecord,
     InstanceRecord,
     NetworkAddress,
     PortRecord,
@@ -72,6 +73,35 @@ async def test_services_slices_and_instances_come_change_and_go() -> None:
         stage.server.remove("endpointslices", "web-1", "default")
         await stage.settle()
         assert (view.services, view.slices, view.workloads, view.reverse) == ({}, {}, {}, {})
+
+
+async def test_external_services_come_with_the_ports_that_pods_dial_and_go() -> None:
+    stage, view = Stage(), DnsView()
+    informers = Informers(stage.client)
+    following = Following(informers, view)
+    ports: list[dict[str, Any]] = [
+        {"name": "sql", "port": 5432, "targetPort": 8000},
+        {"name": "log", "port": 514, "targetPort": "log", "protocol": "UDP"},
+    ]
+    sources = [{"service": {"name": "web"}, "sourceIPClaim": {"name": "c"}}]
+    spec = {"targetIP": "192.0.2.139", "sources": sources, "ports": ports}
+    stage.server.put("externalservices", "db", "default", spec=spec)
+    async with background(informers.run(), "informers"):
+        await stage.settle()
+        await following.synced()
+        dialled = (PortRecord("sql", "tcp", 8000), PortRecord("log", "udp", 514))
+        (waiting,) = view.externals.values()
+        assert waiting == ExternalRecord((), dialled, frozenset(), waiting.created)
+        assert waiting.created, "by which the oldest is known"
+        status = {"addresses": ["169.254.192.7"], "networks": ["shop/default"]}
+        stage.server.put("externalservices", "db", "default", spec=spec, status=status)
+        await stage.settle()
+        (works,) = view.externals.values()
+        assert works[:3] == (("169.254.192.7",), dialled, frozenset({"shop/default"}))
+        assert list(view.reverse) == [NetworkAddress("", "169.254.192.7")]
+        stage.server.remove("externalservices", "db", "default")
+        await stage.settle()
+        assert (view.externals, view.reverse, view.oldest_external("db")) == ({}, {}, None)
 
 
 async def test_a_nodes_rights_are_enough(tmp_path: Path) -> None:

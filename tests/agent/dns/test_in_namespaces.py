@@ -87,7 +87,8 @@ async def serving(town: Town) -> AsyncGenerator[None]:
     async def identify(_pod: JsonObject, audience: str, _seconds: int) -> tuple[str, float]:
         return audience, 0.0
 
-    metadata = MetadataServer(MetadataService(MetadataTokens(clock, randomness), identify, "DFW"), town.pod_at)
+    told = MetadataService(MetadataTokens(clock, randomness), identify, "DFW", lambda _: [])
+    metadata = MetadataServer(told, town.pod_at)
     names = NameServer(Resolver(view), Upstream((), clock, randomness), town.networks_of)
     attending = Attending(town.world.node(1), clock, (*names.doors(), *metadata.doors()))
     attending.attend((RED, BLUE))

@@ -11,8 +11,12 @@ from pathlib import Path
 
 from tarmac.agent.http.api import NodeApi
 from tarmac.agent.http.host import Pods
+from tarmac.agent.http.machines.api import Visits
+from tarmac.agent.http.machines.recordings import Recordings
+from tarmac.agent.http.machines.sessions import Sessions
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock
+from tarmac.base.randomness import Randomness
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Request
 from tarmac.runtimes.interface import Runtime
@@ -59,19 +63,20 @@ class StageFigures:
 
     def __init__(self) -> None:
         self.shown: JsonObject = {"node": {}, "pods": []}
+        self.exposed = "agent_up 1\n"
 
     async def summary(self) -> JsonObject:
         return self.shown
 
     def metrics(self) -> str:
-        return "agent_up 1\n"
+        return self.exposed
 
 
 class Everybody:
     """Lets everybody in."""
 
-    async def admit(self, request: Request) -> None:
-        pass
+    async def admit(self, request: Request) -> str:
+        return "somebody"
 
 
 async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
@@ -84,6 +89,13 @@ async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> sock
         made.close()
         raise
     return made
+
+
+def visits_in(folder: Path, told: list[tuple[str, str]] | None = None) -> Visits:
+    """Recordings below a folder; what is told of sessions is kept."""
+    recordings, events = Recordings(folder, SystemClock()), told if told is not None else []
+    sessions = Sessions(recordings, lambda _pod, reason, message: events.append((reason, message)))
+    return Visits(sessions, recordings, Randomness())
 
 
 @dataclass
@@ -110,6 +122,7 @@ def api_of(pods: Pods, runtime: Runtime, figures: StageFigures, idle_seconds: fl
         figures=figures,
         callers=Everybody(),
         clock=SystemClock(),
+        visits=visits_in(Path("none")),
         config=lambda: {"port": 10250},
         idle_seconds=idle_seconds,
     )

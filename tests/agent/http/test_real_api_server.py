@@ -20,7 +20,7 @@ from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.targets.target import dynamic
 from tarmac.server.security.pki import Pki
 from tests.agent.http.processes import ProcessRuntime
-from tests.agent.http.stage import StageFigures, StagePods, dial
+from tests.agent.http.stage import StageFigures, StagePods, dial, visits_in
 from tests.server.streams.planet import add_node, add_pod
 from tests.support.kubectl import kubectl_path
 from tests.support.peer import Peer
@@ -64,7 +64,7 @@ async def node(peer: Peer, tmp_path: Path) -> AsyncGenerator[StagePods]:
     ca.write_text(peer.ca)
     api = NodeApi(
         pods=pods, runtime=runtime.as_runtime(), connect=dial, figures=StageFigures(),
-        callers=ReviewedCallers(client, "streams-node", clock), clock=clock,
+        callers=ReviewedCallers(client, "streams-node", clock), clock=clock, visits=visits_in(tmp_path / "recordings"),
     )  # fmt: skip
     listener = NodeListener(api, "127.0.0.1", 0, ca)
     serving = asyncio.ensure_future(listener.run(certificate, key))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from tarmac.agent.http.servers import KnownServers
 from tarmac.agent.http.tunnel import PROTOCOL, STREAM, Tunnels
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock
@@ -18,6 +17,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
 from tarmac.client.local import LocalTransport
+from tarmac.client.serverlist import KnownServers
 from tarmac.http.clientrequest import ask, hand_over, request_head
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse

@@ -27,7 +27,9 @@ async def serving() -> AsyncGenerator[tuple[str, int]]:
         known = {("default/default", LOOPBACK): {"metadata": {"name": "web-0", "namespace": "default", "uid": "p"}}}
         return known.get((network, link))
 
-    server = MetadataServer(MetadataService(MetadataTokens(SystemClock(), Randomness()), identify, "DFW"), pod_at)
+    server = MetadataServer(
+        MetadataService(MetadataTokens(SystemClock(), Randomness()), identify, "DFW", lambda _: []), pod_at
+    )
     await server.start()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.metadata.egress import EgressFacts
 from tarmac.agent.metadata.service import MetadataService
 from tarmac.agent.metadata.tokens import MetadataTokens
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
@@ -45,7 +46,9 @@ class Desk:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.away = self.refused = False
-        self.service = MetadataService(MetadataTokens(self.clock, Randomness(1)), self._identify, "LHR")
+        self.service = MetadataService(
+            MetadataTokens(self.clock, Randomness(1)), self._identify, "LHR", self._egress_of
+        )
 
     async def _identify(self, pod: JsonObject, audience: str, seconds: int) -> tuple[str, float]:
         if self.away:
@@ -54,6 +57,9 @@ class Desk:
             error = Forbidden("not for the bank")
             raise SourceUnavailable(f"failed to fetch token: {error}") from error
         return f"{pod['metadata']['uid']} for {audience}", seconds
+
+    def _egress_of(self, uid: str) -> EgressFacts:
+        return [{"externalService": f"default/{uid}"}]
 
     async def ask(
         self,
@@ -103,6 +109,7 @@ async def test_the_rest_is_told_as_json() -> None:
         "mac": "02:00",
     }
     assert json.loads(text(await desk.read("")))["city"] == "DFW"
+    assert json.loads(text(await desk.read("egress"))) == [{"externalService": "default/p1"}]
 
 
 async def test_a_plain_pod_is_told_what_there_is() -> None:

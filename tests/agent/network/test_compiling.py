@@ -10,8 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from tarmac.agent.network.compiler import Compiler, Snapshot
-from tarmac.agent.network.compiler.facts import Backend, PolicyFacts, decode_service, decode_slice, policy_of
-from tarmac.agent.network.compiler.members import NetworkPod, member_of, remote_member
 from tarmac.api.declare import decode
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK, RESOLVERS
@@ -19,7 +17,10 @@ from tarmac.api.networking.network import Network
 from tarmac.api.networking.podendpoint import project
 from tarmac.api.networking.policy import InterfacePolicy
 from tarmac.api.schema import JsonObject
-from tarmac.datapath.interface import Allowance, HostPort, NetworkState, NodeNetworks, Ports, Remote, Rules, ServicePort
+from tarmac.datapath.interface import HostPort, NetworkState, NodeNetworks, Remote
+from tarmac.decide.reach.allowances import Allowance, Ports, Rules, ServicePort
+from tarmac.decide.reach.facts import Backend, PolicyFacts, decode_service, decode_slice, policy_of
+from tarmac.decide.reach.members import NetworkPod, member_of, remote_member
 
 HERE, NET = "here", "shop/default"
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.network.compiler import policies
-from tarmac.agent.network.compiler.policies import DENIED
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.status import ApiError, Invalid, TooLarge
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import EVENTS, NAMESPACES, NETWORK_POLICIES
-from tarmac.datapath.interface import HOST, NetworkState, NodeNetworks, Rules
+from tarmac.datapath.interface import HOST, NetworkState, NodeNetworks
+from tarmac.decide.reach import policies
+from tarmac.decide.reach.allowances import Rules
+from tarmac.decide.reach.policies import DENIED
 from tests.agent.network.test_keeping import NIC, World
 from tests.agent.network.test_keeping import world as world
 

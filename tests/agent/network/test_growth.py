@@ -24,21 +24,22 @@ from tarmac.agent.dns.view import (
     SliceRecord,
 )
 from tarmac.agent.network.compiler import Compiled, Compiler, Snapshot
-from tarmac.agent.network.compiler.policies import DENIED
 from tarmac.api.networking.network import NetworkStatus
 from tarmac.controllers.network.allocated import Allocated
 from tarmac.controllers.service.selectors import Selectors
-from tarmac.datapath.interface import Allowance, HostPort, NetworkState, Ports, Rules, ServicePort
+from tarmac.datapath.interface import HostPort, NetworkState
 from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.datapath.linux.inward import door_numbers
 from tarmac.datapath.linux.revoking import is_revoked, may_revoke
 from tarmac.datapath.linux.tables import pods
 from tarmac.datapath.linux.tables.policy import policy as policy_table
 from tarmac.datapath.linux.tables.services import services as services_table
-from tarmac.datapath.permitting import grouped, merged, ranges, widens
 from tarmac.decide.addresses import FIRST_VNI, NodeAddresses, allocate_vni, carve, default_range
 from tarmac.decide.endpoints import EndpointPod, ServiceFacts, shared_out
 from tarmac.decide.endpoints import grouped as group_endpoints
+from tarmac.decide.reach.allowances import Allowance, Ports, Rules, ServicePort
+from tarmac.decide.reach.permitting import grouped, merged, ranges, widens
+from tarmac.decide.reach.policies import DENIED
 from tests.agent.network.growing import LOOP_SECONDS, assert_grows_gently, seconds
 from tests.agent.network.test_compiling import HERE, NET, endpoints, member, policy, service
 

@@ -20,7 +20,8 @@ from tarmac.agent.network.cni.server import CniServer
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
-from tarmac.datapath.interface import NetworkState, NodeNetworks, Rules, ServicePort
+from tarmac.datapath.interface import NetworkState, NodeNetworks
+from tarmac.decide.reach.allowances import Rules, ServicePort
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd import ContainerdSettings
 from tarmac.runtimes.cri.driver import CriRuntime

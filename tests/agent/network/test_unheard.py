@@ -21,7 +21,8 @@ from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.fake import FakeDatapath
-from tarmac.datapath.interface import Datapath, NetworkState, Rules
+from tarmac.datapath.interface import Datapath, NetworkState
+from tarmac.decide.reach.allowances import Rules
 from tests.datapath.conftest import world as world
 from tests.datapath.test_datapath_contract import NET, PLAIN, A, B
 from tests.datapath.worlds import RealWorld, World, nic, one_network

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,17 +17,21 @@ from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.node.certificates.cryptoprocess import CraftError, Order, craft
 from tarmac.agent.node.certificates.files import PairFile, split_pair
 from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, CertificateSubject, obtain
-from tarmac.agent.node.certificates.rotation import Rotation
+from tarmac.agent.node.certificates.rotation import SPREAD, Rotation
 from tarmac.agent.node.identity import Identity
 from tarmac.agent.node.serving import ServingCertificate
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden
+from tarmac.apps.serverleases import Announcement
 from tarmac.base.clock import ManualClock, SystemClock
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.kubeconfig import load
-from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS, NODES, PODS, SECRETS
+from tarmac.client.kubeconfig import load, servers_extension
+from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS, NAMESPACES, NODES, PODS, SECRETS
+from tarmac.client.transport import Request
+from tarmac.http.bundles import authority_id, certificates_in
 from tests.agent.node.settings import agent_config
 from tests.client import backends
 
@@ -112,6 +117,31 @@ async def test_with_a_kubeconfig_there_is_no_second_bootstrap(cluster: Cluster, 
     assert len((await cluster.admin.resource(CERTIFICATE_REQUESTS).list()).items) == 1
 
 
+async def test_a_node_knows_every_server_now_and_at_its_next_start(cluster: Cluster, tmp_path: Path) -> None:
+    """From what it was given at first, then from `default/kubernetes`; a renewed certificate changes none of that."""
+    file = cluster.bootstrap_kubeconfig(tmp_path / "bootstrap")
+    document = json.loads(file.read_text())
+    url = document["clusters"][0]["cluster"]["server"]
+    document["clusters"][0]["cluster"]["extensions"] = servers_extension([url, "https://192.0.2.9:6443"])
+    file.write_text(json.dumps(document))
+    identity = Identity(agent_config(tmp_path, bootstrap_kubeconfig=file), SystemClock(), Randomness())
+    client = await identity.client()
+    try:
+        assert load(str(tmp_path / "kubeconfig")).http.servers == (url, "https://192.0.2.9:6443")
+        await Announcement(cluster.admin, ["192.0.2.1", "192.0.2.2"], 6443).announce()
+        async with background(identity.follow_servers(), "servers"):
+            wanted = (url, "https://192.0.2.1:6443", "https://192.0.2.2:6443")
+            while load(str(tmp_path / "kubeconfig")).http.servers != wanted:
+                await asyncio.sleep(0.02)
+        assert identity.http.certificate is not None
+        identity._changed(identity.http.certificate, identity.http.key or "")
+        assert identity._transport.config.servers == wanted
+        assert (await client.resource(NODES).get("dfw-0"))["metadata"]["name"] == "dfw-0"
+    finally:
+        await client.close()
+    assert (tmp_path / "kubeconfig").stat().st_mode & 0o777 == 0o600
+
+
 async def test_no_kubeconfig_and_no_way_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="give --bootstrap-kubeconfig"):
         await Identity(agent_config(tmp_path), SystemClock(), Randomness()).client()
@@ -145,6 +175,102 @@ async def test_a_denied_request_is_told_in_the_words_of_who_denied_it(cluster: C
     await requests.update({**found[0], "status": {"conditions": [condition]}}, subresource="approval")
     with pytest.raises(CertificateRefused, match="Denied: No: not today"):
         await asking
+
+
+class Hasty(SystemClock):
+    """Nobody sleeps for long."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(min(seconds, 0.05))
+
+
+class Lowest(Randomness):
+    """Whatever may wait does not."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return a
+
+
+@pytest.mark.timeout(120)
+async def test_a_node_follows_when_the_authority_is_rotated(cluster: Cluster, tmp_path: Path) -> None:
+    """It trusts both, has its certificate renewed, and is still known when the old one is retired.
+
+    A watch of somebody who was there before goes on until then, on the connection that it has.
+    """
+    file = cluster.bootstrap_kubeconfig(tmp_path / "bootstrap")
+    document = json.loads(file.read_text())
+    place = document["clusters"][0]["cluster"]
+    place["extensions"] = servers_extension([place["server"]])
+    file.write_text(json.dumps(document))
+    identity = Identity(agent_config(tmp_path, bootstrap_kubeconfig=file), Hasty(), Lowest())
+    client = await identity.client()
+    told: list[str] = []
+    identity.on_trust(lambda: told.append(identity.trusts()))
+
+    async def rotate(**body: Any) -> Any:
+        answer = await cluster.admin.call("POST", "/tarmac/v1/rotations/ca", body=json.dumps(body).encode())
+        return json.loads(answer.body)
+
+    async def until(done: Callable[[], bool]) -> None:
+        async with asyncio.timeout(40):
+            while not done():
+                await asyncio.sleep(0.02)
+
+    try:
+        async with (
+            background(identity.run(), "certificate"),
+            background(identity.follow_authorities(), "authorities"),
+            cluster.admin.transport.stream(Request("GET", "/api/v1/namespaces", "watch=1", {}, b"", 60.0)) as watch,
+        ):
+            await until(lambda: bool(told))
+            (old,) = certificates_in(identity.http.ca or "")
+            assert told[0].split() == [f"ca:{authority_id(old)}", f"own:{authority_id(old)}"]
+            await rotate(action="begin")
+            await until(lambda: len(certificates_in(identity.http.ca or "")) == 2)
+            await until(lambda: certificates_in(identity.http.ca or "")[0] != old)
+            new = certificates_in(identity.http.ca or "")[0]
+            await until(lambda: f"own:{authority_id(new)}" in identity.trusts().split())
+            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "after-the-switch"}}
+            await cluster.admin.resource(NAMESPACES).create(made)
+            async with asyncio.timeout(20):
+                async for chunk in watch.chunks:
+                    if b"after-the-switch" in chunk:
+                        break
+            retired = await rotate(action="retire", force=True)
+            assert retired["stage"] == "settled"
+            await until(lambda: certificates_in(load(str(tmp_path / "kubeconfig")).http.ca or "") == [new])
+            assert (await client.resource(NODES).get("dfw-0"))["metadata"]["name"] == "dfw-0"
+            assert identity.trusts().split() == [f"ca:{authority_id(new)}", f"own:{authority_id(new)}"]
+    finally:
+        await client.close()
+
+
+async def test_a_certificate_of_an_authority_that_no_longer_signs_is_renewed_within_minutes(tmp_path: Path) -> None:
+    clock = ManualClock(1_800_000_000.0)
+    first = await craft(Order("self-signed", "n", starts=clock.now(), ends=clock.now() + 1_000_000))
+    outdated = set[str]()
+    obtained = list[float]()
+
+    async def obtain() -> tuple[str, str]:
+        obtained.append(clock.now())
+        outdated.clear()
+        return first.certificate, first.key
+
+    file = PairFile(tmp_path, "pair", clock)
+    rotation = Rotation(file, obtain, lambda *_: None, clock, Randomness(1), lambda issuer: issuer in outdated)
+    async with background(rotation.run(first.certificate), "rotation"):
+        while not rotation.issuer:
+            await asyncio.sleep(0.01)
+        for _ in range(60):
+            clock.advance(60)
+            await asyncio.sleep(0)
+        assert obtained == []
+        outdated.add(rotation.issuer)
+        began = clock.now()
+        while not obtained:
+            clock.advance(10)
+            await asyncio.sleep(0)
+    assert 0 < obtained[0] - began <= SPREAD + 60 + 10
 
 
 async def test_a_certificate_is_renewed_between_seven_and_nine_tenths_of_its_life(tmp_path: Path) -> None:

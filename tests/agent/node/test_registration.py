@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tarmac import __version__
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.lease import Heartbeat
 from tarmac.agent.node.reporter import NodeReporter
@@ -63,10 +64,19 @@ async def registered(client: Client, config: AgentConfig) -> Node:
     return node
 
 
+async def test_a_node_that_was_upgraded_says_so(client: Client, config: AgentConfig) -> None:
+    old = {"tarmac.dev/version": "0.0.1", "example.com/mine": "stays"}
+    await client.resource(NODES).create({"metadata": {"name": config.node_name, "annotations": old}})
+    await registered(client, config)
+    notes = (await client.resource(NODES).get(config.node_name))["metadata"]["annotations"]
+    assert (notes["tarmac.dev/version"], notes["example.com/mine"]) == (__version__, "stays")
+
+
 async def test_a_new_node(client: Client, config: AgentConfig) -> None:
     await registered(client, config)
     found = await client.resource(NODES).get(config.node_name)
     labels: dict[str, str] = found["metadata"]["labels"]
+    assert found["metadata"]["annotations"]["tarmac.dev/version"] == __version__
     assert labels["kubernetes.io/os"] == "linux"
     assert labels["kubernetes.io/arch"] == "amd64"
     assert labels["topology.datum.net/location"] == "dfw-1"

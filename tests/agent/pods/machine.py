@@ -71,6 +71,7 @@ class PlainVolumes:
     root: Path
     mounted: set[str] = field(default_factory=set[str])
     missing: dict[str, str] = field(default_factory=dict[str, str])
+    changed: set[str] = field(default_factory=set[str])
 
     async def start(self) -> None:
         return None
@@ -83,8 +84,8 @@ class PlainVolumes:
         names = [each["name"] for each in pod["spec"].get("volumes") or ()]
         return {name: MountedVolume(name, f"{self.root}/{name}") for name in names}
 
-    async def refresh(self, pod: JsonObject) -> None:
-        return None
+    async def refresh(self, pod: JsonObject) -> Set[str]:
+        return self.changed
 
     async def unmount(self, pod_uid: str) -> None:
         self.mounted.discard(pod_uid)

@@ -174,3 +174,28 @@ def test_a_readiness_gate_has_to_open_too() -> None:
         assert condition(status, "example.com/fed")["status"] == "True", "which stays as it was"
 
     play(story)
+
+
+def test_what_stands_still_is_not_ready_for_that_reason_and_its_probes_rest() -> None:
+    async def story(machine: Machine) -> None:
+        patient = Patient()
+        machine.runtime.programs["main"] = patient.program()
+        await machine.create(container={"readinessProbe": COMMAND, "livenessProbe": COMMAND})
+        await machine.ready()
+        (running,) = await machine.runtime.containers()
+        machine.runtime.stand_still(running.id, "MachinePaused")
+        patient.well = False
+        status = await machine.ready(wanted="False", seconds=2)
+        assert condition(status, "Ready")["reason"] == "MachinePaused"
+        assert "paused" in condition(status, "Ready")["message"]
+        assert condition(status, "ContainersReady")["reason"] == "ContainersNotReady"
+        asked = patient.asked
+        await machine.wait(60)
+        status = container_status(await machine.status())
+        assert (status["restartCount"], "running" in status["state"], patient.asked) == (0, True, asked)
+        patient.well = True
+        machine.runtime.stand_still(running.id, "")
+        await machine.ready(seconds=3)
+        assert "reason" not in condition(await machine.status(), "Ready")
+
+    play(story)

@@ -8,7 +8,7 @@ import json
 from tarmac.agent.pods.admission import handler_refusal
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
 from tarmac.runtimes.fake import Program, RegistryImage
-from tarmac.runtimes.interface import ExecResult, RuntimeRefused
+from tarmac.runtimes.interface import ExecResult, ImageMismatch, RuntimeRefused
 from tests.agent.pods.machine import IMAGE, Machine, condition, container, container_status, play
 
 
@@ -142,6 +142,20 @@ def test_an_image_that_cannot_be_pulled_is_tried_later_and_later() -> None:
         assert ("Failed", "Error: ImagePullBackOff") in await machine.events()
         machine.runtime.registry["example.com/none:1"] = RegistryImage()
         await machine.phase("Running", seconds=120)
+
+    play(story)
+
+
+def test_an_image_that_is_not_what_it_is_said_to_be_is_told_as_that_while_it_is_tried_again() -> None:
+    async def story(machine: Machine) -> None:
+        machine.runtime.trouble("pull", ImageMismatch("the qcow2 image has a backing file"), times=9)
+        await machine.create(container={"image": "example.com/other:1"})
+        waiting = await machine.waits("ImageRefused")
+        assert waiting["message"] == "the qcow2 image has a backing file"
+        await machine.wait(8)
+        again = container_status(await machine.status())["state"]["waiting"]
+        assert again["reason"] == "ImageRefused"
+        assert again["message"].startswith('Back-off pulling image "example.com/other:1": ImageRefused: the qcow2')
 
     play(story)
 

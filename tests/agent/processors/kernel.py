@@ -112,6 +112,15 @@ class Kernel:
     def shares(self, path: str) -> int:
         return 0
 
+    def memory_resident(self, path: str) -> int:
+        return 0
+
+    def cpu_used(self, path: str) -> float:
+        return 0.0
+
+    def oom_kills(self, path: str) -> int:
+        return 0
+
     def memory_used(self, path: str) -> int:
         return 0
 

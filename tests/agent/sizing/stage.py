@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.agent.sizing.programs import Programs
-from tests.support.agent_process import free_port
+from tests.support.ports import free_port
 
 GATE = "--feature-gates=KubeletSizingProviders=true"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tarmac.agent.stats.agent import pod_metrics, process_metrics
 from tarmac.agent.stats.machine import MachineStats
 from tarmac.agent.stats.summary import Figures
+from tarmac.runtimes.qemu.figures import MachineFigures
 from tests.agent.stats.scene import Scene, pod, volume
 
 
@@ -117,3 +119,28 @@ def test_metrics_of_the_agent_itself(scene: Scene, tmp_path: Path) -> None:
     assert "kubelet_running_pods 1" in lines
     assert 'kubelet_running_containers{container_state="running"} 1' in lines
     assert "# TYPE process_cpu_seconds_total counter" in lines
+
+
+def test_a_histogram_is_one_family_of_the_metrics(scene: Scene, tmp_path: Path) -> None:
+    counted = MachineFigures()
+    counted.boots("7", asked=10.0, now=10.2)
+    figures = Figures("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
+    figures.add_metrics(lambda: counted.samples(Counter(), Counter(), 0))
+    lines = figures.metrics().splitlines()
+    assert [each for each in lines if "histogram" in each] == ["# TYPE tarmac_machine_start_seconds histogram"]
+    assert 'tarmac_machine_start_seconds_bucket{phase="process",le="0.25"} 1' in lines
+    assert 'tarmac_machine_start_seconds_count{phase="process"} 1' in lines
+    assert 'tarmac_machine_start_seconds_count{phase="ready"} 0' in lines
+
+
+def test_a_machine_is_counted_ready_once_for_each_start_and_not_when_it_ended_before() -> None:
+    counted = MachineFigures()
+    counted.serves("adopted", now=1.0)
+    for asked in (10.0, 20.0):
+        counted.boots("7", asked, asked + 1)
+        counted.serves("7", asked + 4)
+        counted.serves("7", asked + 5)
+    counted.boots("7", 30.0, 31.0)
+    counted.ended("GuestPanicked", "7")
+    counted.serves("7", 50.0)
+    assert (sum(counted.served.counts), counted.served.sum) == (2, 8.0)

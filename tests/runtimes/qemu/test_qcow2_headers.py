@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarmac.runtimes.interface.errors import ImageRefused
+from tarmac.runtimes.interface.errors import ImageMismatch
 from tarmac.runtimes.qemu.images.qcow2 import HEADER_BYTES, check_qcow2
 
 GIB = 1 << 30
@@ -68,7 +68,7 @@ def test_what_stands_alone_is_taken(first: bytes) -> None:
 
 @pytest.mark.parametrize(("first", "finding"), REFUSED)
 def test_anything_else_is_refused_with_what_was_found(first: bytes, finding: str) -> None:
-    with pytest.raises(ImageRefused, match=finding):
+    with pytest.raises(ImageMismatch, match=finding):
         check_qcow2(first, 10 * GIB)
 
 
@@ -77,7 +77,7 @@ def test_anything_else_is_refused_with_what_was_found(first: bytes, finding: str
 def test_no_bytes_are_taken_that_name_another_file(first: bytes) -> None:
     try:
         check_qcow2(first, 10 * GIB)
-    except ImageRefused:
+    except ImageMismatch:
         return
     assert first[8:20] == bytes(12)
     assert struct.unpack_from(">I", first, 4)[0] == 2 or not first[79] & 0b100

@@ -57,6 +57,7 @@ ethernets:
     routes:
     - {to: 10.128.0.0/9, via: 10.128.0.1}
     - {to: "fd20:501:aace::/48", via: "fe80::74:61ff:fe72:6d63"}
+    - {to: 169.254.192.0/18, via: 10.128.0.1}
     nameservers: {addresses: ["169.254.20.10", "fd00:96:20::a"], search: [default.svc.cluster.local, \
 default.inst.cluster.local, svc.cluster.local, cluster.local]}
   eth1:

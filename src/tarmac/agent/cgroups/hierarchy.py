@@ -96,6 +96,18 @@ class Hierarchy(Protocol):
         """Bytes that could not be reclaimed at once (the working set); 0 when there is no such group."""
         ...
 
+    def memory_resident(self, path: str) -> int:
+        """Bytes that belong to no file; 0 when there is no such group."""
+        ...
+
+    def cpu_used(self, path: str) -> float:
+        """Core-seconds of the group and those below since it was made; 0 when there is no such group."""
+        ...
+
+    def oom_kills(self, path: str) -> int:
+        """How many processes of the group the kernel has killed for want of memory."""
+        ...
+
 
 def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> Hierarchy:
     """The hierarchy of this machine. Raises CgroupError when none can hold limits."""

@@ -148,6 +148,19 @@ class V1:
         usage = number(self._file("memory", path, "memory.usage_in_bytes"))
         return max(0, usage - field(self._file("memory", path, "memory.stat"), "total_inactive_file"))
 
+    def memory_resident(self, path: str) -> int:
+        """Anonymous memory, of the groups below too."""
+        return field(self._file("memory", path, "memory.stat"), "total_rss")
+
+    def cpu_used(self, path: str) -> float:
+        """The kernel counts nanoseconds."""
+        controller = "cpuacct" if "cpuacct" in self._mounts else "cpu"
+        return number(self._file(controller, path, "cpuacct.usage")) / 1e9
+
+    def oom_kills(self, path: str) -> int:
+        """Of the group itself."""
+        return field(self._file("memory", path, "memory.oom_control"), "oom_kill")
+
     def shares(self, path: str) -> int:
         """The weight of a group; 0 when there is none."""
         return number(self._file("cpu", path, "cpu.shares"))

@@ -120,6 +120,18 @@ class V2:
         folder = self._folder(path)
         return max(0, number(folder / "memory.current") - field(folder / "memory.stat", "inactive_file"))
 
+    def memory_resident(self, path: str) -> int:
+        """Anonymous memory."""
+        return field(self._folder(path) / "memory.stat", "anon")
+
+    def cpu_used(self, path: str) -> float:
+        """The kernel counts microseconds."""
+        return field(self._folder(path) / "cpu.stat", "usage_usec") / 1e6
+
+    def oom_kills(self, path: str) -> int:
+        """Of the group and those below."""
+        return field(self._folder(path) / "memory.events", "oom_kill")
+
     def shares(self, path: str) -> int:
         """The weight of a group, on version 1's scale; 0 when there is none."""
         found = number(self._folder(path) / "cpu.weight")

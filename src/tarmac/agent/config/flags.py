@@ -22,9 +22,13 @@ class Flags:
     pod_logs_dir: Path | None = None
     location: str = ""
     network: NetworkMode = "auto"
+    encrypt_between_cities: Literal["require", "off"] = "require"
     cni_bin_dir: Path = Path("/opt/cni/bin")
     cni_conf_dir: Path = Path("/etc/cni/net.d")
     device_plugin_dir: Path = Path("/var/lib/kubelet/device-plugins")
+    machine_image_dir: Path | None = None
+    recording_days: int = 30
+    recording_bytes: int = 256 * 1024 * 1024
     node_labels: Mapping[str, str]
     node_ips: tuple[str, ...] = ()
     runtime_endpoint: str = ""

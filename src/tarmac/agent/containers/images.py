@@ -5,7 +5,8 @@ that is over), or why it cannot be had and when to ask again. So a slow registry
 after. At most so many pulls run at once on the node.
 
 That an image of the platform's own registry is here says nothing about this pod: it was pulled for another. A pod that
-may not pull it is not given it, unless a pull secret of its own opens the registry.
+may not pull it is not given it, unless a pull secret of its own opens the registry. Images of virtual machines come
+from no registry: what they are stands in the pod, by the platform's hand, and nobody is asked.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from tarmac.agent.containers.credentials import with_tag
 from tarmac.agent.containers.repositories import RepositoryAccess, pull_with_each
 from tarmac.agent.model.backoff import BackOffs
 from tarmac.agent.model.pod import Pod
+from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration
 from tarmac.base.tasks import Tasks
 from tarmac.client.events import Recorder
-from tarmac.runtimes.interface import Image, Progress, Runtime, RuntimeFault
+from tarmac.runtimes.interface import Image, ImageMismatch, Progress, Runtime, RuntimeFault
 from tarmac.volumes.interface import SourceUnavailable
 
 ERROR_SHOWN = 5.0
@@ -48,6 +50,7 @@ class Unavailable:
 
 
 Outcome = Image | Pulling | Unavailable
+_FAILED, _MISMATCH = "ErrImagePull", "ImageRefused"
 _PULLING = Pulling()
 
 
@@ -75,7 +78,7 @@ class Images:
         for container in pod.init_containers[:1] or pod.containers:
             key = f"{pod.uid}_{container['image']}"
             if container.get("imagePullPolicy") != "Always" and key not in self._expected:
-                name = with_tag(container["image"])
+                name = _reference(container, handler)
                 self._expected[key] = self._tasks.promise(self._glance(name, handler), f"look for {name}")
 
     async def _glance(self, name: str, handler: str) -> Image | None:
@@ -94,10 +97,12 @@ class Images:
         policy = container.get("imagePullPolicy") or "IfNotPresent"
         if policy != "Always":
             expected = self._expected.pop(key, None)
-            image = (await expected if expected else None) or await self._runtime.image(with_tag(name), handler)
+            image = (await expected if expected else None) or await self._runtime.image(
+                _reference(container, handler), handler
+            )
             if image is not None:
                 try:
-                    refusal = await self._refusal(pod, name, image, key)
+                    refusal = await self._refusal(pod, name, image, key, handler)
                 except SourceUnavailable as error:
                     return self._waiting(pod, container, key) or self._failed(pod, container, key, str(error))
                 if not refusal:
@@ -110,9 +115,9 @@ class Images:
             return self._never(pod, container, "is not present with pull policy of Never")
         return self._waiting(pod, container, key) or self._start(pod, container, key, handler, wake)
 
-    async def _refusal(self, pod: Pod, name: str, image: Image, key: str) -> str:
+    async def _refusal(self, pod: Pod, name: str, image: Image, key: str, handler: str) -> str:
         """Why a pod may not have an image that is here; empty when it may."""
-        if key in self._entitled:
+        if key in self._entitled or handler == MACHINE_CLASS:
             return ""
         refusal = await self._access.refusal(name, image, pod)
         if not refusal:
@@ -147,7 +152,9 @@ class Images:
             return None
         message = f'Back-off pulling image "{container["image"]}"'
         self._tell(pod, container, "BackOff", message)
-        return Unavailable("ImagePullBackOff", f"{message}: {error}", until)
+        # What is not what it should be is told as that, and not as something that may come right by itself.
+        reason = _MISMATCH if error.startswith(f"{_MISMATCH}: ") else "ImagePullBackOff"
+        return Unavailable(reason, f"{message}: {error}", until)
 
     def _start(self, pod: Pod, container: JsonObject, key: str, handler: str, wake: Callable[[], None]) -> Pulling:
         self._tell(pod, container, "Pulling", f'Pulling image "{container["image"]}"')
@@ -167,11 +174,14 @@ class Images:
         try:
             async with self._slots:
                 began = self._clock.monotonic()
-                credentials = await self._access.credentials(with_tag(name), pod)
+                wanted = _reference(container, handler)
+                machine = handler == MACHINE_CLASS
+                credentials = [None] if machine else await self._access.credentials(wanted, pod)
                 progress = self._progress(pod, container)
-                image = await pull_with_each(self._runtime, with_tag(name), credentials, progress, handler)
+                image = await pull_with_each(self._runtime, wanted, credentials, progress, handler)
         except (RuntimeFault, SourceUnavailable, TimeoutError) as error:
-            self._results[key] = self._failed(pod, container, key, str(error))
+            reason = _MISMATCH if isinstance(error, ImageMismatch) else _FAILED
+            self._results[key] = self._failed(pod, container, key, str(error), reason)
             return
         ended = self._clock.monotonic()
         took, waited = (format_duration(round(ended - since, 3)) for since in (began, asked))
@@ -200,12 +210,12 @@ class Images:
 
         return progress
 
-    def _failed(self, pod: Pod, container: JsonObject, key: str, error: str) -> Unavailable:
+    def _failed(self, pod: Pod, container: JsonObject, key: str, error: str, reason: str = _FAILED) -> Unavailable:
         name, now = container["image"], self._clock.monotonic()
         self._warn(pod, container, "Failed", f'Failed to pull image "{name}": {error}')
         self._back_offs.next(key, now, now)
-        self._errors[key] = (now, f"ErrImagePull: {error}")
-        return Unavailable("ErrImagePull", error, now + ERROR_SHOWN)
+        self._errors[key] = (now, f"{reason}: {error}")
+        return Unavailable(reason, error, now + ERROR_SHOWN)
 
     def _tell_present(self, pod: Pod, container: JsonObject) -> None:
         present = "already present on machine and can be accessed by the pod"
@@ -216,3 +226,8 @@ class Images:
 
     def _warn(self, pod: Pod, container: JsonObject, reason: str, message: str) -> None:
         self._recorder.event(pod.container_reference(container["name"]), "Warning", reason, message)
+
+
+def _reference(container: JsonObject, handler: str) -> str:
+    """What the runtime is asked for. Images of machines are the catalogue's: no registry has tags of them."""
+    return container["image"] if handler == MACHINE_CLASS else with_tag(container["image"])

@@ -10,6 +10,7 @@ import msgspec
 from tarmac.agent.containers.identity import container_hash
 from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
+from tarmac.runtimes.labels import DISK_VOLUMES, INSTANCE_UID
 
 HASH = "io.kubernetes.container.hash"
 RESTART_COUNT = "io.kubernetes.container.restartCount"
@@ -34,6 +35,11 @@ def container_notes(pod: Pod, container: JsonObject, attempt: int) -> dict[str, 
     pre_stop = (container.get("lifecycle") or {}).get("preStop")
     if pre_stop:
         found[PRE_STOP] = msgspec.json.encode(pre_stop).decode()
+    owners = pod.raw["metadata"].get("ownerReferences") or ()
+    if owner := next((each for each in owners if each.get("controller") and each["kind"] == "Instance"), None):
+        found[INSTANCE_UID] = owner["uid"]
+    if devices := container.get("volumeDevices"):
+        found[DISK_VOLUMES] = msgspec.json.encode({each["devicePath"]: each["name"] for each in devices}).decode()
     if container.get("ports"):
         found[PORTS] = msgspec.json.encode(container["ports"]).decode()
     return found

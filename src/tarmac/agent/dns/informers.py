@@ -1,4 +1,4 @@
-"""Keeps the view in step with the API: Services, EndpointSlices and the PodEndpoints of instances."""
+"""Keeps the view in step with the API: Services, EndpointSlices, PodEndpoints of instances and ExternalServices."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from tarmac.agent.dns.view import (
     DnsView,
     EndpointRecord,
+    ExternalRecord,
     InstanceRecord,
     Key,
     NetworkAddress,
@@ -20,11 +21,14 @@ from tarmac.agent.dns.view import (
 from tarmac.api.declare import decoder
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.networking.podendpoint import PodEndpoint
+from tarmac.api.submariner.externalservice import ExternalService, ExternalServiceStatus
 from tarmac.client.feed import Feed, Kept
 from tarmac.client.informer import Informers
 from tarmac.client.targets.target import Target
+from tarmac.client.targets.typed import EXTERNAL_SERVICES
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, POD_ENDPOINTS, SERVICES
 from tarmac.client.watch import Change
+from tarmac.decide.egress.compiling import dial_port
 
 _SERVICE: Final = "kubernetes.io/service-name"
 
@@ -46,6 +50,7 @@ class Following:
         self._follow(informers, SERVICES, _service, lambda path, found: view.put_service(path.key, found))
         self._follow(informers, ENDPOINT_SLICES, _slice, lambda path, found: view.put_slice(path.key, path.name, found))
         self._follow(informers, POD_ENDPOINTS, _member, lambda path, found: view.put_member(path.key, path.name, found))
+        self._follow(informers, EXTERNAL_SERVICES, _external, lambda path, found: view.put_external(path.key, found))
 
     async def synced(self) -> None:
         """Wait until everything is known."""
@@ -118,3 +123,17 @@ def _member(change: Change) -> tuple[_Path, InstanceRecord] | None:
         return None
     places = [NetworkAddress(nic.network, each.partition("/")[0]) for nic in found.interfaces for each in nic.addresses]
     return _Path((metadata.namespace, found.workload), metadata.name), InstanceRecord(tuple(places), found.ready)
+
+
+_read_external = decoder(ExternalService)
+
+
+def _external(change: Change) -> tuple[_Path, ExternalRecord]:
+    """What pods dial: of the ports those that they dial, not those of the server outside."""
+    found, metadata = _read_external(change.raw), change.metadata
+    status = found.status or ExternalServiceStatus()
+    ports = tuple(PortRecord(each.name, each.protocol.lower(), dial_port(each)) for each in found.spec.ports)
+    record = ExternalRecord(
+        tuple(status.addresses), ports, frozenset(status.networks), found.metadata.creation_timestamp or ""
+    )
+    return _Path((metadata.namespace, metadata.name), ""), record

@@ -2,6 +2,7 @@
 
 An asker sees the addresses on its own networks and nothing of others: what is on other networks does not exist for it.
 The address of a Service counts as on the networks its endpoints are on; without endpoints, on those of its namespace.
+An ExternalService is on the networks of its source pods and on those of its namespace.
 A name that has records of other types, or names below it, exists and has no such data; any other does not exist.
 
 An answer has a bounded number of records, whatever stands behind a name: it is made on the loop that serves everybody.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import ip_address
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import Final
 
 from tarmac.agent.dns.messages import (
@@ -33,8 +34,11 @@ from tarmac.agent.dns.messages import (
 )
 from tarmac.agent.dns.names import MalformedPacket, Name, address_of, name_of
 from tarmac.agent.dns.view import (
+    EXTERNAL,
     DnsView,
     EndpointRecord,
+    ExternalRecord,
+    Key,
     NetworkAddress,
     PortRecord,
     ServiceRecord,
@@ -86,8 +90,12 @@ class Resolver:
         if not labels:
             return Answer(answers=(start_record(self._zone, TTL),)) if question.type in (SOA, ANY) else Answer()
         match labels:
-            case ("svc",) | ("inst",):
+            case ("svc",) | ("inst",) | ("external-services",) | ("external-services", "svc"):
                 return Answer()
+            case (*inner, "external-services"):
+                return self._external(question, tuple(inner), networks)
+            case (*inner, name, "external-services", "svc") if self._view.oldest_external(name) is not None:
+                return self._external(question, (*inner, name), networks)
             case (namespace, "svc"):
                 return Answer() if self._view.has(namespace, "svc") else None
             case (namespace, "inst"):
@@ -196,6 +204,53 @@ class Resolver:
         found = _on(member.places, networks) if member is not None else []
         return _addresses(question, found) if found else None
 
+    # ExternalServices.
+
+    def _external(self, question: Question, labels: Name, networks: Networks) -> Answer | None:
+        """By name and namespace, or by its name alone; a port and its protocol may stand before either."""
+        inner = tuple(takewhile(lambda label: label.startswith("_"), labels))
+        match labels[len(inner) :]:
+            case (name, namespace):
+                key: Key | None = (namespace, name)
+            case (name,):
+                key = self._view.oldest_external(name)
+            case _:
+                return None
+        found = self._seen_external(key, networks) if key is not None else None
+        if found is not None:
+            return self._of_external(question, inner, found)
+        # The name of a namespace has names below it, so it exists.
+        return Answer() if len(labels) == 1 and self._view.has(labels[0], EXTERNAL) else None
+
+    def _of_external(self, question: Question, inner: Name, found: ExternalRecord) -> Answer | None:
+        named = [port for port in found.ports if port.name]
+        match inner:
+            case () if question.type != SRV:
+                return _addresses(question, found.addresses)
+            case ():
+                asked = named
+            case (port, protocol) if protocol in _PROTOCOLS:
+                asked = [each for each in named if (each.name.lower(), each.protocol) == (port[1:], protocol[1:])]
+                if not asked:
+                    return None
+            case (label,) if label in _PROTOCOLS:
+                return Answer()
+            case _:
+                return None
+        if question.type not in (SRV, ANY) or not found.addresses:
+            return Answer()
+        base = question.name[len(inner) :]
+        records = tuple(service_record(question.name, port.number, base, TTL) for port in asked)
+        extra = tuple(address_record(base, each, TTL) for each in found.addresses)
+        return Answer(answers=records, additional=extra if records else ())
+
+    def _seen_external(self, key: Key, networks: Networks) -> ExternalRecord | None:
+        """An ExternalService, if the asker is on a network of its source pods or of its namespace."""
+        found = self._view.externals.get(key)
+        if found is None or not any(each in found.networks or each.partition("/")[0] == key[0] for each in networks):
+            return None
+        return found
+
     # Addresses.
 
     def _reverse(self, question: Question, address: str, networks: Networks) -> Answer | None:
@@ -212,6 +267,8 @@ class Resolver:
         return None
 
     def _may_know(self, network: str, name: Name, networks: Networks) -> bool:
+        if name[-1] == EXTERNAL:
+            return self._seen_external((name[-2], name[-3]), networks) is not None
         if network or name[-1] != "svc":
             return network in networks
         *_, service, namespace, _ = name

@@ -1,19 +1,24 @@
 """What there is to be named, by name and by address.
 
 Of Services their addresses and ports, of EndpointSlices who is ready on which network, of instances (their pods) the
-addresses on each of their networks. Lookups cost the same however much there is of others.
+addresses on each of their networks, of ExternalServices what pods dial. Lookups cost the same however much there is of
+others.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tarmac.agent.dns.names import Name
 
+EXTERNAL: Final = "external-services"
+"""The label under which ExternalServices are named."""
+
 Key = tuple[str, str]
-"""Namespace and Service, or namespace and workload."""
+"""Namespace and Service, workload or ExternalService."""
 
 
 class NetworkAddress(NamedTuple):
@@ -62,6 +67,15 @@ class InstanceRecord(NamedTuple):
     ready: bool
 
 
+class ExternalRecord(NamedTuple):
+    """An ExternalService: what pods dial, the networks of its pods, and since when it is there."""
+
+    addresses: tuple[str, ...]
+    ports: tuple[PortRecord, ...]
+    networks: frozenset[str]
+    created: str
+
+
 class DnsView:
     """The names of a cluster."""
 
@@ -69,15 +83,22 @@ class DnsView:
         self.services: dict[Key, ServiceRecord] = {}
         self.slices: dict[Key, dict[str, SliceRecord]] = {}
         self.workloads: dict[Key, dict[str, InstanceRecord]] = {}
+        self.externals: dict[Key, ExternalRecord] = {}
         self.reverse: dict[NetworkAddress, dict[Name, None]] = {}
         self._labels: dict[
             Key, dict[str, dict[str, list[EndpointRecord]]]
         ] = {}  # by Service, slice and name of an endpoint
-        self._spaces: dict[str, Counter[str]] = {"svc": Counter(), "inst": Counter()}
+        self._spaces: dict[str, Counter[str]] = {"svc": Counter(), "inst": Counter(), EXTERNAL: Counter()}
+        self._ages: dict[str, list[tuple[str, str]]] = {}  # by name of ExternalServices, the oldest first
 
     def has(self, namespace: str, sort: str) -> bool:
-        """Whether there are Services (`svc`) or instances (`inst`) in a namespace."""
+        """Whether there are Services (`svc`), instances (`inst`) or ExternalServices in a namespace."""
         return self._spaces[sort][namespace] > 0
+
+    def oldest_external(self, name: str) -> Key | None:
+        """The ExternalService that its name alone leads to: the oldest that is called so anywhere."""
+        ages = self._ages.get(name)
+        return (ages[0][1], name) if ages else None
 
     def endpoints(self, key: Key, label: str) -> Iterator[tuple[str, EndpointRecord]]:
         """The endpoints of a Service that have a name, each with the network of its slice."""
@@ -117,6 +138,22 @@ class DnsView:
         if not known:
             del self.workloads[key]
         self._count("inst", key, (key in self.workloads) - was)
+
+    def put_external(self, key: Key, external: ExternalRecord | None) -> None:
+        """An ExternalService is as told, or gone."""
+        namespace, name = key
+        old = self.externals.pop(key, None)
+        self._unname(_external_names(key, old))
+        self._count(EXTERNAL, key, (external is not None) - (old is not None))
+        ages = self._ages.setdefault(name, [])
+        if old is not None:
+            del ages[bisect_left(ages, (old.created, namespace))]
+        if external is not None:
+            self.externals[key] = external
+            insort(ages, (external.created, namespace))
+            self._name(_external_names(key, external))
+        if not ages:
+            del self._ages[name]
 
     def _name(self, entries: Iterable[tuple[NetworkAddress, Name]]) -> None:
         for place, name in entries:
@@ -165,3 +202,9 @@ def _member_names(key: Key, name: str, member: InstanceRecord | None) -> Iterato
     namespace, workload = key
     for place in member.places if member else ():
         yield place, (name, workload, namespace, "inst")
+
+
+def _external_names(key: Key, external: ExternalRecord | None) -> Iterator[tuple[NetworkAddress, Name]]:
+    namespace, name = key
+    for address in external.addresses if external else ():
+        yield NetworkAddress("", address), (name, namespace, EXTERNAL)

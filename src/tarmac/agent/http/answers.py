@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest, Conflict, TooManyRequests
 from tarmac.http.messages import Response
 
 TEXT = "text/plain; charset=utf-8"
@@ -22,6 +23,11 @@ class HttpError(Exception):
 def text(status: int, message: str, content_type: str = TEXT) -> Response:
     """Plain words."""
     return Response(status, message.encode(), content_type)
+
+
+def refusal(status: int, message: str) -> Response:
+    """A Status, for sentences that clients would take for YAML: those with a colon in them."""
+    return Response(status, {400: BadRequest, 409: Conflict, 429: TooManyRequests}[status](message).encoded())
 
 
 def document(content: JsonObject) -> Response:

@@ -4,31 +4,52 @@
     /exec|attach|run/NS/POD[/UID]/CONTAINER    /stats/summary
     /portForward/NS/POD[/UID]                  /metrics  /metrics/resource
     /tarmac/v1/dial/NS/POD/UID/PORT            /healthz  /configz
+    /tarmac/v1/console|vnc|power|recordings/NS/POD/UID   see `machines.api`
+    /tarmac/v1/external/connections/NS/NAME    live connections of an ExternalService
 
 `handle` is for anybody and asks `Callers` first. `answer` is for those who are known already: the API server at the
-other end of a tunnel. Opening a stream is authorized as `create`, whatever the method.
+other end of a tunnel, who says for whom it asks. Opening a stream is authorized as `create`, whatever the method.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from tarmac.agent.http import commands, ports
-from tarmac.agent.http.answers import METRICS, HttpError, document, text
+from tarmac.agent.http.answers import METRICS, HttpError, document, refusal, text
 from tarmac.agent.http.callers import Callers
 from tarmac.agent.http.host import Connect, NodeFigures, Pods
 from tarmac.agent.http.idle import until_idle
 from tarmac.agent.http.logs.options import LogOptions
 from tarmac.agent.http.logs.reading import LogReader
+from tarmac.agent.http.machines.api import PLACES, MachineApi, Visits, is_machine
+from tarmac.agent.http.machines.sessions import visitor_headers
 from tarmac.agent.http.resourcemetrics import resource_metrics
 from tarmac.api.schema import JsonObject
+from tarmac.api.submariner.connections import NodeConnections
 from tarmac.base.clock import Clock
 from tarmac.base.digits import port_number
 from tarmac.http.messages import Answer, Request, Response
 from tarmac.http.streams import pulled
-from tarmac.runtimes.interface import NotFound, Runtime, RuntimeFault, StreamOptions, Unreachable
+from tarmac.runtimes.interface import (
+    NotFound,
+    NotOffered,
+    Runtime,
+    RuntimeFault,
+    StreamOptions,
+    TooManyStreams,
+    Unreachable,
+    WrongState,
+)
+
+ExternalConnections = Callable[[str, str], Awaitable[NodeConnections]]
+"""What this node knows of the connections of an ExternalService, by its namespace and name."""
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_CODES = ((NotFound, 404), (Unreachable, 503))
+_REFUSALS = ((NotOffered, 400), (WrongState, 409), (TooManyStreams, 429))
 _RUN_SECONDS = 50.0  # within the time that a request has
 
 
@@ -44,7 +65,9 @@ class NodeApi:
         figures: NodeFigures,
         callers: Callers,
         clock: Clock,
+        visits: Visits,
         config: Callable[[], JsonObject] = dict,
+        external: ExternalConnections | None = None,
         idle_seconds: float = 4 * 3600.0,
     ) -> None:
         self._pods = pods
@@ -54,14 +77,16 @@ class NodeApi:
         self._callers = callers
         self._clock = clock
         self._config = config
+        self._external = external
         self._idle_seconds = idle_seconds
+        self._machines = MachineApi(runtime, self._machine, visits)
         self._routes: dict[str, Callable[[Request, list[str]], Awaitable[Answer]]] = {
             "containerLogs": self._logs,
             "exec": self._exec,
             "attach": self._attach,
             "run": self._run,
             "portForward": self._port_forward,
-            "tarmac": self._dial,
+            "tarmac": self._own,
             "pods": self._all_pods,
             "runningpods": self._running_pods,
             "stats": self._stats,
@@ -73,9 +98,11 @@ class NodeApi:
     async def handle(self, request: Request) -> Answer:
         """A request of anybody."""
         try:
-            await self._callers.admit(request)
-        except HttpError as refusal:
-            return text(refusal.status, str(refusal))
+            name = await self._callers.admit(request)
+        except HttpError as error:
+            return text(error.status, str(error))
+        # Who comes this way has shown who they are: what they say about that, or about recordings, is not heard.
+        request.headers = visitor_headers(request.headers, name)
         return await self.answer(request)
 
     async def answer(self, request: Request) -> Answer:
@@ -83,12 +110,12 @@ class NodeApi:
         first, *rest = request.path.strip("/").split("/")
         try:
             return until_idle(await self._routes.get(first, _unknown)(request, rest), self._idle_seconds)
-        except HttpError as refusal:
-            return text(refusal.status, str(refusal))
-        except NotFound as fault:
-            return text(404, str(fault))
+        except HttpError as error:
+            return text(error.status, str(error))
+        except (NotOffered, WrongState, TooManyStreams) as fault:
+            return refusal(next(code for kind, code in _REFUSALS if isinstance(fault, kind)), str(fault))
         except RuntimeFault as fault:
-            return text(503 if isinstance(fault, Unreachable) else 500, str(fault))
+            return text(next((code for kind, code in _CODES if isinstance(fault, kind)), 500), str(fault))
 
     # Streams.
 
@@ -142,6 +169,8 @@ class NodeApi:
         # Whether a running process has a terminal cannot be chosen any more.
         tty = bool(spec.get("tty"))
         options = StreamOptions(asked.stdin, asked.stdout, asked.stderr and not tty, tty)
+        if is_machine(pod):
+            return await self._machines.attach(request, pod, identity, options)
         return await commands.stream(request, lambda: self._runtime.attach_stream(identity, options), options)
 
     async def _run(self, request: Request, rest: list[str]) -> Answer:
@@ -159,11 +188,28 @@ class NodeApi:
     async def _port_forward(self, request: Request, rest: list[str]) -> Answer:
         return ports.forward(request, self._dialler(self._pod(*rest)))
 
-    async def _dial(self, request: Request, rest: list[str]) -> Answer:
-        port = port_number(rest[5]) if len(rest) == 6 and rest[:2] == ["v1", "dial"] else None
+    async def _own(self, request: Request, rest: list[str]) -> Answer:
+        """What kubelets do not have."""
+        version, place, *about = rest if len(rest) > 1 else ("", "")
+        if version == "v1" and place == "dial":
+            return await self._dial(request, about)
+        if version == "v1" and place in PLACES:
+            return await self._machines.answer(place, request, about)
+        if version == "v1" and [place, *about[:1]] == ["external", "connections"] and len(about) == 3:
+            return await self._external_connections(request, *about[1:])
+        raise HttpError(404, "404 page not found")
+
+    async def _external_connections(self, request: Request, namespace: str, name: str) -> Answer:
+        _only_get(request)
+        if self._external is None:
+            raise HttpError(404, "this node has no part in external services")
+        return Response(200, msgspec.json.encode(await self._external(namespace, name)))
+
+    async def _dial(self, request: Request, about: list[str]) -> Answer:
+        port = port_number(about[3]) if len(about) == 4 else None
         if port is None:
             raise HttpError(404, "404 page not found")
-        return await ports.connect(request, self._dialler(self._pod(*rest[2:5])), port)
+        return await ports.connect(request, self._dialler(self._pod(*about[:3])), port)
 
     def _dialler(self, pod: JsonObject) -> ports.Dial:
         address = pod.get("status", {}).get("podIP")
@@ -176,6 +222,14 @@ class NodeApi:
         if pod is None:
             raise HttpError(404, "pod does not exist")
         return pod
+
+    def _machine(self, namespace: str, name: str, uid: str) -> tuple[JsonObject, str]:
+        pod = self._pod(namespace, name, uid)
+        first: str = pod["spec"]["containers"][0]["name"]
+        identity = self._pods.container_id(pod, first)
+        if identity is None:
+            raise HttpError(503, f"{name} does not run yet: see its events")
+        return pod, identity
 
     def _container(self, rest: list[str]) -> tuple[JsonObject, str, str]:
         """The pod, the runtime's id and the name, of NS/POD[/UID]/CONTAINER. Raises Refusal."""

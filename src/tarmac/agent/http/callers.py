@@ -50,15 +50,15 @@ class CallerTimes:
 class Callers(Protocol):
     """Lets requests in, or not."""
 
-    async def admit(self, request: Request) -> None:
-        """Raises Refusal."""
+    async def admit(self, request: Request) -> str:
+        """The name of whoever asks, who may. Raises Refusal."""
         ...
 
 
 class Nobody:
     """Lets nobody in: for a node that is reached by tunnels only."""
 
-    async def admit(self, request: Request) -> None:
+    async def admit(self, request: Request) -> str:
         """Refuse."""
         raise HttpError(401, "Unauthorized")
 
@@ -93,15 +93,15 @@ class ReviewedCallers:
         self._callers: _Memory[Caller] = _Memory(clock)
         self._answers: _Memory[bool] = _Memory(clock)
 
-    async def admit(self, request: Request) -> None:
-        """Raises Refusal: 401 for strangers, 403 for those who may not, 500 when nobody can be asked."""
+    async def admit(self, request: Request) -> str:
+        """Who it is. Raises Refusal: 401 for strangers, 403 for those who may not, 500 when nobody can be asked."""
         try:
             caller = await self._who(request)
             request.known = True
             verb, subresources = attributes(request)
             for subresource in subresources:
                 if await self._may(caller, verb, subresource):
-                    return
+                    return caller.name
         except (ApiError, ClientError) as error:
             raise HttpError(500, f"the API server cannot say whether you may: {error}") from error
         what = f"verb={verb}, resource=nodes, subresource(s)=[{' '.join(subresources)}]"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from weakref import ref
 
 from tarmac.http.messages import Answer, UpgradeResponse
@@ -26,12 +27,19 @@ def until_idle(answer: Answer, seconds: float) -> Answer:
 
     def start(client: asyncio.Transport, rest: bytes) -> None:
         begin(client, rest)
-        _watch(ref(client), seconds)
+        _watch(_weakly(client), seconds)
 
     return UpgradeResponse(start, answer.headers, answer.abandon)
 
 
-def _watch(watched: ref[asyncio.Transport], seconds: float) -> None:
+def _weakly(client: asyncio.Transport) -> Callable[[], asyncio.Transport | None]:
+    try:
+        return ref(client)
+    except TypeError:  # uvloop's transports over TLS: kept until the next look, a minute at most
+        return lambda: client
+
+
+def _watch(watched: Callable[[], asyncio.Transport | None], seconds: float) -> None:
     """Look now and again. A stream that has ended is not kept for that: they may come and go by the thousand."""
     client = watched()
     if client is None or client.is_closing():

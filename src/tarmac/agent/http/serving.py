@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from pathlib import Path
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.http.listener import serve
+from tarmac.http.listener import Listener, serve
 from tarmac.http.tls import server_context
 
 
@@ -19,14 +18,14 @@ class NodeListener:
         self._host = host
         self._port = port
         self._client_ca = client_ca
-        self._context: ssl.SSLContext | None = None
+        self._listener: Listener | None = None
         self.port = port  # as bound, once `run` has begun
 
     async def run(self, certificate: Path, key: Path) -> None:
         """Serve until cancelled. Raises OSError when the port cannot be had."""
-        self._context = server_context(certificate, key, self._client_ca)
+        context = server_context(certificate, key, self._client_ca)
         # few come this way: not worth the memory of an accelerator
-        listener = await serve(self._api.handle, self._context, self._host, self._port, accelerate="off")
+        self._listener = listener = await serve(self._api.handle, context, self._host, self._port, accelerate="off")
         self.port = listener.port
         try:
             await asyncio.get_running_loop().create_future()
@@ -34,6 +33,6 @@ class NodeListener:
             await listener.stop(grace=1.0)
 
     def renew(self, certificate: Path, key: Path) -> None:
-        """Show another certificate to those who come from now on."""
-        if self._context is not None:
-            self._context.load_cert_chain(certificate, key)
+        """Show another certificate to those who come from now on, and trust whom the file names now."""
+        if self._listener is not None:
+            self._listener.use(server_context(certificate, key, self._client_ca))

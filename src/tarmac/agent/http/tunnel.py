@@ -34,6 +34,7 @@ OPEN_SECONDS = 10.0
 SILENCE = 60.0  # the server pings every 15 s
 LOOK_SECONDS = 60.0  # how often the list of servers is looked at
 _SHORTEST, _LONGEST, _UNKNOWN = 1.0, 30.0, 600.0  # pauses before the next attempt
+_STEADY = 5.0  # a tunnel that lasted so long was a good one: a worker of its server that ends is replaced in seconds
 _LARGEST_MESSAGE = 4096
 
 _log = log("tunnel")
@@ -100,7 +101,7 @@ class Tunnels:
                 continue
             except (OSError, ConnectionBroken, ProtocolViolation) as error:
                 _log.debug("tunnel not opened", server=url, error=str(error))
-            if self._clock.monotonic() - began > _LONGEST:
+            if self._clock.monotonic() - began > _STEADY:
                 pause = _SHORTEST
             await self._clock.sleep(pause * self._randomness.uniform(0.5, 1.0))
             pause = min(pause * 2, _LONGEST)

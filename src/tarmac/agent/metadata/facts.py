@@ -1,4 +1,7 @@
-"""What an instance is told about itself, taken from its Pod. A plain Pod is told the same, as far as it goes."""
+"""What an instance is told about itself, taken from its Pod and from what its node forwards for it.
+
+A plain Pod is told the same, as far as it goes.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from typing import Any
 
 import msgspec
 
+from tarmac.agent.metadata.egress import EgressFacts
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
 from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 
 
-def facts_of(pod: JsonObject, city: str) -> Mapping[str, Any]:
+def facts_of(pod: JsonObject, city: str, egress: EgressFacts) -> Mapping[str, Any]:
     """By the name under which each is asked for. `city` is the node's, for pods that do not say theirs."""
     metadata = pod["metadata"]
     labels: dict[str, str] = metadata.get("labels") or {}
@@ -25,6 +29,7 @@ def facts_of(pod: JsonObject, city: str) -> Mapping[str, Any]:
         "labels": labels,
         "addresses": _addresses((metadata.get("annotations") or {}).get(ANNOTATION_INTERFACES, "")),
         "city": labels.get(LABEL_CITY_CODE) or city,
+        "egress": egress,
     }
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tarmac.agent.metadata.egress import EgressFacts
 from tarmac.agent.metadata.facts import facts_of
 from tarmac.agent.metadata.tokens import LONGEST, MetadataTokens
 from tarmac.api.schema import JsonObject
@@ -35,14 +36,18 @@ _INSTANCE: Final = "/v1/instance"
 Identify = Callable[[JsonObject, str, int], Awaitable[tuple[str, float]]]
 """identify(pod, audience, seconds) → a token and its end. Raises SourceUnavailable."""
 
+EgressOf = Callable[[str], EgressFacts]
+"""What the pod of a uid may reach outside, and as whom."""
+
 
 class MetadataService:
     """Answers the requests of pods to the metadata address; who may ask for which audiences is kept by pod."""
 
-    def __init__(self, tokens: MetadataTokens, identify: Identify, city: str) -> None:
+    def __init__(self, tokens: MetadataTokens, identify: Identify, city: str, egress_of: EgressOf) -> None:
         self._tokens = tokens
         self._identify = identify
         self._city = city
+        self._egress_of = egress_of
         self._audiences: dict[str, set[str]] = {}  # by pod, the latest last
 
     async def answer(self, request: Request, pod: JsonObject | None) -> Response:
@@ -73,7 +78,7 @@ class MetadataService:
         name = request.path.removeprefix(_INSTANCE).strip("/")
         if name == "identity":
             return await self._identity(request, pod)
-        facts = facts_of(pod, self._city)
+        facts = facts_of(pod, self._city, self._egress_of(pod["metadata"]["uid"]))
         if not name:
             return _json(facts)
         if name not in facts:

@@ -12,7 +12,7 @@ from tarmac.agent.network.dialing import interfaces_of
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
-from tarmac.datapath.interface import Datapath
+from tarmac.datapath.interface import Attached, Datapath
 from tarmac.runtimes.interface import NotConnected, PodIdentity, WhyNotConnected
 
 Find = Callable[[str, str, str], JsonObject | None]
@@ -35,13 +35,29 @@ class PodInterfaces:
         self._covered = covered
 
     async def attach(self, sandbox_id: str, pod: PodIdentity, namespace: str) -> Sequence[AttachedInterface]:
+        return await self._connected(
+            sandbox_id, pod, lambda interfaces: self._datapath.attach(sandbox_id, namespace, interfaces)
+        )
+
+    async def attach_taps(self, sandbox_id: str, pod: PodIdentity) -> Sequence[AttachedInterface]:
+        """As `attach`, for a machine: its ends are open files, and in no namespace of its own."""
+        return await self._connected(
+            sandbox_id, pod, lambda interfaces: self._datapath.attach_taps(sandbox_id, interfaces)
+        )
+
+    async def _connected(
+        self,
+        sandbox_id: str,
+        pod: PodIdentity,
+        attach: Callable[[Sequence[AttachedInterface]], Awaitable[Attached]],
+    ) -> Sequence[AttachedInterface]:
         uid, interfaces = self._known(pod)
         try:
             await self._covered(uid, interfaces)
         except Uncovered as why:
             raise NotConnected(WhyNotConnected.NOT_YET, str(why)) from None
         try:
-            return (await self._datapath.attach(sandbox_id, namespace, interfaces)).interfaces
+            return (await attach(interfaces)).interfaces
         except Exception:
             # Half of a pod's links is none: a runtime that was told of a failure does not ask for DEL.
             await self._datapath.detach(sandbox_id)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tarmac.agent.network.compiler.policies import DENIED
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.networking.network import Network
 from tarmac.base.clock import Clock
@@ -18,6 +17,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.backoff import Backoff
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.datapath.interface import NetworkState
+from tarmac.decide.reach.policies import DENIED
 
 REASON = "NetworkClosed"
 SHOWN = 3

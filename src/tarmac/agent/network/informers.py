@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tarmac.agent.network.compiler.facts import decode_service, decode_slice, policy_of
-from tarmac.agent.network.compiler.members import NetworkPod, member_of, remote_member
 from tarmac.agent.network.compiler.networks import Snapshot
 from tarmac.api.declare import decoder
 from tarmac.api.networking.names import LABEL_ZONE
@@ -33,6 +31,8 @@ from tarmac.client.targets.untyped import (
     SERVICES,
 )
 from tarmac.client.watch import Change
+from tarmac.decide.reach.facts import decode_service, decode_slice, policy_of
+from tarmac.decide.reach.members import NetworkPod, member_of, remote_member
 
 T = TypeVar("T")
 

@@ -22,13 +22,13 @@ from msgspec.structs import replace as replace_fields
 
 from tarmac.agent.network.attaching import Uncovered
 from tarmac.agent.network.compiler import Compiled, Compiler
-from tarmac.agent.network.compiler.members import NetworkPod
 from tarmac.agent.network.failures import Complaints, Troubles
 from tarmac.agent.network.informers import Watching
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.interface import HOST, Datapath, NetworkState, NodeNetworks
+from tarmac.decide.reach.members import NetworkPod
 
 GATHER = 0.02
 CHECK_EVERY = 60.0

@@ -7,13 +7,18 @@ certificate lives below the root directory and wins over the kubeconfig's own wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from tarmac import __version__
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.node.certificates.authorities import NodeAuthorities
+from tarmac.agent.node.certificates.cryptoprocess import CraftError
 from tarmac.agent.node.certificates.files import PairFile, split_pair, write_private
 from tarmac.agent.node.certificates.requests import CLIENT_SIGNER, CertificateRefused, CertificateSubject, obtain
 from tarmac.agent.node.certificates.rotation import Rotation, usable_until
@@ -21,10 +26,15 @@ from tarmac.agent.node.rotatingtransport import RotatingTransport
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
+from tarmac.client.authorities import shown_authorities
 from tarmac.client.client import Client
+from tarmac.client.errors import BadKubeconfig
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.kubeconfig import load
+from tarmac.client.kubeconfig import load, servers_extension, with_authorities, with_servers
+from tarmac.client.serverlist import follow_servers
+from tarmac.http.bundles import certificates_in
 
+_USER_AGENT = f"tarmac-agent/{__version__}"
 _log = log("agent")
 
 
@@ -39,13 +49,22 @@ class Identity:
         self._randomness = randomness
         self._file = PairFile(config.root_dir / "pki", "kubelet-client", clock)
         self._subject = CertificateSubject(config.node_name)
+        self._rotation: Rotation | None = None
+        self.authorities = NodeAuthorities()
+        self._hooks: list[Callable[[], None]] = []
+
+    def ends(self) -> float | None:
+        """When our certificate does, if it is renewed here."""
+        return self._rotation.ends if self._rotation else None
 
     async def client(self) -> Client:
         """The client under the node's own name, after bootstrapping if there is need. Raises BadConfig."""
         if not await self._is_known():
             await self._bootstrap()
-        self.http = await self._newest(load(str(self._config.flags.kubeconfig)).http)
-        self._transport = RotatingTransport(replace(self.http, user_agent="tarmac-agent"), self._clock)
+        connection = load(str(self._config.flags.kubeconfig))
+        self._named = connection.file
+        self.http = await self._newest(connection.http)
+        self._transport = RotatingTransport(replace(self.http, user_agent=_USER_AGENT), self._clock)
         self._client = Client(self._transport, self._clock, self._randomness)
         return self._client
 
@@ -53,19 +72,71 @@ class Identity:
         """Renew the certificate until cancelled; at once an end when there is none, or it is not to be renewed."""
         if not self.http.certificate or not self._config.kubelet.rotate_certificates:
             return
-        rotation = Rotation(
+        self._rotation = Rotation(
             self._file,
             lambda: obtain(self._client, CLIENT_SIGNER, self._subject),
             self._changed,
             self._clock,
             self._randomness,
+            self.authorities.outdated,
         )
-        await rotation.run(self.http.certificate)
+        await self._rotation.run(self.http.certificate)
+
+    async def follow_servers(self) -> None:
+        """Know every server of the cluster, now and at the next start, if the kubeconfig is one that names them."""
+        if self._named is None:
+            return
+        await follow_servers(self._client, self.http.url, self.http.servers, self._use)
+
+    def on_trust(self, hook: Callable[[], None]) -> None:
+        """Call when other authorities are trusted."""
+        self._hooks.append(hook)
+
+    def trusts(self) -> str:
+        """What the Node says of authorities."""
+        return self.authorities.words(self._rotation.issuer if self._rotation else "")
+
+    async def follow_authorities(self) -> None:
+        """Trust whom the servers of the cluster show, now and at the next start; unless the system says whom."""
+        if self.http.ca is None:
+            return
+        await self._learn(self.http.ca)
+        async for shown in shown_authorities(self._client):
+            if shown != self.http.ca:
+                self._trust(shown)
+                await self._learn(shown)
+
+    async def _learn(self, pem: str) -> None:
+        try:
+            await self.authorities.learn(pem)
+        except (CraftError, ValueError) as error:
+            _log.warning("the authorities cannot be read", error=str(error))
+        for hook in self._hooks:
+            hook()
+
+    def _trust(self, pem: str) -> None:
+        _log.info("other authorities vouch for the server", count=len(certificates_in(pem)))
+        self.http = replace(self.http, ca=pem)
+        self._transport.replace(replace(self.http, user_agent=_USER_AGENT))
+        self._note(lambda text: with_authorities(text, self.http.url, pem))
+
+    def _use(self, urls: list[str]) -> None:
+        self.http = replace(self.http, servers=tuple(urls))
+        self._transport.use(urls)
+        self._note(lambda text: with_servers(text, urls))
+
+    def _note(self, change: Callable[[str], str]) -> None:
+        """For the next start, if the kubeconfig is one that is brought up to date."""
+        if self._named is not None:
+            try:
+                write_private(self._named, change(self._named.read_text()))
+            except (OSError, BadKubeconfig) as error:
+                _log.warning("the kubeconfig is not brought up to date", file=str(self._named), error=str(error))
 
     def _changed(self, certificate: str, key: str) -> None:
         _log.info("the client certificate is renewed")
         self.http = replace(self.http, certificate=certificate, key=key)
-        self._transport.replace(replace(self.http, user_agent="tarmac-agent"))
+        self._transport.replace(replace(self.http, user_agent=_USER_AGENT))
 
     async def _is_known(self) -> bool:
         flags = self._config.flags
@@ -112,7 +183,9 @@ def _pair(http: HttpConfig) -> str:
 
 
 def _kubeconfig(server: HttpConfig, pair: Path) -> str:
-    cluster = {"server": server.url, "tls-server-name": server.server_name}
+    cluster: dict[str, Any] = {"server": server.url, "tls-server-name": server.server_name}
+    if server.servers:
+        cluster["extensions"] = servers_extension(server.servers)
     if server.ca is not None:
         import base64
 

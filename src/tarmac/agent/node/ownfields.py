@@ -11,6 +11,7 @@ import msgspec
 
 from tarmac.api.kubernetes.core.nodeclasses import FIELDS, RESOURCES_ANNOTATION
 from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES, NodeDevices
+from tarmac.api.rotations import TRUSTS
 from tarmac.api.schema import JsonObject
 
 
@@ -25,13 +26,18 @@ def without_own_fields(status: JsonObject) -> JsonObject:
     return {name: value for name, value in status.items() if name not in FIELDS}
 
 
-def annotation_changes(status: JsonObject, node: JsonObject, keeps: bool | None, devices: NodeDevices) -> JsonObject:
+def annotation_changes(
+    status: JsonObject, node: JsonObject, keeps: bool | None, devices: NodeDevices, trusts: str = ""
+) -> JsonObject:
     """A patch of the Node's metadata that makes its annotations say what there is to say; empty when they do.
 
-    What is said of devices has no field anywhere. The other annotation says what the fields would.
+    What is said of devices, and of authorities that are trusted, has no field anywhere. The other annotation says what
+    the fields would.
     """
     known: JsonObject = node["metadata"].get("annotations") or {}
     wanted = {ANNOTATION_DEVICES: devices.text(), **_instead_of_fields(status, keeps)}
+    if trusts:
+        wanted[TRUSTS] = trusts
     changed = {name: text for name, text in wanted.items() if known.get(name) != text}
     return {"annotations": changed} if changed else {}
 

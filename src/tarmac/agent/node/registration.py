@@ -1,14 +1,15 @@
 """Making the Node object, or adopting the one that is there.
 
 An existing Node keeps everything that others wrote. At each start of the agent the labels that describe the machine
-are set right, and the ones the agent was told by flag; taints are given to new Nodes only, and to the one that the
-server makes when a bootstrap token is traded for a certificate.
+are set right, the ones the agent was told by flag, and which Tarmac it runs; taints are given to new Nodes only, and to
+the one that the server makes when a bootstrap token is traded for a certificate.
 """
 
 from __future__ import annotations
 
+from tarmac import __version__
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.api.identities import TOKEN_OF_NODE
+from tarmac.api.identities import TOKEN_OF_NODE, VERSION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, ApiError, Forbidden, NotFound
 from tarmac.base.log import log
@@ -32,7 +33,7 @@ def node_object(config: AgentConfig, architecture: str, status: JsonObject) -> J
     node: JsonObject = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": config.node_name, "labels": labels},
+        "metadata": {"name": config.node_name, "labels": labels, "annotations": {VERSION: __version__}},
         "spec": {},
         "status": status,
     }
@@ -76,7 +77,10 @@ def _missing(node: JsonObject, existing: JsonObject) -> JsonObject:
     have = existing["metadata"].get("labels") or {}
     labels = {key: value for key, value in node["metadata"]["labels"].items() if have.get(key) != value}
     patch: JsonObject = {"metadata": {"labels": labels}} if labels else {}
-    awaited = TOKEN_OF_NODE in (existing["metadata"].get("annotations") or {})
+    notes, told = existing["metadata"].get("annotations") or {}, node["metadata"].get("annotations") or {}
+    if other := {key: value for key, value in told.items() if notes.get(key) != value}:
+        patch.setdefault("metadata", {})["annotations"] = other
+    awaited = TOKEN_OF_NODE in notes
     if awaited and node["spec"] and not any(((existing.get("status") or {}).get("nodeInfo") or {}).values()):
         known = (existing.get("spec") or {}).get("taints") or []
         own = [each for each in node["spec"].get("taints") or () if each not in known]

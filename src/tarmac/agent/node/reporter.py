@@ -41,7 +41,10 @@ class NodeReporter:
         config: AgentConfig,
         observe: Callable[[], Awaitable[Facts]],
         recorder: Recorder,
+        trusts: Callable[[], str] = str,
     ) -> None:
+        """`trusts`: what the Node says of authorities; empty says nothing."""
+        self._trusts = trusts
         self.registered = asyncio.Event()
         self._client = client
         self._clock = client.clock
@@ -90,7 +93,7 @@ class NodeReporter:
             self._keeps = True
         status = without_own_fields(whole) if self._keeps is False else whole
         patch = changes(status, before.get("status") or {}, facts.gone)
-        metadata = annotation_changes(whole, before, self._keeps, facts.devices)
+        metadata = annotation_changes(whole, before, self._keeps, facts.devices, self._trusts())
         due = self._clock.monotonic() - self._reported >= self._config.kubelet.report_frequency
         if not patch and not metadata and not due:
             return

@@ -6,7 +6,9 @@ back as who the node is now; the reflectors take such a break for what it is and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
@@ -30,6 +32,11 @@ class RotatingTransport:
         old, self._current = self._current, HttpTransport(config, self._clock)
         self.config = config
         self._closing.begin(self._end(old), "last requests under old credentials")
+
+    def use(self, urls: Sequence[str]) -> None:
+        """These are the servers from now on, the first one first."""
+        self.config = replace(self.config, servers=tuple(urls))
+        self._current.use(urls)
 
     async def request(self, request: Request) -> Reply:
         """One exchange."""

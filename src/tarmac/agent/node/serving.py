@@ -28,7 +28,15 @@ _log = log("agent")
 class ServingCertificate:
     """`certificate` and `key` name the files to serve with now; `on_change` hooks hear of new ones."""
 
-    def __init__(self, client: Client, config: AgentConfig, node: Callable[[], JsonObject | None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        config: AgentConfig,
+        node: Callable[[], JsonObject | None],
+        outdated: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`outdated` as in `Rotation`."""
+        self._outdated = outdated
         self._client = client
         self._clock = client.clock
         self._config = config
@@ -87,6 +95,7 @@ class ServingCertificate:
             lambda _certificate, _key: self._changed(),
             self._clock,
             self._client.randomness,
+            self._outdated,
         )
 
     async def _known_subject(self) -> CertificateSubject:

@@ -12,13 +12,16 @@ from typing import Final
 from tarmac.agent.containers.security import wants_strict_groups
 from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.pod import Pod
+from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.kubernetes.core.pods.security import SAFE_SYSCTLS
 from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Quantity
 from tarmac.decide.scheduling import requests_of
-from tarmac.decide.scheduling.amounts import PODS, Amounts, add, amounts_of
+from tarmac.decide.scheduling.amounts import MEMORY, PODS, Amounts, add, amounts_of
 from tarmac.decide.scheduling.nodeterms import choice_of
 
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage", PODS)
+MACHINE_MEMORY: Final = "memory of a virtual machine changes with its restart"
 _NO_USER_NAMESPACES: Final = (
     "User namespaces are not supported in this node. Leave hostUsers out; under the RuntimeClass gvisor no process of "
     "the pod, root or not, reaches the host's kernel"
@@ -57,6 +60,11 @@ def handler_refusal(name: str, handler: str, known: Callable[[], frozenset[str]]
     return "RuntimeHandlerNotSupported", message
 
 
+def memory_postponed(has: Pod, asks: Pod) -> Postponed | None:
+    """Why a virtual machine that runs cannot have what it asks for: processors can be added to one, memory cannot."""
+    return Postponed("Infeasible", MACHINE_MEMORY) if _memory(has) != _memory(asks) else None
+
+
 def postponed(pod: Pod, node: JsonObject, others: Iterable[Pod]) -> Postponed | None:
     """Why a pod that runs cannot have the resources it now asks for."""
     if pod.static:
@@ -70,6 +78,10 @@ def postponed(pod: Pod, node: JsonObject, others: Iterable[Pod]) -> Postponed | 
             )
     short = _room(pod, node, list(others))
     return Postponed("Deferred", short[1]) if short else None
+
+
+def _memory(pod: Pod) -> list[Quantity | None]:
+    return [pod_amounts(pod.spec, side).get(MEMORY) for side in ("requests", "limits")]
 
 
 def _system(pod: Pod) -> Refusal | None:

@@ -7,7 +7,7 @@ that containers start in the order they are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,9 +28,11 @@ from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.podactions import MakeSandbox, Resize, Start
+from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
 from tarmac.runtimes.interface import (
+    NO_EXEC,
     ContainerConfig,
     Image,
     NotFound,
@@ -40,6 +42,7 @@ from tarmac.runtimes.interface import (
     Sandbox,
     SandboxConfig,
 )
+from tarmac.volumes.claims import is_machine
 from tarmac.volumes.interface import MountedVolume, VolumeError
 
 _log = log("pods")
@@ -69,21 +72,34 @@ class StepExecutor:
         self._quota_set = False
         self._not_before: dict[str, float] = {}
         self._stale = False
+        self._outdated: set[str] = set()  # volumes that a machine has as they were
 
     def out_of_date(self) -> None:
         """What containers wait for may be there, and what volumes show may have changed."""
         self._not_before.clear()
         self._stale = True
 
-    async def refresh(self, pod: Pod) -> None:
+    async def refresh(self, pod: Pod, seen: PodRuntimeState) -> None:
         """Bring files projected from objects up to date, if they are not."""
         if not self._stale:
             return
         self._stale = False
         try:
-            await self._tools.volumes.refresh(pod.raw)
+            changed = await self._tools.volumes.refresh(pod.raw)
         except VolumeError as error:
             self._tell_volume(pod, error)
+            return
+        if (
+            is_machine(pod.raw) and seen.running
+        ):  # one that is yet to start, while its image comes, has them as they are
+            self._tell_not_updated(pod, changed)
+
+    def _tell_not_updated(self, pod: Pod, changed: Set[str]) -> None:
+        """A machine has the files as a disk, as they were at its start. Said once for each start."""
+        for volume in sorted(changed - self._outdated):
+            message = f'Volume "{volume}" has changed; the machine sees it when it is restarted'
+            self._tools.recorder.event(pod.reference, "Normal", "VolumeNotUpdated", message)
+        self._outdated |= changed
 
     def adopt(self, seen: PodRuntimeState, promised: Mapping[str, JsonObject], classes: Mapping[str, Classes]) -> None:
         """Containers that ran before the agent did have what they were promised then."""
@@ -99,7 +115,9 @@ class StepExecutor:
         if action.replaces:
             message = "Pod sandbox changed, it will be killed and re-created."
             self._tools.recorder.event(pod.reference, "Normal", "SandboxChanged", message)
-        await self._prepare(pod)
+        if not is_machine(pod.raw):
+            # A machine's disk begins with its image, so its volumes come after that; its sandbox needs none of them.
+            await self._prepare(pod)
         self._quota_set = False
         try:
             handler = self._tools.handler(pod)
@@ -188,6 +206,9 @@ class StepExecutor:
         try:
             if action.created:
                 return await self._run_created(pod, action, sandbox)
+            if sandbox.handler == MACHINE_CLASS and action.container in pod.ephemeral_containers:
+                self._soon(name)  # before its image is asked for, which is none of a machine
+                return self._fail(pod, name, "CreateContainerConfigError", NO_EXEC, f"Error: {NO_EXEC}")
             image = await self._tools.images.ensure(pod, action.container, sandbox.handler, self._wake)
             if isinstance(image, Pulling):
                 return None
@@ -208,6 +229,7 @@ class StepExecutor:
     async def _create(self, pod: Pod, action: Start, sandbox: Sandbox, seen: PodRuntimeState, image: Image) -> str:
         container = action.container
         name = container["name"]
+        self._outdated.clear()
         try:
             await self._tools.allocator.before_start(pod, name)
             wanted = ContainerToMake(

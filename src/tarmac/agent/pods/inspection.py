@@ -88,7 +88,7 @@ class Looker:
 
     async def _container(self, listed: Container) -> Container | None:
         known = self._containers.get(listed.id)
-        if known is not None and (known.state == listed.state or known.id in self._broken):
+        if known is not None and (_is_as_known(known, listed) or known.id in self._broken):
             return known
         try:
             return self._told(await self._runtime.container(listed.id))
@@ -116,6 +116,11 @@ class Looker:
             container.annotations.get(TERMINATION_POLICY) == "FallbackToLogsOnError" and container.exit_code != 0,
         )
         return replace(container, message=": ".join(each for each in (container.message, said) if each))
+
+
+def _is_as_known(known: Container, listed: Container) -> bool:
+    """Whether nothing can have changed. A container that runs may stand still, and tells so in lists too."""
+    return known.state == listed.state and (known.state != "running" or known.reason == listed.reason)
 
 
 def _never_ran(container: Container) -> bool:

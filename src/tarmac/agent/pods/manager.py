@@ -30,6 +30,7 @@ from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.agent.pods.cleanup import PodCleanup
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.podadmission import PodAdmission
+from tarmac.agent.pods.restoration import Restoration
 from tarmac.agent.pods.termination import LEAST_GRACE
 from tarmac.agent.pods.worker import Ending, PodWorker
 from tarmac.agent.probes.checks import Checks
@@ -39,10 +40,13 @@ from tarmac.agent.status.facts import PodTermination
 from tarmac.agent.status.podstatus import rejected_status
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.restored import RunningReport
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError
 from tarmac.base.log import log
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS, RUNTIME_CLASSES, SERVICES
@@ -50,6 +54,8 @@ from tarmac.runtimes.interface import Container, Runtime, RuntimeFault
 from tarmac.volumes.interface import Sources, VolumeError, Volumes
 
 _SAY_EVERY = 60.0  # while there is no runtime
+SETTLE_SECONDS = 2.0
+"""After a restore, how often a node tells what runs."""
 PATIENCE = 5.0
 """How long a new agent waits for a server that does not answer before it goes on without."""
 LAST_WORDS = 5.0
@@ -96,6 +102,10 @@ class PodManager:
         self._recorder = recorder
         self._runtime_name = "containerd"
         self._pods = informers.informer(PODS, fields=f"spec.nodeName={settings.node_name}")
+        self._restoration = Restoration(
+            client, settings.node_name, settings.root_dir / "restored", self._runs_something
+        )
+        self._pods.guard_lists(self._restoration.around_listing)
         self._services = informers.informer(SERVICES)
         self._classes = informers.informer(RUNTIME_CLASSES)
         self._admission = PodAdmission(settings, node, handlers, self._classes, allocator, self._others)
@@ -127,8 +137,11 @@ class PodManager:
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._vanished: set[str] = set()
+        self._unknown: set[str] = set()  # run, and a restored store does not have them so
+        self._held: dict[str, Pod] = {}  # by uid; not begun while they may run elsewhere
         self._static: dict[str, Pod] = {}
         self._in_runtime: set[str] = set()
+        self._told_of_status: list[Callable[[JsonObject, JsonObject], None]] = []
         self._ready = asyncio.Event()
         self._progress = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -142,6 +155,10 @@ class PodManager:
     def add_admission(self, admit: Callable[[JsonObject], Refusal | None]) -> None:
         """Ask one more question of every new pod; a refusal makes it Failed with this reason and message."""
         self._admission.admit_checks.append(admit)
+
+    def on_status(self, tell: Callable[[JsonObject, JsonObject], None]) -> None:
+        """Tell of every status that is reported: the pod, and the status."""
+        self._told_of_status.append(tell)
 
     def add_resize_check(self, postponed: Callable[[Pod, Pod], Postponed | None]) -> None:
         """Ask one more question of every pod that has been promised something and asks for something else."""
@@ -247,6 +264,7 @@ class PodManager:
                     self._sweep_often,
                     self._refresh_often,
                     self._read_manifests,
+                    self._settle_restores,
                     self._kept.run,
                 ):
                     group.create_task(part())
@@ -287,6 +305,10 @@ class PodManager:
             for worker in self._workers.values() if event is None else self._known(event.pod_uid):
                 worker.stir(event)
 
+    def _runs_something(self) -> bool:
+        """By what is kept on disk: the API may be heard before the runtime is."""
+        return any((self._tools.paths.root / "pods").glob("*/pod.json"))
+
     def _known(self, uid: str) -> list[PodWorker]:
         return [self._workers[uid]] if uid in self._workers else []
 
@@ -306,7 +328,9 @@ class PodManager:
     async def _sweep(self) -> None:
         for uid, worker in list(self._workers.items()):
             if not worker.pod.static and uid not in self._vanished and not self._is_wanted(worker.pod):
-                self._vanish(uid)
+                self._vanish_unless_restored(uid)
+        if self._restoration.active:  # what nobody can name may be somebody's as well
+            return
         uids = {each.pod.uid for each in await self._tools.runtime.sandboxes()}
         uids |= {each.name for each in (self._tools.paths.root / "pods").glob("*") if each.is_dir()}
         uids |= self._tools.allocator.holders()  # of an agent that was killed before it made anything else
@@ -344,6 +368,41 @@ class PodManager:
             if pod.key not in names:
                 self._welcome(pod)
 
+    # --- after a restore --------------------------------------------------------------------------------------------
+
+    async def _settle_restores(self) -> None:
+        """Tell what runs, whenever the server's store was restored, until nothing is left to decide."""
+        while True:
+            await self._restoration.began.wait()
+            await self._pods.synced()
+            try:
+                await self._settle_restore()
+            except (ApiError, ClientError, OSError, ValueError) as error:
+                _log.info("what runs is not told yet", error=str(error))
+            await self._clock.sleep(SETTLE_SECONDS)
+
+    async def _settle_restore(self) -> None:
+        for uid in self._unknown & self._workers.keys():
+            if self._workers[uid].over:
+                self._vanish(uid)
+            elif self._is_wanted(self._workers[uid].pod):
+                self._unknown.discard(uid)
+        running = [_shown(each) for each in self._workers.values() if not each.pod.static and not each.over]
+        waiting = {pod.key: uid for uid, pod in self._held.items()}
+        answer = await self._restoration.tell(RunningReport("", running, list(waiting)))
+        for uid in self._unknown & set(answer.remove):
+            self._unknown.discard(uid)
+            self._vanish(uid)
+        if not answer.settled:
+            return
+        # By name: a pod of this node that runs under another uid stands against it as one elsewhere does.
+        taken = {*answer.held, *(self._workers[uid].pod.key for uid in self._unknown & self._workers.keys())}
+        for uid in [uid for key, uid in waiting.items() if key not in taken]:
+            if (pod := self._held.pop(uid, None)) is not None:
+                self._welcome(pod)
+        if not self._unknown and not self._held:
+            self._restoration.answered()
+
     # --- pods come and go -------------------------------------------------------------------------------------------
 
     def _changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
@@ -360,8 +419,11 @@ class PodManager:
             return
         worker = self._workers.get(pod.uid)
         if worker is not None:
+            self._unknown.discard(pod.uid)  # somebody has decided for it
             worker.update(pod)
             self._keep(worker)
+        elif self._restoration.active and pod.uid not in self._in_runtime and not pod.deleted:
+            self._held[pod.uid] = pod
         else:
             self._welcome(pod)
 
@@ -400,7 +462,11 @@ class PodManager:
     def _report(self, uid: str, status: JsonObject, over: bool) -> None:
         worker = self._workers[uid]
         self._keep(worker)
-        if not worker.pod.static:
+        for tell in self._told_of_status:
+            tell(worker.pod.raw, status)
+        if uid in self._unknown:  # the API has no such pod, or another one of that name
+            pass
+        elif not worker.pod.static:
             self.writer.submit(uid, status, self._notes(uid), delete=over and worker.pod.deleted)
         elif uid not in self._vanished and (mirror := self._mirrors.of(worker.pod)) is not None:
             self.writer.submit(mirror, status, self._notes(uid))
@@ -413,9 +479,20 @@ class PodManager:
         """The API no longer has a pod; its last state says how much time it was given."""
         self._mirrors.gone(pod)
         self.writer.forget(pod.uid)
+        self._held.pop(pod.uid, None)
         if pod.deleted and pod.uid in self._workers:
             self._workers[pod.uid].update(pod)
-        self._vanish(pod.uid)
+        if self._restoration.listing and not pod.deleted:
+            self._vanish_unless_restored(pod.uid)
+        else:
+            self._vanish(pod.uid)
+
+    def _vanish_unless_restored(self, uid: str) -> None:
+        """The API lacks a pod: nobody wants it, or the server has forgotten it."""
+        if not self._restoration.active:
+            self._vanish(uid)
+        elif uid in self._workers:
+            self._unknown.add(uid)
 
     def _vanish(self, uid: str) -> None:
         """Nobody wants the pod any more: it ends, and then goes without a trace."""
@@ -432,6 +509,7 @@ class PodManager:
 
     def _forget(self, uid: str) -> None:
         worker = self._workers.pop(uid)
+        self._unknown.discard(uid)
         self.writer.forget(uid)
         self._tasks.pop(uid).cancel()
         self._vanished.discard(uid)
@@ -461,7 +539,8 @@ class PodManager:
 
     def _is_orphan(self, worker: PodWorker) -> bool:
         """A pod that an earlier agent left, and that the API has not: it is on its way out, and takes no room."""
-        return not worker.pod.static and self._pods.has_synced and not self._is_wanted(worker.pod)
+        known = worker.pod.static or worker.pod.uid in self._unknown
+        return not known and self._pods.has_synced and not self._is_wanted(worker.pod)
 
     def _containers(self, pod: JsonObject, container: str) -> list[Container]:
         worker = self._workers.get(pod["metadata"]["uid"])

@@ -10,7 +10,8 @@ from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.interfaces import Handlers
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.settings import PodSettings
-from tarmac.agent.pods.admission import handler_refusal, postponed, refusal
+from tarmac.agent.pods.admission import handler_refusal, memory_postponed, postponed, refusal
+from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.client.informer import Informer
 
@@ -63,7 +64,15 @@ class PodAdmission:
         for check in self.resize_checks:
             if (why := check(has, asks)) is not None:
                 return why
+        if self._is_machine(asks) and (why := memory_postponed(has, asks)) is not None:
+            return why
         return postponed(asks, self._node(), self._others(asks.uid))
+
+    def _is_machine(self, pod: Pod) -> bool:
+        try:
+            return self.handler(pod) == MACHINE_CLASS
+        except ConfigMissing:
+            return False
 
     def handler(self, pod: Pod) -> str:
         """What runs its sandbox. Raises ConfigMissing."""

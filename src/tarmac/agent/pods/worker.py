@@ -222,7 +222,7 @@ class PodWorker:
             if not made:
                 break
             self.seen = await (self._looker.look() if made.other else self._looker.look_at(made))
-        await self._hands.refresh(self.pod)
+        await self._hands.refresh(self.pod, self.seen)
         await self._look_at_classes()
         self._tell()
         now, passed = self._now, self._tools.clock.monotonic()

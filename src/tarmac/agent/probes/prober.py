@@ -2,7 +2,8 @@
 
 A startup probe runs until it has passed or failed; the others wait for it. Results belong to one container of the
 runtime and go with it. A container found running when the agent starts keeps what the API says of it until its probes
-have spoken: a restart of the agent makes nothing unready.
+have spoken: a restart of the agent makes nothing unready. While a container stands still (a machine that is paused)
+its probes rest: it would fail them all, and be ended for it.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Prober:
         self._followed: dict[str, _Followed] = {}
         self._tasks = Tasks()
         self._pod: Pod | None = None
+        self._still: frozenset[str] = frozenset()
         self._address = ""
 
     def follow(self, pod: Pod, seen: PodRuntimeState, address: str, *, ending: bool) -> None:
@@ -66,6 +68,7 @@ class Prober:
         lasting = {each["name"]: each for each in pod.init_containers if is_sidecar(each)}
         lasting |= {each["name"]: each for each in pod.containers}
         running = {each.id: each for each in seen.containers if each.state == "running" and each.name in lasting}
+        self._still = frozenset(each.id for each in running.values() if each.stands_still)
         for gone in self._followed.keys() - running.keys():
             self._drop(gone)
         for container in running.values():
@@ -128,8 +131,10 @@ class Prober:
             await self._clock.sleep(delay)
         run, last = 0, None
         while True:
-            result = await self._try(kind, spec, container, probe)
-            if result is not None:
+            result = None if container.id in self._still else await self._try(kind, spec, container, probe)
+            if container.id in self._still:  # perhaps only since it was asked
+                run, last = 0, None
+            elif result is not None:
                 run, last = (run + 1 if result == last else 1), result
                 needed = probe.get("successThreshold") or 1 if result else probe.get("failureThreshold") or 3
                 if run >= needed and self._conclude(kind, container.id, result, followed):

@@ -8,8 +8,8 @@ written to disk or to a log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import msgspec
 
@@ -34,6 +34,12 @@ ImageRoot = Callable[[str, JsonObject], AbstractAsyncContextManager[str]]
 _decode = msgspec.json.Decoder(dict).decode
 
 
+@asynccontextmanager
+async def _no_machines(image: str, pod: JsonObject) -> AsyncGenerator[str]:
+    raise SourceUnavailable(f"image {image} is a virtual machine's, and none run on this node")
+    yield
+
+
 class ApiSources:
     """Implements `tarmac.volumes.interface.Sources`.
 
@@ -48,6 +54,8 @@ class ApiSources:
         self._tokens = PodTokens(client)
         self._last: dict[tuple[str, str, str], JsonObject] = {}
         self.image_root = image_root
+        self.machine_image: ImageRoot = _no_machines
+        """A file with the raw disk of a machine's image, in the same way; set where machines run."""
         self.changed = changed
         """Called with the uid of a pod when an object that it refers to has come, changed or gone."""
 

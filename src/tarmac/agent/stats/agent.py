@@ -6,16 +6,21 @@ import os
 import resource
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from tarmac import __version__
+from tarmac.agent.stats.machine import file_system
 from tarmac.agent.stats.summary import Sample, labels
 from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def process_metrics() -> Iterator[Sample]:
     """This process."""
+    yield "tarmac_build_info", "gauge", labels({"version": __version__}), 1
     used = resource.getrusage(resource.RUSAGE_SELF)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     yield "process_cpu_seconds_total", "counter", "", used.ru_utime + used.ru_stime
@@ -37,5 +42,26 @@ def pod_metrics(node_name: str, pods: Callable[[], Sequence[JsonObject]]) -> Cal
         yield "kubelet_running_pods", "gauge", "", running
         for state, name in (("running", "running"), ("terminated", "exited"), ("waiting", "created")):
             yield "kubelet_running_containers", "gauge", labels({"container_state": name}), states[state]
+
+    return source
+
+
+def disk_metrics(root: Path) -> Callable[[], Iterator[Sample]]:
+    """The disk that the agent writes to; a file system that is gone tells nothing."""
+
+    def source() -> Iterator[Sample]:
+        with suppress(OSError):
+            yield "tarmac_disk_available_bytes", "gauge", labels({"name": "agent"}), file_system(root).available
+
+    return source
+
+
+def certificate_metrics(ends: Callable[[], float | None], clock: Clock) -> Callable[[], Iterator[Sample]]:
+    """The certificate that the node shows to servers, if it is renewed here."""
+
+    def source() -> Iterator[Sample]:
+        if (end := ends()) is not None:
+            left = end - clock.now()
+            yield "tarmac_certificate_expiry_seconds", "gauge", labels({"name": "node"}), left
 
     return source

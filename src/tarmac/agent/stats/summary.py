@@ -52,11 +52,11 @@ class Figures:
         families: dict[str, list[Sample]] = {}
         for source in self._sources:
             for sample in source():
-                families.setdefault(sample[0], []).append(sample)
+                families.setdefault(_family(sample), []).append(sample)
         lines: list[str] = []
         for name, samples in sorted(families.items()):
             lines.append(f"# TYPE {name} {samples[0][1]}")
-            lines += (f"{name}{labels} {value:.12g}" for _, _, labels, value in samples)
+            lines += (f"{sample}{labels} {value:.12g}" for sample, _, labels, value in samples)
         return "\n".join(lines) + "\n"
 
     def _node(self, disk: FileSystem) -> JsonObject:
@@ -184,3 +184,9 @@ def _volume(name: str, usage: VolumeUsage, now: float) -> JsonObject:
 def labels(pairs: Mapping[str, str]) -> str:
     """`{a="b"}`; empty without any."""
     return "{" + ",".join(f'{name}="{value}"' for name, value in pairs.items()) + "}" if pairs else ""
+
+
+def _family(sample: Sample) -> str:
+    """What it belongs to: the buckets, the sum and the count of a histogram are one family."""
+    name, kind, *_ = sample
+    return name.rpartition("_")[0] if kind == "histogram" else name

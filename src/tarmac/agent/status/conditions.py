@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tarmac.agent.model.pod import Pod, is_sidecar
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
+from tarmac.decide.reasons import CATALOGUE
 
 OURS = frozenset(
     {
@@ -29,14 +30,15 @@ def pod_conditions(
     *,
     has_sandbox: bool,
     others: Sequence[JsonObject],
+    still: str = "",
 ) -> list[JsonObject]:
-    """All conditions but for their times: `others`, then ours."""
+    """All conditions but for their times: `others`, then ours. `still`: why a container runs and does nothing."""
     by_name = {each["name"]: each for each in statuses}
     containers_ready = _containers_ready(pod, by_name, phase)
     ours = [
         {"type": "PodReadyToStartContainers", "status": "True" if has_sandbox else "False"},
         {"type": "Initialized", **_initialized(pod, by_name, phase)},
-        {"type": "Ready", **_ready(pod, containers_ready, others)},
+        {"type": "Ready", **(_standing(still) if still else _ready(pod, containers_ready, others))},
         {"type": "ContainersReady", **containers_ready},
         {"type": "PodScheduled", "status": "True"},
     ]
@@ -94,6 +96,11 @@ def _ready(pod: Pod, containers_ready: JsonObject, others: Sequence[JsonObject])
         elif by_type[kind] != "True":
             missing.append(f'the status of pod readiness gate "{kind}" is not "True", but {by_type[kind]}')
     return _false("ReadinessGatesNotReady", ", ".join(missing)) if missing else _TRUE
+
+
+def _standing(reason: str) -> JsonObject:
+    known = CATALOGUE.get(reason)
+    return _false(reason, known.text if known is not None else "")
 
 
 def _initialized(pod: Pod, statuses: _Statuses, phase: str) -> JsonObject:

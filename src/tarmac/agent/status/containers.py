@@ -141,12 +141,14 @@ class _Status:
         state = status["state"]
         runs = "running" in state
         whose = self._newest.id if self._newest else ""
+        still = self._newest is not None and self._newest.stands_still
         started = runs and self._facts.started.get(whose, "startupProbe" not in self._spec)
         status["started"] = started
         if self._init and not is_sidecar(self._spec):
             status["ready"] = state.get("terminated", {}).get("exitCode") == 0
         else:
-            status["ready"] = started and self._facts.ready.get(whose, "readinessProbe" not in self._spec)
+            ready = self._facts.ready.get(whose, "readinessProbe" not in self._spec)
+            status["ready"] = started and ready and not still
 
     def _resources(self, newest: Container) -> JsonObject:
         """Allocated is what the node has promised, resources what the container really has."""

@@ -43,7 +43,10 @@ def pod_status(facts: StatusFacts) -> JsonObject:
     }
     _explain(facts, status)
     others = [*_foreign(facts), *facts.resizing]
-    conditions = pod_conditions(pod, everyone, status["phase"], has_sandbox=sandbox is not None, others=others)
+    still = next((each.reason for each in facts.seen.containers if each.stands_still), "")
+    conditions = pod_conditions(
+        pod, everyone, status["phase"], has_sandbox=sandbox is not None, others=others, still=still
+    )
     status["conditions"] = with_times(conditions, old.get("conditions") or (), facts.now)
     return status
 

@@ -9,6 +9,12 @@ from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn, Lookup
 from tarmac.api.compute.machineimage import MachineImage
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
+from tarmac.api.compute.reachingin import (
+    InstanceConsoleOptions,
+    InstancePower,
+    InstanceRecordings,
+    InstanceVncOptions,
+)
 from tarmac.api.compute.strategies import (
     InstanceStrategy,
     InstanceTypeStrategy,
@@ -16,14 +22,21 @@ from tarmac.api.compute.strategies import (
     WorkloadDeploymentStrategy,
     WorkloadStrategy,
 )
-from tarmac.api.compute.whyandplan import Explanation, Plan
+from tarmac.api.compute.whyandplan import PLAN, WHY
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import declare, schema_of
 from tarmac.api.resource import Resource, Subresource
 from tarmac.base.names import dns1123_label
 
-WHY = Subresource("why", "Explanation", ("get",), *API_VERSION.split("/"), answer=lambda: schema_of(Explanation))
-PLAN = Subresource("plan", "Plan", ("create",), *API_VERSION.split("/"), answer=lambda: schema_of(Plan))
+_OWN = API_VERSION.split("/")
+REACHING_IN = (
+    Subresource(
+        "console", "InstanceConsoleOptions", ("create",), *_OWN, answer=lambda: schema_of(InstanceConsoleOptions)
+    ),
+    Subresource("power", "InstancePower", ("create",), *_OWN, answer=lambda: schema_of(InstancePower)),
+    Subresource("recordings", "InstanceRecordings", ("get",), *_OWN, answer=lambda: schema_of(InstanceRecordings)),
+    Subresource("vnc", "InstanceVncOptions", ("create",), *_OWN, answer=lambda: schema_of(InstanceVncOptions)),
+)
 
 _FIRST_INTERFACE = ".status.networkInterfaces[0].assignments"
 _IMAGES = ".spec.template.spec.runtime.sandbox.containers[*].image"
@@ -128,7 +141,7 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             strategy=InstanceStrategy(lookup),
             columns=_INSTANCE_COLUMNS,
             short_names=("inst",),
-            subresources=(WHY,),
+            subresources=(WHY, *REACHING_IN),
         ),
         declare(
             InstanceType,

@@ -197,7 +197,7 @@ class NetworkInterface(Struct, kw_only=True):
     """A network interface of the instance."""
 
     name: Annotated[str, Field("Name inside the instance; by default eth0, eth1, … in order.")] = ""
-    network: Annotated[NetworkReference, Field("Network to attach to; a plain name is accepted.")]
+    network: Annotated[NetworkReference, Field("Network to attach to; a plain name is accepted.", or_name=True)]
     ip_families: Annotated[
         list[IPFamily], Field("Address families; by default those of the network.", unique=True, max_items=2)
     ] = []

@@ -38,10 +38,15 @@ ANNOTATION_SSH_KEYS = f"{GROUP}/ssh-keys"
 ANNOTATION_ANYCAST = f"{GROUP}/enable-anycast"
 # On claims: the image whose files a new disk starts with.
 ANNOTATION_POPULATE_FROM = f"{GROUP}/populate-from-image"
+# The sum of a machine's image that the disk was made from, as the catalogue had it then.
+ANNOTATION_POPULATED_CHECKSUM = f"{GROUP}/populated-checksum"
+# The filesystem that a disk without one of its own, a machine's, starts with.
+ANNOTATION_POPULATE_FILESYSTEM = f"{GROUP}/populate-filesystem"
 # On Pods of Instances: why no node takes it, as a code of the catalogue of reasons. The Pod's condition says
 # `Unschedulable` for all of it, as Kubernetes does.
 ANNOTATION_UNSCHEDULABLE = f"{GROUP}/unschedulable-reason"
 ANNOTATION_RUNTIME_CLASS = f"{GROUP}/runtime-class"
+ANNOTATION_CONSOLE_RECORDING = f"{GROUP}/console-recording"  # of a Namespace: "off" turns it off
 
 # On Pods of virtual machines, as JSON: all that a node must know and a Pod has no field for. Written by the platform
 # alone; what a template says under these names is not carried over.
@@ -49,11 +54,16 @@ ANNOTATION_CLOUD_INIT = f"{GROUP}/cloud-init"  # {"userData", "networkData"}, th
 ANNOTATION_MACHINE_IMAGES = f"{GROUP}/machine-images"  # name as written -> spec of its MachineImage
 ANNOTATION_MOUNTS = f"{GROUP}/mounts"  # volume -> mount path, for disks
 MACHINE_ANNOTATIONS = (ANNOTATION_CLOUD_INIT, ANNOTATION_MACHINE_IMAGES, ANNOTATION_MOUNTS)
+LABEL_ACCELERATOR = f"{GROUP}/machine-accelerator"
+"""On a Node that runs virtual machines: `kvm`, or `tcg` where they are emulated."""
 
 FINALIZER = f"{GROUP}/workload-controller"
 INSTANCE_FINALIZER = f"{GROUP}/instance-controller"
 TYPE_FINALIZER = f"{GROUP}/instance-type-in-use"
 IMAGE_FINALIZER = f"{GROUP}/machine-image-in-use"
+
+DEVICE_LINKS = "/dev/disk/by-id/datumcloud-"
+"""How the path of a disk begins, in containers and in machines; its device name follows."""
 
 STORAGE_CLASS = "tarmac-local"
 """Class of the disks of Instances: image files on the node where they are first used."""

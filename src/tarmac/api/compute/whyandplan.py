@@ -9,16 +9,18 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tarmac.api.declare import Field
+from tarmac.api.compute.names import API_VERSION
+from tarmac.api.declare import Field, schema_of
+from tarmac.api.resource import Subresource
 
-Answer = Literal["Yes", "Wait", "No"]
-
-
-class _Answered(msgspec.Struct, rename="camel", frozen=True):
-    pass
+Answer = Literal["Yes", "Wait", "No", "Unknown"]
 
 
-class Subject(_Answered, frozen=True):
+class Answered(msgspec.Struct, rename="camel", frozen=True):
+    """An answer, or a part of one."""
+
+
+class Subject(Answered, frozen=True):
     """The object that is explained."""
 
     api_version: Annotated[str, Field("Group and version of the object.")]
@@ -30,10 +32,10 @@ class Subject(_Answered, frozen=True):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-class Line(_Answered, frozen=True):
+class Line(Answered, frozen=True):
     """What one rule says, and about which city and node."""
 
-    answer: Annotated[Answer, Field("Yes; No, which needs somebody to act; Wait, which goes on by itself.")]
+    answer: Annotated[Answer, Field("Yes; No, which needs somebody to act; Wait, which goes on by itself; Unknown.")]
     reason: Annotated[str, Field("A code of the catalogue of reasons.")]
     message: Annotated[str, Field("The reason as a sentence.")]
     rule: Annotated[str, Field("Which rule says so.")] = ""
@@ -42,7 +44,7 @@ class Line(_Answered, frozen=True):
     change: Annotated[str, Field("The smallest change that would make it a Yes.")] = ""
 
 
-class Explanation(_Answered, frozen=True):
+class Explanation(Answered, frozen=True):
     """Why an object is as it is."""
 
     object: Annotated[Subject, Field("What is explained.")]
@@ -51,7 +53,39 @@ class Explanation(_Answered, frozen=True):
     change: Annotated[str, Field("The smallest change that would help; empty when nothing need or can be done.")] = ""
 
 
-class Cause(_Answered, frozen=True):
+class ReachPath(Answered, frozen=True):
+    """One way from an instance to where it wants to go: of one family, and to one backend of a Service."""
+
+    network: Annotated[str, Field("The Network that it takes, as namespace/name; empty when there is none.")]
+    source: Annotated[str, Field("Address that the connection comes from.")]
+    target: Annotated[str, Field("Address and port that it comes to.")]
+    seen_as: Annotated[str, Field("Address that the other side sees, where it is another.")]
+    answer: Annotated[Answer, Field("Yes; No; Wait, for an address or a node; Unknown, on the network of another.")]
+    lines: Annotated[list[Line], Field("What each rule says, in order; the first No ends the path.")]
+
+
+class Reach(Answered, frozen=True):
+    """Whether one reaches the other, by which rule, and what would change it."""
+
+    from_: Annotated[Subject, Field("Who wants to connect.")] = msgspec.field(name="from")
+    to: Annotated[Subject, Field("With what; of a bare address nobody knows more than it.")]
+    port: Annotated[int, Field("At which port.")]
+    protocol: Annotated[str, Field("TCP, UDP or SCTP.")]
+    answer: Annotated[
+        Literal["Yes", "Wait", "No", "Unknown", "Some"], Field("That of all paths; Some when paths differ.")
+    ]
+    sentence: Annotated[str, Field("All of it in one sentence.")]
+    paths: Annotated[list[ReachPath], Field("Every way there.")]
+    change: Annotated[str, Field("The rule to add, and to which policy; empty when nothing need or can be done.")] = ""
+
+
+class Reachability(Reach, frozen=True):
+    """Whether an instance reaches something, and if asked, the other way round."""
+
+    reverse: Annotated[Reach | None, Field("The same from there to here, at the same port, if that was asked.")] = None
+
+
+class Cause(Answered, frozen=True):
     """Why a manifest is refused."""
 
     field: Annotated[str, Field("The field it is about.")]
@@ -59,7 +93,7 @@ class Cause(_Answered, frozen=True):
     message: Annotated[str, Field("What is wrong, and what would be accepted.")]
 
 
-class Refused(_Answered, frozen=True):
+class Refused(Answered, frozen=True):
     """Why something that the manifest asks for cannot run."""
 
     reason: Annotated[str, Field("A code of the catalogue of reasons.")]
@@ -68,7 +102,7 @@ class Refused(_Answered, frozen=True):
     instances: Annotated[int, Field("How many instances it keeps from running.")] = 0
 
 
-class Ending(_Answered, frozen=True):
+class Ending(Answered, frozen=True):
     """Less important pods that would end on a node to make room."""
 
     node: Annotated[str, Field("The node.")]
@@ -77,7 +111,7 @@ class Ending(_Answered, frozen=True):
     violations: Annotated[int, Field("How many of them a disruption budget would keep.")] = 0
 
 
-class CityPlan(_Answered, frozen=True):
+class CityPlan(Answered, frozen=True):
     """What would happen in one city, in numbers of instances."""
 
     city: Annotated[str, Field("The city.")]
@@ -89,9 +123,12 @@ class CityPlan(_Answered, frozen=True):
     refused: Annotated[list[Refused], Field("What could not run here, and why.")] = []
     wave: Annotated[int, Field("The wave in which a new template reaches the city; 0 when none does.")] = 0
     endings: Annotated[list[Ending], Field("Who would end to make room here, in the order of instances.")] = []
+    boot_disks: Annotated[
+        int, Field("Machines among those to replace whose boot disk would be made again: their image is another.")
+    ] = 0
 
 
-class Plan(_Answered, frozen=True):
+class Plan(Answered, frozen=True):
     """What a manifest would do."""
 
     accepted: Annotated[bool, Field("Whether the server would take the manifest.")]
@@ -102,3 +139,9 @@ class Plan(_Answered, frozen=True):
     def runs(self) -> bool:
         """Whether everything the manifest asks for would run."""
         return self.accepted and not any(city.refused for city in self.cities)
+
+
+WHY = Subresource("why", "Explanation", ("get",), *API_VERSION.split("/"), answer=lambda: schema_of(Explanation))
+PLAN = Subresource("plan", "Plan", ("create",), *API_VERSION.split("/"), answer=lambda: schema_of(Plan))
+LEDGER = Subresource("ledger", "NodeLedger", ("get",), *API_VERSION.split("/"), answer=None)
+"""Of a Node: what it has, holds back, has promised and uses."""

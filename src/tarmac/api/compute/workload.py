@@ -215,6 +215,23 @@ class WorkloadDeploymentSpec(Struct):
     paused: Annotated[bool, Field("No rollout and no scaling while true.")] = False
 
 
+class ScalingMetric(Struct):
+    """A metric as it was last told."""
+
+    name: Annotated[str, Field("What it is called.")]
+    value: Annotated[str, Field("What it is, as its target is written; empty when it could not be read.")] = ""
+    target: Annotated[str, Field("What it should be.")] = ""
+    replicas: Annotated[int | None, Field("How many instances it asks for.", minimum=0)] = None
+
+
+class Scaling(Struct):
+    """What metrics say, told when it has changed much, at most once a minute."""
+
+    metrics: Annotated[list[ScalingMetric], Field("Each metric of the scale settings, in their order.")] = []
+    wanted: Annotated[int, Field("How many instances they come to.", minimum=0)] = 0
+    time: Annotated[Time | None, Field("When it was told.")] = None
+
+
 class WorkloadDeploymentStatus(Counters):
     """The deployment as it is."""
 
@@ -229,6 +246,7 @@ class WorkloadDeploymentStatus(Counters):
     start_failure: Annotated[
         StartFailure | None, Field("An instance of the newest template that cannot start, if there is one.")
     ] = None
+    scaling: Annotated[Scaling | None, Field("What its metrics say; nothing without metrics.")] = None
     summary: Annotated[Summary | None, Field("The deployment in a few words.")] = None
 
 

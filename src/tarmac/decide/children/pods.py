@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tarmac.api.compute.instance import Container, Instance
-from tarmac.api.compute.names import ANNOTATION_RUNTIME_CLASS, API_VERSION, MACHINE_ANNOTATIONS
+from tarmac.api.compute.names import API_VERSION, MACHINE_ANNOTATIONS
 from tarmac.api.declare import encode
-from tarmac.api.kubernetes.runtimeclasses import SANDBOX_CLASS
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.decide.children.containers import DEFAULT_FILTER, pod_port, probes_of, security_of, stated
 from tarmac.decide.children.machines import machine_annotations, machine_content, machine_volumes
+from tarmac.decide.children.overhead import runtime_class_of
 from tarmac.decide.children.resources import everything, of_container, of_pod
 from tarmac.decide.children.volumes import attachments, pod_volumes
 from tarmac.decide.machineimages import NO_IMAGES, Images
@@ -76,7 +76,7 @@ def _sandbox(instance: Instance, whole: ResourceList) -> JsonObject:
     alone = len(sandbox.containers) == 1 and not sandbox.init_containers
     security: JsonObject = {"seccompProfile": DEFAULT_FILTER, "sysctls": [encode(each) for each in sandbox.sysctls]}
     found: JsonObject = {
-        "runtimeClassName": instance.metadata.annotations.get(ANNOTATION_RUNTIME_CLASS, SANDBOX_CLASS),
+        "runtimeClassName": runtime_class_of(instance.spec.runtime, instance.metadata.annotations),
         "containers": [_container(each, instance, whole if alone else None) for each in sandbox.containers],
         "initContainers": [_container(each, instance, None) for each in sandbox.init_containers],
         "imagePullSecrets": [encode(each) for each in sandbox.image_pull_secrets],

@@ -10,15 +10,21 @@ import itertools
 from collections.abc import Iterable
 
 from tarmac.api.compute.instance import Instance, InstanceSpec
-from tarmac.api.compute.names import ANNOTATION_POPULATE_FROM, STORAGE_CLASS, claim_name, identity_of
+from tarmac.api.compute.names import (
+    ANNOTATION_POPULATE_FILESYSTEM,
+    ANNOTATION_POPULATE_FROM,
+    ANNOTATION_POPULATED_CHECKSUM,
+    DEVICE_LINKS,
+    STORAGE_CLASS,
+    claim_name,
+    identity_of,
+)
 from tarmac.api.compute.validation.machines import OWN_MOUNTS
 from tarmac.api.compute.volumes import DiskSource, Volume, VolumeAttachment
 from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import OwnerReference
 from tarmac.decide.machineimages import NO_IMAGES, Images
-
-_DEVICES = "/dev/disk/by-id/datumcloud-"
 
 
 def pod_volumes(instance: Instance) -> list[JsonObject]:
@@ -48,7 +54,7 @@ def attachments(attached: Iterable[VolumeAttachment], spec: InstanceSpec, *, mac
     blocks: list[JsonObject] = []
     for each in attached:
         if each.name in devices and (machine or not each.mount_path):
-            blocks.append({"name": each.name, "devicePath": _DEVICES + devices[each.name]})
+            blocks.append({"name": each.name, "devicePath": DEVICE_LINKS + devices[each.name]})
         else:
             mounts.append({"name": each.name, "mountPath": each.mount_path or f"{OWN_MOUNTS}/{each.name}"})
     found = {"volumeMounts": mounts, "volumeDevices": blocks}
@@ -72,25 +78,37 @@ def claims(instance: Instance, images: Images = NO_IMAGES) -> list[JsonObject]:
 def _claim(instance: Instance, volume: str, disk: DiskSource, images: Images) -> JsonObject:
     meta, own = disk.template.metadata, instance.metadata
     owner = next((each for each in own.owner_references if each.controller), None)
+    block = not _mounted(instance.spec, volume)
     metadata: JsonObject = {
         "name": claim_name(own.name, volume),
         "namespace": own.namespace,
         "labels": {**(meta.labels if meta else {}), **identity_of(own.labels)},
-        "annotations": {**(meta.annotations if meta else {}), **_populated(disk)},
+        "annotations": {**(meta.annotations if meta else {}), **populated(disk, images, block=block)},
         "ownerReferences": [] if owner is None or disk.template.spec.retain else [_belonging(owner)],
     }
     spec: JsonObject = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": STORAGE_CLASS,
-        "volumeMode": "Filesystem" if _mounted(instance.spec, volume) else "Block",
+        "volumeMode": "Block" if block else "Filesystem",
         "resources": {"requests": {"storage": _size(disk, images)}},
     }
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def _populated(disk: DiskSource) -> dict[str, str]:
+def populated(disk: DiskSource, images: Images, *, block: bool) -> dict[str, str]:
+    """What the disk starts with. A disk that a container mounts has a filesystem without being told."""
     populator = disk.template.spec.populator
-    return {ANNOTATION_POPULATE_FROM: populator.image.name} if populator and populator.image else {}
+    if populator is None:
+        return {}
+    if populator.filesystem is not None:
+        return {ANNOTATION_POPULATE_FILESYSTEM: populator.filesystem.type} if block else {}
+    if populator.image is None:
+        return {}
+    found = {ANNOTATION_POPULATE_FROM: populator.image.name}
+    image = images.get(populator.image.name)
+    if block and image is not None and image.checksum:
+        found[ANNOTATION_POPULATED_CHECKSUM] = image.checksum
+    return found
 
 
 def _belonging(owner: OwnerReference) -> JsonObject:

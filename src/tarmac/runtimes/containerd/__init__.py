@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text, sandboxes
 from tarmac.runtimes.containerd.process import (
+    adopt,
     answers,
     images,
     import_image,
@@ -15,6 +16,7 @@ from tarmac.runtimes.containerd.process import (
 
 __all__ = [
     "ContainerdSettings",
+    "adopt",
     "answers",
     "config_text",
     "images",

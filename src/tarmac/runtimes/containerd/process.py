@@ -16,7 +16,7 @@ import socket
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
@@ -69,6 +69,17 @@ async def start(settings: ContainerdSettings, clock: Clock | None = None) -> Non
                 raise
             continue  # it was killed a moment ago, and listened until it was dead
         return
+
+
+async def adopt(settings: ContainerdSettings, clock: Clock | None = None) -> None:
+    """Have the images of its parts in one that somebody else has just started. Raises RuntimeError."""
+    clock = clock or SystemClock()
+    deadline = clock.monotonic() + _START_SECONDS
+    while not _listens(settings):
+        if clock.monotonic() > deadline:
+            raise RuntimeError(f"containerd does not listen on {settings.socket}")
+        await clock.sleep(0.05)
+    await import_images(settings, settings.parts.images)
 
 
 async def _have_it_listen(settings: ContainerdSettings, clock: Clock, deadline: float) -> None:
@@ -198,6 +209,18 @@ def _prepare(settings: ContainerdSettings) -> None:
     (settings.run / "config.toml").write_text(config)
     for handler, file in sandboxes(settings).items():
         file.write_text(runsc_text(settings, handler))
+
+
+def become(settings: ContainerdSettings) -> NoReturn:
+    """Prepare its folders and turn this process into it: for whoever is kept running by a service manager.
+
+    Raises RuntimeError when one runs already, OSError.
+    """
+    if _listens(settings):
+        raise RuntimeError(f"a containerd listens on {settings.socket} already")
+    _prepare(settings)
+    program = str(settings.parts.containerd)
+    os.execve(program, [program, "-c", str(settings.run / "config.toml")], {**os.environ, "PATH": settings.parts.path})
 
 
 def _spawn(settings: ContainerdSettings) -> None:

@@ -19,7 +19,9 @@ from tarmac.runtimes.cri.handlers import default_handler, handlers, sandbox_imag
 from tarmac.runtimes.cri.specs import amend
 from tarmac.runtimes.cri.streaming import open_stream
 from tarmac.runtimes.interface import (
+    NOT_A_MACHINE,
     CommandStream,
+    ConsoleOptions,
     Container,
     ContainerConfig,
     Credentials,
@@ -27,6 +29,8 @@ from tarmac.runtimes.interface import (
     Image,
     ImageRefused,
     NotFound,
+    NotOffered,
+    PowerAction,
     Progress,
     Resources,
     RuntimeEvent,
@@ -35,6 +39,7 @@ from tarmac.runtimes.interface import (
     RuntimeUsage,
     Sandbox,
     SandboxConfig,
+    SessionOptions,
     StreamOptions,
     Unreachable,
 )
@@ -211,6 +216,17 @@ class CriRuntime:
             container_id=id, tty=options.tty, stdin=options.stdin, stdout=options.stdout, stderr=options.stderr
         )
         return await open_stream((await self._runtime("Attach", request, pb.UrlResponse.FromString)).url, options)
+
+    # ---- machines: containers have nothing of the kind
+
+    async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
+        raise NotOffered(NOT_A_MACHINE)
+
+    async def display_stream(self, id: str, options: SessionOptions) -> CommandStream:
+        raise NotOffered(NOT_A_MACHINE)
+
+    async def power(self, id: str, action: PowerAction) -> None:
+        raise NotOffered(NOT_A_MACHINE)
 
     # ---- usage
 

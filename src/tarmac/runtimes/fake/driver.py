@@ -21,10 +21,14 @@ from typing import Literal
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.tasks import Tasks
+from tarmac.runtimes.fake.machines import FakeMachine, FakeMachines
 from tarmac.runtimes.fake.programs import Program, RegistryImage, Trouble
 from tarmac.runtimes.fake.state import KILLED, FakeContainer, FakeSandbox, live
 from tarmac.runtimes.fake.streams import FakeStream
 from tarmac.runtimes.interface import (
+    NO_EXEC,
+    CommandStream,
+    ConsoleOptions,
     Container,
     ContainerConfig,
     Credentials,
@@ -33,6 +37,8 @@ from tarmac.runtimes.interface import (
     Image,
     ImageRefused,
     NotFound,
+    NotOffered,
+    PowerAction,
     Progress,
     Resources,
     RuntimeEvent,
@@ -42,6 +48,7 @@ from tarmac.runtimes.interface import (
     RuntimeUsage,
     Sandbox,
     SandboxConfig,
+    SessionOptions,
     StreamOptions,
     Unreachable,
 )
@@ -54,7 +61,11 @@ class FakeRuntime:
     """One imaginary runtime. What is public beside the interface's calls is for tests to set."""
 
     def __init__(
-        self, clock: Clock | None = None, handlers: tuple[Handler, ...] = HANDLERS, id_prefix: str = ""
+        self,
+        clock: Clock | None = None,
+        handlers: tuple[Handler, ...] = HANDLERS,
+        id_prefix: str = "",
+        machine_handler: str = "",  # whose sandboxes are virtual machines
     ) -> None:
         self.handlers = handlers
         self.programs: dict[str, Program] = {}  # by container name or image; else the default one
@@ -68,6 +79,8 @@ class FakeRuntime:
         self._sandboxes: dict[str, FakeSandbox] = {}
         self._containers: dict[str, FakeContainer] = {}
         self._lives = Tasks()
+        self._machine_handler = machine_handler
+        self._machines = FakeMachines(self._clock)
         self._images: dict[str, Image] = {}
         self._ids = (f"{id_prefix}{number:064x}" for number in itertools.count(1))
         self._listeners: list[asyncio.Queue[RuntimeEvent | None]] = []
@@ -83,6 +96,12 @@ class FakeRuntime:
         container = self._containers[id]
         container.end(code, self._clock.now(), reason)
         self._tell(container.sandbox.pod.uid, id, "stopped")
+
+    def stand_still(self, id: str, reason: str) -> None:
+        """It runs and does nothing, for this reason; without one it goes on."""
+        container = self._containers[id]
+        container.shown = replace(container.shown, reason=reason)
+        self._tell(container.sandbox.pod.uid, id, "")
 
     def end_sandbox(self, id: str) -> None:
         """It breaks down, with everything in it."""
@@ -109,6 +128,10 @@ class FakeRuntime:
         self._images[name] = Image(digest, (name,), (), image.size, image.user, image.user_name)
         return digest
 
+    def machine_of(self, id: str) -> FakeMachine:
+        """The machine whose process a container is."""
+        return self._machines.known(self._known(id).shown.sandbox_id)
+
     def resources_of(self, id: str) -> Resources:
         """The limits that a container has now."""
         return self._containers[id].resources
@@ -126,6 +149,7 @@ class FakeRuntime:
 
     async def close(self) -> None:
         """End all processes."""
+        await self._machines.close()
         await self._lives.close()
 
     # ---- sandboxes
@@ -144,6 +168,8 @@ class FakeRuntime:
         annotations = dict(config.annotations)
         shown = Sandbox(sandbox_id, config.pod, True, self._clock.now(), handler, labels, annotations, addresses)
         self._sandboxes[sandbox_id] = FakeSandbox(config, shown)
+        if handler and handler == self._machine_handler:
+            self._machines.made(sandbox_id)
         self._tell(config.pod.uid, sandbox_id, "started")
         return sandbox_id
 
@@ -160,6 +186,7 @@ class FakeRuntime:
         if sandbox is not None:
             for container in self._inside(id):
                 self._forget(container)
+            self._machines.remove(id)
             self._tell(sandbox.config.pod.uid, id, "deleted")
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
@@ -216,6 +243,8 @@ class FakeRuntime:
             self._tell(uid, id, "stopped")
             raise RuntimeRefused(container.program.refusal)
         container.start(self._clock.now())
+        if machine := self._machines.find(container.shown.sandbox_id):
+            machine.begin(container.config.attempt)
         if container.too_greedy():
             container.end(KILLED, self._clock.now(), "OOMKilled")
         container.life = self._lives.begin(self._live(container), f"life of {id}")
@@ -245,8 +274,9 @@ class FakeRuntime:
         """All, or a pod's; without what only `container` tells."""
         await self._arrive("containers", pod_uid or "")
         found = [each for each in self._containers.values() if pod_uid in (None, each.sandbox.pod.uid)]
-        bare = {"started_at": 0.0, "finished_at": 0.0, "exit_code": 0, "reason": "", "message": "", "log_path": ""}
-        return [replace(each.shown, **bare) for each in found]
+        bare = {"started_at": 0.0, "finished_at": 0.0, "exit_code": 0, "message": "", "log_path": ""}
+        listed = [replace(each.shown, **bare) for each in found]
+        return [each if each.state == "running" else replace(each, reason="") for each in listed]
 
     async def container(self, id: str) -> Container:
         """One."""
@@ -280,7 +310,7 @@ class FakeRuntime:
     async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
         """As the program says."""
         await self._arrive("exec", id)
-        program = self._running(id).program
+        program = self._with_exec(id).program
         if timeout and program.exec_takes > timeout:
             await self._clock.sleep(timeout)
             raise TimeoutError(f"timeout {timeout}s exceeded: context deadline exceeded")
@@ -290,13 +320,30 @@ class FakeRuntime:
     async def exec_stream(self, id: str, command: Sequence[str], options: StreamOptions) -> FakeStream:
         """Says what the program says, and how it ended."""
         await self._arrive("exec_stream", id)
-        return FakeStream(options, self._running(id).program.exec(command))
+        return FakeStream(options, self._with_exec(id).program.exec(command))
 
-    async def attach_stream(self, id: str, options: StreamOptions) -> FakeStream:
-        """Silent: the process has said all that it has to say when it started."""
+    async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
+        """Silent: the process has said all that it has to say when it started. A machine has its console."""
         await self._arrive("attach_stream", id)
-        self._running(id)
-        return FakeStream(options)
+        machine = self._machines.find(self._running(id).shown.sandbox_id)
+        if machine is None:
+            return FakeStream(options)
+        return machine.console.open(ConsoleOptions(user="", session="", keyboard=options.stdin, attached=True))
+
+    async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
+        """What the guest is told to write."""
+        await self._arrive("console_stream", id)
+        return self.machine_of(id).console.open(options)
+
+    async def display_stream(self, id: str, options: SessionOptions) -> CommandStream:
+        """What the test has put there."""
+        await self._arrive("display_stream", id)
+        return await self.machine_of(id).display.open(options)
+
+    async def power(self, id: str, action: PowerAction) -> None:
+        """Remember it."""
+        await self._arrive("power", id)
+        self.machine_of(id).press(action)
 
     # ---- usage
 
@@ -389,7 +436,10 @@ class FakeRuntime:
         if container.ended.is_set():
             self._tell(container.sandbox.pod.uid, container.shown.id, "stopped")
 
-    def _tell(self, uid: str, id: str, what: Literal["created", "started", "stopped", "deleted"]) -> None:
+    def _tell(self, uid: str, id: str, what: Literal["created", "started", "stopped", "deleted", ""]) -> None:
+        ended = self._containers.get(id) if what == "stopped" else None
+        if ended is not None and (machine := self._machines.find(ended.shown.sandbox_id)):
+            machine.over()
         if self._plugged:
             for queue in self._listeners:
                 queue.put_nowait(RuntimeEvent(uid, id, what))
@@ -408,6 +458,12 @@ class FakeRuntime:
         container = self._known(id)
         if container.shown.state != "running":
             raise RuntimeRefused(f"container is in CONTAINER_{container.shown.state.upper()} state")
+        return container
+
+    def _with_exec(self, id: str) -> FakeContainer:
+        container = self._running(id)
+        if self._machines.find(container.shown.sandbox_id) is not None:
+            raise NotOffered(NO_EXEC)
         return container
 
     def _inside(self, sandbox_id: str) -> list[FakeContainer]:

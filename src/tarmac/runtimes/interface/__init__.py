@@ -3,6 +3,7 @@
     sandboxes    what the containers of a pod share         streams   commands in containers, and streams to them
     containers   what runs an image in a sandbox            usage     what sandboxes and containers use
     images       what containers run                        events    changes, told without being asked for
+    machines     consoles, displays and power buttons of virtual machines
 
 `networks` is the other way round: what a driver that knows no CNI is handed by the agent.
 
@@ -24,9 +25,28 @@ from tarmac.runtimes.interface.containers import (
     Mount,
     Resources,
 )
-from tarmac.runtimes.interface.errors import ImageRefused, NotFound, RuntimeFault, RuntimeRefused, Unreachable
+from tarmac.runtimes.interface.errors import (
+    ImageMismatch,
+    ImageRefused,
+    NotFound,
+    NotOffered,
+    RuntimeFault,
+    RuntimeRefused,
+    TooManyStreams,
+    Unreachable,
+    WrongState,
+)
 from tarmac.runtimes.interface.events import EventSource, RuntimeEvent
 from tarmac.runtimes.interface.images import Credentials, Image, Images, Progress
+from tarmac.runtimes.interface.machines import (
+    NO_EXEC,
+    NOT_A_MACHINE,
+    ConsoleOptions,
+    Machines,
+    PowerAction,
+    SessionOptions,
+    SessionRecorder,
+)
 from tarmac.runtimes.interface.networks import Interfaces, NotConnected, WhyNotConnected
 from tarmac.runtimes.interface.sandboxes import PodIdentity, PortMapping, Sandbox, SandboxConfig, Sandboxes
 from tarmac.runtimes.interface.security import LinuxSecurity
@@ -42,7 +62,10 @@ from tarmac.runtimes.interface.streams import (
 from tarmac.runtimes.interface.usage import RuntimeUsage, UsageReports
 
 __all__ = [
+    "NOT_A_MACHINE",
+    "NO_EXEC",
     "CommandStream",
+    "ConsoleOptions",
     "Container",
     "ContainerConfig",
     "ContainerState",
@@ -53,15 +76,19 @@ __all__ = [
     "ExecResult",
     "Handler",
     "Image",
+    "ImageMismatch",
     "ImageRefused",
     "Images",
     "Interfaces",
     "LinuxSecurity",
+    "Machines",
     "Mount",
     "NotConnected",
     "NotFound",
+    "NotOffered",
     "PodIdentity",
     "PortMapping",
+    "PowerAction",
     "Progress",
     "Resources",
     "Runtime",
@@ -75,17 +102,21 @@ __all__ = [
     "Sandbox",
     "SandboxConfig",
     "Sandboxes",
+    "SessionOptions",
+    "SessionRecorder",
     "StreamClient",
     "StreamOptions",
     "Streams",
     "TerminalSize",
+    "TooManyStreams",
     "Unreachable",
     "UsageReports",
     "WhyNotConnected",
+    "WrongState",
 ]
 
 
-class Runtime(Sandboxes, Containers, Images, Streams, UsageReports, EventSource, Protocol):
+class Runtime(Sandboxes, Containers, Images, Streams, Machines, UsageReports, EventSource, Protocol):
     """Runs sandboxes and their containers."""
 
     async def status(self) -> RuntimeStatus:

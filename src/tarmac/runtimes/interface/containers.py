@@ -81,7 +81,10 @@ ContainerState = Literal["created", "running", "exited", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container as it is. What `containers` lists has no times, exit code, reason or paths; `container` has."""
+    """A container as it is. What `containers` lists has no times, exit code, reason or paths; `container` has.
+
+    One that runs and stands still (a machine that was paused, or whose disk is full) has the reason for it in either.
+    """
 
     id: str
     sandbox_id: str
@@ -101,6 +104,11 @@ class Container:
     log_path: str = ""
     user: tuple[int, int, tuple[int, ...]] | None = None
     classes: Mapping[str, str] = field(default_factory=dict[str, str])  # in effect, by type
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether it runs and does nothing; the reason says why."""
+        return self.state == "running" and bool(self.reason)
 
 
 class Containers(Protocol):

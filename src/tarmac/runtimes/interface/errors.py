@@ -9,7 +9,11 @@ class RuntimeFault(Exception):
     RuntimeFault ─┬─ NotFound          there is no such sandbox, container or image
                   ├─ Unreachable       the runtime does not answer; nothing is known
                   └─ Refused           the runtime says no; the message is its own
-                       └─ ImageRefused   the image cannot be had
+                       ├─ ImageRefused     the image cannot be had
+                       │    └─ ImageMismatch   it can, and is not what it is said to be
+                       ├─ NotOffered       what runs here has no such thing
+                       ├─ TooManyStreams   as many as there may be are open already
+                       └─ WrongState       it makes no sense in the state it is in
     """
 
 
@@ -27,3 +31,19 @@ class RuntimeRefused(RuntimeFault):
 
 class ImageRefused(RuntimeRefused):
     """The image cannot be had."""
+
+
+class ImageMismatch(ImageRefused):
+    """The image is not what the catalogue says of it: nothing helps until one of the two has changed."""
+
+
+class NotOffered(RuntimeRefused):
+    """What runs here has no such thing: a machine no exec, a sandbox no power button."""
+
+
+class TooManyStreams(RuntimeRefused):
+    """As many as there may be are open already."""
+
+
+class WrongState(RuntimeRefused):
+    """It makes no sense in the state it is in."""

@@ -20,8 +20,11 @@ _HOT_PLUG, _PANIC, _BALLOON, _RANDOM, _INTERFACES, _DISKS, _SEED = 0x2, 0x3, 0x4
 _FUNCTIONS = 8
 _HOT_PLUG_PORTS = 4
 _MOST_PROCESSORS = 16  # that a machine can grow to without a restart
+_FIRMWARE, _VARIABLES = "firmware", "variables"  # of UEFI
 _UEFI_SETS = (100, 101)  # beyond the numbers of disks
 
+_BOARD = "q35,vmport=off,hpet=off,sata=off,usb=off,smm=off"
+_SANDBOX = ("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
 _FIRST_BOOT_INDEX = 1  # -kernel takes 0
 _ACCELERATORS = {"kvm": ("kvm", "host"), "tcg": ("tcg,thread=multi,tb-size=64", "max")}
 
@@ -33,13 +36,22 @@ def command_line(machine: Machine, accelerator: Accelerator) -> list[str]:
     return [PROGRAM, *_board(machine, accelerator), *_consoles(), *_standard_devices(), *_own_devices(machine)]
 
 
+def trial_command(accelerator: Accelerator, kernel: str, initrd: str, append: str) -> list[str]:
+    """A machine without anything but a kernel, which writes to the standard output and takes no input."""
+    accelerated, model = _ACCELERATORS[accelerator]
+    bare = ["-nodefaults", "-no-user-config", "-M", _BOARD, "-accel", accelerated, "-cpu", model, "-m", "128"]
+    consoles = ["-display", "none", "-chardev", "stdio,id=serial0,signal=off", "-serial", "chardev:serial0"]
+    started = ["-kernel", kernel, *(["-initrd", initrd] if initrd else []), "-append", append]
+    return [PROGRAM, *bare, *_SANDBOX, *consoles, "-no-reboot", *started]
+
+
 def _board(machine: Machine, accelerator: Accelerator) -> Iterator[str]:
     accelerated, model = _ACCELERATORS[accelerator]
     count = machine.processors
     yield from ("-name", f"guest={_escaped(machine.name)},debug-threads=on", "-uuid", machine.uuid)
     yield from ("-nodefaults", "-no-user-config")
-    yield from ("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
-    yield from ("-M", "q35,vmport=off,hpet=off,sata=off,usb=off,smm=off")
+    yield from _SANDBOX
+    yield from ("-M", _BOARD + (f",pflash0={_FIRMWARE},pflash1={_VARIABLES}" if machine.uefi else ""))
     yield from ("-accel", accelerated, "-cpu", model, "-m", str(machine.memory_mib))
     yield from ("-smp", f"{count},maxcpus={max(count, min(4 * count, _MOST_PROCESSORS))}")
     # The process stays when the guest is off or has panicked, so that somebody can ask it which it was.
@@ -48,9 +60,10 @@ def _board(machine: Machine, accelerator: Accelerator) -> Iterator[str]:
 
 def _consoles() -> Iterator[str]:
     yield from ("-display", "none", "-vga", "std", "-vnc", "unix:/run/vnc.sock,share=force-shared")
-    # The log has every byte whether or not somebody is connected, and nobody who does not read can stop the guest.
-    serial = "path=/run/serial.sock,server=on,wait=off,logfile=/run/serial.raw,logappend=on"
-    yield from ("-chardev", f"socket,id=serial0,{serial}", "-serial", "chardev:serial0")
+    # Keys come in by one pipe, and what the guest writes goes nowhere but to the log. A socket would do for both, but
+    # QEMU logs a byte again each time that whoever is connected does not take it at once, and the guest waits.
+    yield from ("-chardev", "pipe,id=serial0,path=/run/serial,logfile=/run/serial.raw,logappend=on")
+    yield from ("-serial", "chardev:serial0")
     yield from ("-chardev", "socket,id=qmp0,path=/run/qmp.sock,server=on,wait=off")
     yield from ("-mon", "chardev=qmp0,mode=control")
 
@@ -80,9 +93,7 @@ def _own_devices(machine: Machine) -> Iterator[str]:
 
 def _disk(disk: DiskImage, index: int, place: str) -> Iterator[str]:
     """A disk by its descriptor. The format is said, never guessed: a guest writes what a guess would go by."""
-    file = {"driver": "file", "filename": f"/dev/fdset/{index}", "locking": "off", "read-only": disk.read_only}
-    node = {"driver": "raw", "node-name": f"disk{index}", "read-only": disk.read_only, "file": file}
-    yield from ("-add-fd", f"fd={disk.descriptor},set={index}", "-blockdev", _encode(node).decode())
+    yield from _file(disk.descriptor, index, f"disk{index}", read_only=disk.read_only)
     # On a host disk that is full the machine waits until there is room; the guest hears of all other errors.
     serial = _escaped(disk.serial)
     yield from ("-device", f"virtio-blk-pci,drive=disk{index},serial={serial},werror=enospc,{place}")
@@ -97,11 +108,15 @@ def _interface(interface: TapInterface, index: int) -> Iterator[str]:
 
 def _uefi(firmware: UefiFirmware) -> Iterator[str]:
     code, variables = _UEFI_SETS
-    for descriptor, number in ((firmware.code, code), (firmware.variables, variables)):
-        yield from ("-add-fd", f"fd={descriptor},set={number}")
-    flash = "if=pflash,format=raw,file.locking=off"
-    yield from ("-drive", f"{flash},unit=0,readonly=on,file=/dev/fdset/{code}")
-    yield from ("-drive", f"{flash},unit=1,file=/dev/fdset/{variables}")
+    yield from _file(firmware.code, code, _FIRMWARE, read_only=True)
+    yield from _file(firmware.variables, variables, _VARIABLES, read_only=False)
+
+
+def _file(descriptor: int, number: int, name: str, *, read_only: bool) -> Iterator[str]:
+    """A raw file by its descriptor, for devices to name."""
+    file = {"driver": "file", "filename": f"/dev/fdset/{number}", "locking": "off", "read-only": read_only}
+    node = {"driver": "raw", "node-name": name, "read-only": read_only, "file": file}
+    yield from ("-add-fd", f"fd={descriptor},set={number}", "-blockdev", _encode(node).decode())
 
 
 def _kernel(kernel: DirectKernel) -> Iterator[str]:

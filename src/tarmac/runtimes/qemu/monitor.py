@@ -27,6 +27,7 @@ from tarmac.runtimes.qemu.qmp import (
     decode_message,
     encode_command,
 )
+from tarmac.runtimes.qemu.sockets import connect
 
 PATIENCE: Final = 10.0
 """Seconds that an answer may take."""
@@ -35,16 +36,19 @@ _CHUNK = 1 << 16
 
 
 @asynccontextmanager
-async def connected(path: str, heard: Callable[[Event], None], patience: float = PATIENCE) -> AsyncGenerator[Monitor]:
-    """A monitor that has greeted and takes commands, for as long as the block lasts. Raises Unreachable."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
-        end.setblocking(False)
+async def connected(
+    path: str, heard: Callable[[Event], None], patience: float = PATIENCE, user: int | None = None
+) -> AsyncGenerator[Monitor]:
+    """A monitor that has greeted and takes commands, for as long as the block lasts. Raises Unreachable.
+
+    With `user`, whoever listens must run as that.
+    """
+    try:
+        end = await connect(path, user, patience)
+    except (OSError, TimeoutError) as error:
+        raise Unreachable(f"the monitor cannot be reached: {error or 'no answer'}") from None
+    with end:
         monitor = Monitor(end, heard, patience)
-        try:
-            async with asyncio.timeout(patience):
-                await asyncio.get_running_loop().sock_connect(end, path)
-        except (OSError, TimeoutError) as error:
-            raise Unreachable(f"the monitor cannot be reached: {error or 'no answer'}") from None
         async with background(monitor.listen(), "qemu monitor"):
             await monitor.greeted()
             await monitor.execute("qmp_capabilities")
@@ -63,6 +67,8 @@ class Monitor:
         self._greeting: asyncio.Future[Greeting] = asyncio.get_running_loop().create_future()
         self._waiting: tuple[int, asyncio.Future[Any]] | None = None  # the command whose answer is expected
         self._lost: str = ""  # why nothing will come any more
+        self.lost: Final = asyncio.Event()
+        """Set when nothing will come any more."""
 
     async def greeted(self) -> Greeting:
         """QEMU's first words. Raises Unreachable."""
@@ -140,6 +146,7 @@ class Monitor:
 
     def _lose(self, why: str) -> None:
         self._lost = self._lost or why
+        self.lost.set()
         waiting = [self._greeting, *([self._waiting[1]] if self._waiting else [])]
         for each in waiting:
             if not each.done():

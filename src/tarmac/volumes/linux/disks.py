@@ -17,6 +17,7 @@ from threading import Lock
 from tarmac.base.log import log
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux import ext4, loops
+from tarmac.volumes.linux.cloning import copy_disk
 from tarmac.volumes.linux.copying import copy_tree
 from tarmac.volumes.linux.mountinfo import mount_at, mounts
 from tarmac.volumes.linux.syscalls import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, umount
@@ -42,8 +43,8 @@ class LocalDisks:
             return disk.block or bool(ext4.signature(disk.device))
         return os.path.exists(self._layout.disk(disk.name))
 
-    def make(self, disk: Disk, files: str | None) -> None:
-        """Make it, unless it is there."""
+    def make(self, disk: Disk, files: str | None, begin: str | None = None) -> None:
+        """Make it, unless it is there; with the files of a folder, or the bytes of a file to begin with."""
         if self.exists(disk):
             return
         if disk.device:
@@ -54,7 +55,7 @@ class LocalDisks:
         os.makedirs(self._layout.disks, 0o750, exist_ok=True)
         self.discard_unfinished(disk.name)
         try:
-            self._make(disk, unfinished, files)
+            self._make(disk, unfinished, files, begin)
         except BaseException:
             self.discard_unfinished(disk.name)
             raise
@@ -102,9 +103,21 @@ class LocalDisks:
                 loops.grow(descriptor)
             return device
 
+    def file(self, disk: Disk) -> tuple[str, bool]:
+        """What a machine opens, and whether it has its full size."""
+        if disk.device:
+            return disk.device, True
+        image = self._layout.disk(disk.name)
+        self._extend(image, disk.size)
+        return image, os.stat(image).st_size >= disk.size
+
     def in_use(self, name: str) -> bool:
-        """Whether it is mounted or attached."""
+        """Whether it is mounted or attached, or somebody has a link to its file."""
         image = self._layout.disk(name)
+        for link in self._layout.device_links():
+            with suppress(FileNotFoundError):  # its pod goes at this moment
+                if os.readlink(link) == image:
+                    return True
         return any(loop.file == image for loop in loops.loops(self._layout.disks))
 
     def detach_unused(self, linked: set[str]) -> None:
@@ -113,14 +126,16 @@ class LocalDisks:
             if not loop.clears_itself and loop.device not in linked:
                 loops.clear(loop.device, loop.file)
 
-    def _make(self, disk: Disk, image: str, files: str | None) -> None:
+    def _make(self, disk: Disk, image: str, files: str | None, begin: str | None) -> None:
         with self._promising:
             left = self._left()
             if left < disk.size:
                 raise MediumFault(f"the node has {left} bytes left for disks, this one needs {disk.size}")
             _allocate(image, disk.size)
-        if not disk.block:
-            ext4.make(image)
+        if begin is not None:
+            copy_disk(begin, image)
+        elif not disk.block or disk.filesystem:
+            ext4.make(image, disk.label if disk.block else "")
         if files is not None:
             self._fill(disk.name, image, files)
         _sync(image)

@@ -42,9 +42,10 @@ def state(path: str) -> SuperblockState | None:
     return SuperblockState((high << 32 | low) * (1024 << log_size), clean)
 
 
-def make(path: str) -> None:
+def make(path: str, label: str = "") -> None:
     """A new, empty filesystem. Nothing is reserved for root: who asks for a gigabyte gets it."""
-    _run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", path)
+    options = ("-m", "0", "-L", label, "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
+    _run("mkfs.ext4", "-q", "-F", *options, path)
 
 
 def repair(path: str) -> None:

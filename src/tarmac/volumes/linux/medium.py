@@ -56,9 +56,9 @@ class LinuxMedium:
         """Whether the disk is complete."""
         return self._disks.exists(disk)
 
-    def make_disk(self, disk: Disk, files: str | None) -> None:
-        """An image file with ext4."""
-        self._disks.make(disk, files)
+    def make_disk(self, disk: Disk, files: str | None, image: str | None = None) -> None:
+        """An image file, mostly with ext4."""
+        self._disks.make(disk, files, image)
 
     def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
         """Through a loop device."""
@@ -68,14 +68,19 @@ class LinuxMedium:
         """As a loop device."""
         return self._disks.attach(disk)
 
+    def disk_file(self, disk: Disk) -> tuple[str, bool]:
+        """The image file, as large as the node has room for."""
+        return self._disks.file(disk)
+
     def disk_in_use(self, name: str) -> bool:
-        """Whether a disk has a loop device."""
+        """Whether a disk has a loop device, or a machine has its file."""
         return self._disks.in_use(name)
 
     def remove_disk(self, name: str) -> None:
-        """The image file."""
-        with suppress(FileNotFoundError):
-            os.unlink(self._layout.disk(name))
+        """The image file, last: what is beside it is found again by it."""
+        for path in (self._layout.variables(name), self._layout.disk(name)):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     def detach_unused(self, linked: Collection[str]) -> None:
         """Clear loop devices."""

@@ -7,7 +7,8 @@ Each end writes into the other without tasks, and an end that is backed up stops
 is over when the command has ended or the runtime's end is gone; a client that goes takes the runtime's end with it.
 """
 
+from tarmac.agent.http.bridging.rawclient import RawClient
 from tarmac.agent.http.bridging.spdyclient import SpdyClient
 from tarmac.agent.http.bridging.websocketclient import WebSocketClient
 
-__all__ = ["SpdyClient", "WebSocketClient"]
+__all__ = ["RawClient", "SpdyClient", "WebSocketClient"]

@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tarmac.agent.network.compiler.facts import PolicyFacts, ServiceFacts, SliceFacts
-from tarmac.agent.network.compiler.members import NetworkPod
-from tarmac.agent.network.compiler.policies import DENIED, PolicyBook
-from tarmac.agent.network.compiler.services import Here, Offered, ServiceIndex, ServicePorts
 from tarmac.agent.network.compiler.state import Inputs, network_state
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.networking.network import Network
 from tarmac.base.log import log
-from tarmac.datapath.interface import NetworkState, NodeNetworks, ServicePort
+from tarmac.datapath.interface import NetworkState, NodeNetworks
+from tarmac.decide.reach.allowances import ServicePort
+from tarmac.decide.reach.facts import PolicyFacts, ServiceFacts, SliceFacts
+from tarmac.decide.reach.members import NetworkPod
+from tarmac.decide.reach.policies import DENIED, PolicyBook
+from tarmac.decide.reach.services import Here, Offered, ServiceIndex, ServicePorts
 
 TURN_SECONDS: Final = 0.25
 APPLYING_SECONDS: Final = 2e-5

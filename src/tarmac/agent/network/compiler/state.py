@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 
-from tarmac.agent.network.compiler.facts import PolicyFacts
-from tarmac.agent.network.compiler.members import NetworkPod
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.network import Network
-from tarmac.datapath.interface import HostPort, NetworkState, Remote, Rules
+from tarmac.datapath.interface import HostPort, NetworkState, Remote
+from tarmac.decide.reach.allowances import Rules
+from tarmac.decide.reach.facts import PolicyFacts
+from tarmac.decide.reach.members import NetworkPod
 
 
 @dataclass(frozen=True, slots=True)

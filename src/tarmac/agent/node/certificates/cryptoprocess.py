@@ -19,7 +19,10 @@ _PROGRAM = "tarmac.agent.node.certificates.cryptoworker"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`request`: a key and a signing request. `self-signed`: a key and a certificate. `inspect`: what `pem` says."""
+    """`request`: a key and a signing request. `self-signed`: a key and a certificate. `inspect`: what `pem` says.
+
+    `public`: the public key, in hexadecimal, of the X25519 key that `pem` is in hexadecimal.
+    """
 
     kind: str
     common_name: str = ""
@@ -39,6 +42,7 @@ class Crafted:
     request: str = ""
     certificate: str = ""
     common_name: str = ""
+    issuer: str = ""  # the common name of whoever signed it
     starts: float = 0.0
     ends: float = 0.0
     names: tuple[str, ...] = ()  # and addresses

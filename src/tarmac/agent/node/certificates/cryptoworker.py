@@ -10,7 +10,8 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tarmac.agent.node.certificates.cryptoprocess import Crafted, Order
 from tarmac.http.subjects import Subject, alternative_names, subject_of
@@ -51,10 +52,23 @@ def inspect(order: Order) -> Crafted:
     certificate = x509.load_pem_x509_certificates(order.pem.encode())[0]
     return Crafted(
         common_name=subject_of(certificate).common_name,
+        issuer=_issuer(certificate),
         starts=certificate.not_valid_before_utc.timestamp(),
         ends=certificate.not_valid_after_utc.timestamp(),
         names=tuple(sorted(alternative_names(certificate).hosts)),
     )
+
+
+def public(order: Order) -> Crafted:
+    """The public part of a key of X25519. Raises ValueError."""
+    private = X25519PrivateKey.from_private_bytes(bytes.fromhex(order.pem))
+    return Crafted(key=private.public_key().public_bytes_raw().hex())
+
+
+def _issuer(certificate: x509.Certificate) -> str:
+    """Empty where it has no name, or several: then it is nobody's that could be found again."""
+    found = certificate.issuer.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if len(found) == 1 else ""
 
 
 def _subject(order: Order) -> x509.Name:
@@ -76,7 +90,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
 def main() -> None:
     """Carry out one order."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    crafts = {"request": request, "self-signed": self_signed, "inspect": inspect}
+    crafts = {"request": request, "self-signed": self_signed, "inspect": inspect, "public": public}
     try:
         done = crafts[order.kind](order)
     except ValueError as error:

@@ -1,8 +1,12 @@
-"""Renewing a certificate between 70 and 90 percent of its life, and again after a while when that fails."""
+"""Renewing a certificate between 70 and 90 percent of its life, and again after a while when that fails.
+
+One of an authority that no longer signs is renewed within minutes, at some moment, so that not all nodes come at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Set
+from math import inf
 
 from tarmac.agent.node.certificates.cryptoprocess import CraftError, Order, craft
 from tarmac.agent.node.certificates.files import PairFile, split_pair
@@ -15,7 +19,8 @@ from tarmac.client.backoff import Backoff
 from tarmac.client.errors import ClientError
 
 _FIRST_RETRY, _LONGEST_RETRY = 5.0, 600.0
-_LONGEST_SLEEP = 3600.0  # clocks are set and machines sleep: look again now and then
+_LOOK = 60.0  # clocks are set, machines sleep, authorities are rotated: look again now and then
+SPREAD = 300.0
 _log = log("certificates")
 
 Obtain = Callable[[], Awaitable[tuple[str, str]]]
@@ -32,25 +37,39 @@ class Rotation:
         changed: Callable[[str, str], None],
         clock: Clock,
         randomness: Randomness,
+        outdated: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`outdated` says of an authority, by its name, that another one signs now."""
         self._file = file
         self._obtain = obtain
         self._changed = changed
         self._clock = clock
+        self._randomness = randomness
+        self._outdated = outdated
+        self._soon: float | None = None  # when to renew one of an authority that no longer signs
         self._portion = randomness.uniform(0.7, 0.9)
         self._backoff = Backoff(randomness, _FIRST_RETRY, _LONGEST_RETRY)
+        self.ends: float | None = None  # of the certificate in use, once it was looked at
+        self.issuer = ""
 
     async def run(self, current: str) -> None:
         """Renew until cancelled, starting from the certificate `current`; without one, at once."""
         while True:
             due = await self._due(current)
-            while (left := due - self._clock.now()) > 0:
-                await self._clock.sleep(min(left, _LONGEST_SLEEP))
-            current = await self._renew(current)
+            while (left := min(due, self._soon_if_outdated()) - self._clock.now()) > 0:
+                await self._clock.sleep(min(left, _LOOK))
+            current, self._soon = await self._renew(current), None
             if await self._due(current) > self._clock.now():
                 self._backoff.reset()
             else:  # it failed, or our clock is so far ahead of the server's that every new one looks old
                 await self._clock.sleep(self._backoff.next())
+
+    def _soon_if_outdated(self) -> float:
+        if not self.issuer or not self._outdated(self.issuer):
+            return inf
+        if self._soon is None:
+            self._soon = self._clock.now() + self._randomness.uniform(0.0, SPREAD)
+        return self._soon
 
     async def _due(self, certificate: str) -> float:
         if not certificate:
@@ -60,6 +79,7 @@ class Rotation:
         except CraftError as error:
             _log.warning("the current certificate cannot be read", why=str(error))
             return 0.0
+        self.ends, self.issuer = seen.ends, seen.issuer
         return seen.starts + (seen.ends - seen.starts) * self._portion
 
     async def _renew(self, current: str) -> str:

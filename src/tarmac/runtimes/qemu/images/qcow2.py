@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from tarmac.runtimes.interface.errors import ImageRefused
+from tarmac.runtimes.interface.errors import ImageMismatch
 
 HEADER_BYTES: Final = 104
 """How much of a file is looked at."""
@@ -27,32 +27,33 @@ _CORRUPT, _EXTERNAL_DATA = 1 << 1, 1 << 2
 _HARMLESS = (1 << 0) | (1 << 3) | (1 << 4)  # closed without care; another compression; finer clusters
 
 
-def check_qcow2(header: bytes, most: int) -> None:
-    """Refuse a file by its first bytes. `most` is how large the disk in it may be. Raises ImageRefused."""
+def check_qcow2(header: bytes, most: int) -> int:
+    """The size of the disk in a file, by its first bytes. `most` is how large it may be. Raises ImageMismatch."""
     if len(header) < _BOTH.size or header[:4] != _MAGIC:
-        raise ImageRefused("the file is not a qcow2 image")
+        raise ImageMismatch("the file is not a qcow2 image")
     _, version, backing_offset, backing_length, cluster_bits, size, encryption = _BOTH.unpack_from(header)
     if version not in _VERSIONS:
-        raise ImageRefused(f"the qcow2 image has version {version}; 2 and 3 are known")
+        raise ImageMismatch(f"the qcow2 image has version {version}; 2 and 3 are known")
     if backing_offset or backing_length:
-        raise ImageRefused("the qcow2 image has a backing file; give one that stands alone")
+        raise ImageMismatch("the qcow2 image has a backing file; give one that stands alone")
     if encryption:
-        raise ImageRefused("the qcow2 image is encrypted")
+        raise ImageMismatch("the qcow2 image is encrypted")
     if cluster_bits not in _CLUSTER_BITS:
-        raise ImageRefused(f"the qcow2 image has clusters of 2^{cluster_bits} bytes; 2^9 to 2^21 are known")
+        raise ImageMismatch(f"the qcow2 image has clusters of 2^{cluster_bits} bytes; 2^9 to 2^21 are known")
     if size > most:
-        raise ImageRefused(f"the disk in the qcow2 image has {size} bytes, and spec.size is {most}")
+        raise ImageMismatch(f"the disk in the qcow2 image has {size} bytes, and spec.size is {most}")
     if version > _VERSIONS[0]:
         _check_features(header)
+    return size
 
 
 def _check_features(header: bytes) -> None:
     if len(header) < HEADER_BYTES:
-        raise ImageRefused("the qcow2 image ends in its header")
+        raise ImageMismatch("the qcow2 image ends in its header")
     (features,) = _INCOMPATIBLE.unpack_from(header, _INCOMPATIBLE_AT)
     if features & _EXTERNAL_DATA:
-        raise ImageRefused("the qcow2 image has its data in another file; give one that stands alone")
+        raise ImageMismatch("the qcow2 image has its data in another file; give one that stands alone")
     if features & _CORRUPT:
-        raise ImageRefused("the qcow2 image says that it is corrupt")
+        raise ImageMismatch("the qcow2 image says that it is corrupt")
     if features & ~_HARMLESS:
-        raise ImageRefused(f"the qcow2 image has features that are not known: {features & ~_HARMLESS:#x}")
+        raise ImageMismatch(f"the qcow2 image has features that are not known: {features & ~_HARMLESS:#x}")

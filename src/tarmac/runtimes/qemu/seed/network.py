@@ -2,8 +2,8 @@
 
 IPv4 carries the subnet's prefix, and the router answers ARP for everybody else in it. IPv6 is an address of one host
 behind the router's link-local address. An interface that has the way to everywhere in its routes gets a gateway of that
-family and the resolvers; the others get routes alone. The keys `gateway4` and `gateway6` come out right with every
-renderer, which `to: default` and `to: ::/0` do not.
+family, the resolvers and the way to addresses that stand for servers outside; the others get routes alone. The keys
+`gateway4` and `gateway6` come out right with every renderer, which `to: default` and `to: ::/0` do not.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ipaddress import ip_interface, ip_network
 
 from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.api.networking.names import DIALLED
 from tarmac.runtimes.qemu.seed.scalars import flow_list, flow_map, quoted, scalar
 
 
@@ -47,6 +48,9 @@ def _interface(interface: AttachedInterface, around: GuestNetwork) -> Iterator[s
         else:
             via = scalar(gateways[destination.version])
             routes.append("- " + flow_map({"to": scalar(str(destination)), "via": via}))
+    if default[4]:
+        # Some guests keep all of 169.254.0.0/16 on the link, and would look there for servers outside the platform.
+        routes.append("- " + flow_map({"to": scalar(DIALLED[0]), "via": scalar(gateways[4])}))
     yield f"match: {flow_map({'macaddress': quoted(interface.mac)})}"
     yield f"set-name: {scalar(interface.name)}"
     if interface.mtu:

@@ -1,0 +1,26 @@
+"""The cgroups of pods, as the driver of virtual machines needs them: to put a process into, and to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tarmac.agent.cgroups.hierarchy import Hierarchy
+from tarmac.runtimes.qemu.needs import GroupUsage
+
+
+class MachineGroups:
+    """Implements `tarmac.runtimes.qemu.needs.Groups`."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._hierarchy = hierarchy
+
+    def entrances(self, path: str) -> Sequence[Path]:
+        return self._hierarchy.entrances(path)
+
+    def oom_kills(self, path: str) -> int:
+        return self._hierarchy.oom_kills(path)
+
+    def usage(self, path: str) -> GroupUsage:
+        kernel = self._hierarchy
+        return GroupUsage(kernel.cpu_used(path), kernel.memory_used(path), kernel.memory_resident(path))

@@ -1,0 +1,100 @@
+"""One recording: a file in the format asciicast 2, a header and then one event a line.
+
+    {"version": 2, "width": 80, "height": 24, "timestamp": …, "title": "default/web-0", "tarmac": {"user": …, …}}
+    [1.25, "o", "login: "]      what the guest wrote
+    [2.5, "r", "120x40"]        the size of the terminal
+    [3.0, "m", "end"]           keyboards that were taken and lost, and the end
+
+What is typed is never written down: it shows where the guest echoes it, and passwords do not show. Each event goes to
+the kernel at once, so an agent that is killed loses none.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tarmac.base.clock import Clock
+from tarmac.runtimes.interface import TerminalSize
+
+WIDTH, HEIGHT = 80, 24
+SUFFIX = ".cast"
+LARGEST_HEADER = 16 * 1024
+
+_encode = msgspec.json.Encoder().encode
+
+
+class CastFacts(msgspec.Struct, rename="camel"):
+    """Who was there."""
+
+    user: str = ""
+    session: str = ""
+    instance_uid: str = ""
+    keyboard: bool = False
+    kind: str = ""
+
+
+class CastHeader(msgspec.Struct):
+    """The first line, as far as it is ours."""
+
+    timestamp: float
+    title: str = ""
+    tarmac: CastFacts = msgspec.field(default_factory=CastFacts)
+
+
+_decode_header = msgspec.json.Decoder(CastHeader).decode
+
+
+def read_header(line: bytes) -> CastHeader | None:
+    """None when it is none of ours."""
+    try:
+        return _decode_header(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+class CastWriter:
+    """Implements `SessionRecorder`. Every call but `close` raises OSError, when it would grow too large too."""
+
+    def __init__(self, path: Path, title: str, facts: CastFacts, clock: Clock, largest: int) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._largest = largest
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be cut in two
+        # Nobody else's file is ever written over, nor a link followed.
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self.written = 0
+        header = {"version": 2, "width": WIDTH, "height": HEIGHT, "timestamp": int(clock.now()), "title": title}
+        self._write({**header, "tarmac": msgspec.to_builtins(facts)})
+
+    def output(self, data: bytes) -> None:
+        if text := self._text.decode(data):
+            self._event("o", text)
+
+    def resized(self, size: TerminalSize) -> None:
+        self._event("r", f"{size.width}x{size.height}")
+
+    def mark(self, text: str) -> None:
+        self._event("m", text)
+
+    def close(self) -> None:
+        with suppress(OSError):  # it has ended all the same
+            self._event("m", "end")
+        os.close(self._file)
+
+    def _event(self, code: str, text: str) -> None:
+        self._write([round(self._clock.monotonic() - self._began, 6), code, text])
+
+    def _write(self, line: Any) -> None:
+        data = _encode(line) + b"\n"
+        if self.written + len(data) > self._largest:
+            raise OSError(f"the recording has reached {self._largest} bytes; open another session")
+        if os.write(self._file, data) < len(data):
+            raise OSError("no room for the recording")
+        self.written += len(data)

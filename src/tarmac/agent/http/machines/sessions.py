@@ -1,0 +1,101 @@
+"""Who is at a machine: one session at a console or a screen, recorded or not, told as events in any case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tarmac.agent.http.answers import HttpError
+from tarmac.agent.http.machines.casts import CastFacts, CastWriter
+from tarmac.agent.http.machines.recordings import Recordings
+from tarmac.api.schema import JsonObject
+from tarmac.http.messages import Request
+from tarmac.runtimes.interface import SessionRecorder, TerminalSize
+from tarmac.wire.visitors import NOT_RECORDED, RECORD_HEADER, USER_HEADER, decode_user, encode_user
+
+Kind = Literal["console", "attach", "vnc"]
+Tell = Callable[[JsonObject, str, str], None]
+"""An event about the pod's owner: reason, message."""
+
+
+def visitor_headers(headers: Mapping[str, str], user: str) -> dict[str, str]:
+    """A request's headers as those of somebody who has shown who they are: in their name, and recorded."""
+    kept = {name: value for name, value in headers.items() if name not in (USER_HEADER, RECORD_HEADER)}
+    return {**kept, USER_HEADER: encode_user(user)}
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who comes, as the server says over a tunnel, or as the node found out itself; and whether that is recorded."""
+
+    user: str
+    recorded: bool
+
+    @classmethod
+    def of(cls, request: Request) -> Visitor:
+        """Raises HttpError when nobody says who it is: nobody comes unnamed."""
+        user = decode_user(request.headers.get(USER_HEADER, ""))
+        if not user:
+            raise HttpError(401, "nobody said who comes")
+        return cls(user, request.headers.get(RECORD_HEADER) != NOT_RECORDED)
+
+
+class Session:
+    """Implements `SessionRecorder`: hands on to the recording, if there is one, and tells of the end."""
+
+    def __init__(self, recording: CastWriter | None, over: Callable[[CastWriter | None], None]) -> None:
+        self._recording = recording
+        self._over = over
+
+    def output(self, data: bytes) -> None:
+        if self._recording is not None:
+            self._recording.output(data)
+
+    def resized(self, size: TerminalSize) -> None:
+        if self._recording is not None:
+            self._recording.resized(size)
+
+    def mark(self, text: str) -> None:
+        if self._recording is not None:
+            self._recording.mark(text)
+
+    def close(self) -> None:
+        if self._recording is not None:
+            self._recording.close()
+        self._over(self._recording)
+
+
+class Sessions:
+    """Begins them, and counts them while they last."""
+
+    def __init__(self, recordings: Recordings, tell: Tell) -> None:
+        self._recordings = recordings
+        self._tell = tell
+        self.open: dict[Kind, int] = {"console": 0, "attach": 0, "vnc": 0}
+
+    def begin(self, kind: Kind, pod: JsonObject, visitor: Visitor, session: str, keyboard: bool) -> SessionRecorder:
+        """Somebody is there from now on. Raises OSError when that is to be recorded and cannot be."""
+        recording = None
+        if visitor.recorded:
+            facts = CastFacts(visitor.user, session, instance_uid(pod), keyboard, kind)
+            recording = self._recordings.begin(pod["metadata"]["namespace"], pod["metadata"]["name"], facts)
+        self.open[kind] += 1
+        who = "".join(each if each.isprintable() else "\ufffd" for each in visitor.user)
+        what = f"{'screen' if kind == 'vnc' else 'console'} ({kind}, session {session})"
+        recorded = "recorded" if visitor.recorded else "not recorded"
+        self._tell(pod, "ConsoleOpened", f"{who} is at the {what}, {recorded}")
+
+        def over(recording: CastWriter | None) -> None:
+            self.open[kind] -= 1
+            if recording is not None:
+                self._recordings.ended(recording)
+            self._tell(pod, "ConsoleClosed", f"{who} has left the {what}")
+
+        return Session(recording, over)
+
+
+def instance_uid(pod: JsonObject) -> str:
+    """The uid of the Instance that a pod belongs to."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((each["uid"] for each in owners if each.get("kind") == "Instance"), "")

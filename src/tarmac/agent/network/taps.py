@@ -1,0 +1,41 @@
+"""The taps of this node's machines, for the driver that runs them: what `attaching` is for the CNI plugin."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+
+from tarmac.agent.network.attaching import PodInterfaces
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.datapath.interface import Datapath
+from tarmac.runtimes.interface import NotConnected, PodIdentity, WhyNotConnected
+
+
+class MachineTaps:
+    """Implements `tarmac.runtimes.qemu.needs.Taps`.
+
+    Machines are found and taken over before anybody knows the pods; what connects new ones comes later, by `meet`.
+    """
+
+    def __init__(self, datapath: Datapath) -> None:
+        self._datapath = datapath
+        self._pods: PodInterfaces | None = None
+
+    def meet(self, pods: PodInterfaces) -> None:
+        """From now on pods are known, and the rules about them."""
+        self._pods = pods
+
+    async def attach(self, sandbox_id: str, pod: PodIdentity) -> Sequence[AttachedInterface]:
+        if self._pods is None:
+            raise NotConnected(WhyNotConnected.NOT_YET, "networks are not ready yet")
+        return await self._pods.attach_taps(sandbox_id, pod)
+
+    async def open(self, sandbox_id: str, position: int) -> io.FileIO:
+        return await self._datapath.open_tap(sandbox_id, position)
+
+    async def detach(self, sandbox_id: str) -> None:
+        await self._datapath.detach(sandbox_id)
+
+    async def traffic(self) -> Mapping[str, tuple[int, int]]:
+        found = await self._datapath.traffic()
+        return {sandbox: (each.received, each.transmitted) for sandbox, each in found.items()}

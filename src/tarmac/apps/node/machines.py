@@ -1,0 +1,152 @@
+"""Virtual machines on a node: the driver with what it needs, found, tried and told of.
+
+There are machines only where the agent connects pods itself and what they need is installed; elsewhere nothing of this
+is there. Whether they run is found out beside everything else: a node does not wait for it to be ready, and offers the
+handler when a kernel has come up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tarmac.agent.cgroups.hierarchy import Hierarchy
+from tarmac.agent.cgroups.machines import MachineGroups
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.network.taps import MachineTaps
+from tarmac.agent.pods.machineshape import machine_check
+from tarmac.agent.pods.manager import PodManager
+from tarmac.api.compute.names import LABEL_ACCELERATOR
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.events import EventType, InvolvedObject, Recorder
+from tarmac.client.targets.untyped import NODES
+from tarmac.datapath.interface import ROUTER, Datapath
+from tarmac.runtimes.interface import RuntimeFault, RuntimeRefused
+from tarmac.runtimes.parts import MachineParts, PartMissing, find_machine_parts
+from tarmac.runtimes.qemu.accelerator import Proven, prove
+from tarmac.runtimes.qemu.driver import HANDLER, QemuRuntime
+from tarmac.runtimes.qemu.images.store import NodeMachineImages
+from tarmac.runtimes.qemu.needs import BootFiles
+from tarmac.runtimes.qemu.records import PREFIX, Folders, SandboxRecord
+from tarmac.runtimes.routed import Driver
+from tarmac.volumes.interface import VolumeNotReady
+
+HOST_FILE: Final = Path("/run/tarmac/accelerator.json")
+"""What machines run with is a fact about the host, which all nodes on it share."""
+
+_TRIAL_COMMAND_LINE = "console=ttyS0 quiet loglevel=4 no_timer_check panic=-1"
+_AGAIN_SECONDS = 5.0
+_EVER_SECONDS = 3600.0
+_log = log("machines")
+
+Say = Callable[[EventType, str, str], None]
+
+
+def machine_folders(config: AgentConfig) -> Folders:
+    """Where an agent keeps its machines."""
+    return Folders(config.flags.run_dir / "vm", config.root_dir / "machines")
+
+
+class NodeMachines:
+    """Made before there are pods, which it is told of by `meet`."""
+
+    def __init__(
+        self, config: AgentConfig, parts: MachineParts, hierarchy: Hierarchy, datapath: Datapath, clock: Clock
+    ) -> None:
+        self.taps = MachineTaps(datapath)
+        self._clock = clock
+        self._folder = config.root_dir / "machine-images"
+        self.images = NodeMachineImages(self._folder, config.flags.machine_image_dir or parts.images)
+        boot = BootFiles(parts.kernel, parts.initrd, _TRIAL_COMMAND_LINE)
+
+        async def tried() -> Proven:
+            return await prove(HOST_FILE, boot)
+
+        groups = MachineGroups(hierarchy)
+        self.runtime = QemuRuntime(machine_folders(config), self.taps, groups, self.images, clock, tried, ROUTER)
+
+    @staticmethod
+    def find(config: AgentConfig, hierarchy: Hierarchy, datapath: Datapath, clock: Clock) -> NodeMachines | None:
+        """Those of this node; None where machines cannot be had."""
+        try:
+            parts = find_machine_parts()
+        except PartMissing as missing:
+            _log.info("this node has no virtual machines", why=str(missing))
+            return None
+        return NodeMachines(config, parts, hierarchy, datapath, clock)
+
+    def driver(self) -> Driver:
+        """For the node's runtime."""
+        return Driver(self.runtime, frozenset({HANDLER}), PREFIX)
+
+    def meet(self, pods: PodManager, recorder: Recorder) -> None:
+        """There are pods: refuse what is no machine, tell of guests that start themselves again, count the ready."""
+        pods.add_admission(machine_check(pods.handler, HANDLER))
+
+        def rebooted(sandbox: SandboxRecord) -> None:
+            about = InvolvedObject("v1", "Pod", sandbox.name, sandbox.namespace, sandbox.pod_uid)
+            recorder.event(about, "Normal", "Rebooted", "The guest started itself again; the machine was not restarted")
+
+        def told(pod: JsonObject, status: JsonObject) -> None:
+            if any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()):
+                self.runtime.figures.serves(pod["metadata"]["uid"], self._clock.monotonic())
+
+        self.runtime.on_reset = rebooted
+        pods.on_status(told)
+
+    async def offer(self, client: Client, node: str, say: Say, wake: Callable[[], None]) -> None:
+        """Find out whether machines run here, and tell: the node's label, events, and the handler."""
+        try:
+            proven = await self.runtime.prove()
+        except RuntimeRefused as refusal:
+            say(
+                "Warning",
+                "RuntimeHandlerFailed",
+                f"Runtime handler {HANDLER} does not work and is not offered: {refusal}",
+            )
+            await self._clock.sleep(_EVER_SECONDS)
+            return
+        if proven.accelerator == "tcg":
+            message = f"Virtual machines run here without the processor's support, and slowly: {proven.why}"
+            say("Normal", "MachinesAreEmulated", message)
+        wake()
+        await self._label(client, node, proven)
+        while True:
+            await self._clock.sleep(_EVER_SECONDS)
+
+    async def grown(self, pod_uid: str, volume: str, size: int) -> None:
+        """The file of a disk has grown: the guest of a machine that runs sees it. Raises VolumeNotReady."""
+        try:
+            await self.runtime.machines.resize_disk(pod_uid, volume, size)
+        except RuntimeFault as fault:
+            raise VolumeNotReady(volume, f"the machine does not see the new size yet: {fault}") from fault
+
+    def metrics(self) -> Iterator[tuple[str, str, str, float]]:
+        """For `/metrics`."""
+        size = 0
+        with suppress(OSError), os.scandir(self._folder) as entries:
+            size = sum(each.stat(follow_symlinks=False).st_blocks * 512 for each in entries)
+        return self.runtime.metrics(size)
+
+    async def _label(self, client: Client, node: str, proven: Proven) -> None:
+        patch = {"metadata": {"labels": {LABEL_ACCELERATOR: proven.accelerator}}}
+        while True:
+            try:
+                await client.resource(NODES).patch(node, patch)
+            except (ApiError, ClientError) as error:
+                _log.debug("the node's label is not set yet", why=str(error))
+                await self._clock.sleep(_AGAIN_SECONDS)
+            else:
+                return
+
+    async def close(self) -> None:
+        """No more images are got. The driver is closed with the node's runtime, and machines run on."""
+        await self.images.close()

@@ -1,0 +1,60 @@
+"""The consoles of all machines of a node. While nobody is at one of them, this costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tarmac.base.clock import Clock
+from tarmac.base.tasks import Tasks
+from tarmac.runtimes.consoles.console import Console
+
+INTERVAL = 0.02  # seconds between two looks at what guests have written, while somebody watches
+
+
+class Consoles:
+    """By a key that stays the same over the processes of a machine: its sandbox."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tasks = Tasks()
+        self._consoles: dict[str, Console] = {}
+        self._watched = asyncio.Event()
+
+    def of(self, key: str) -> Console:
+        """The console of a machine, made when it is first asked for."""
+        if key not in self._consoles:
+            self._consoles[key] = Console(self._clock, self._tasks, self._count)
+        return self._consoles[key]
+
+    def remove(self, key: str) -> None:
+        """The machine is gone."""
+        console = self._consoles.pop(key, None)
+        if console is not None:
+            console.close()
+        self._count()
+
+    @property
+    def sessions(self) -> int:
+        """How many people are at a console."""
+        return sum(len(each) for each in self._consoles.values())
+
+    async def run(self) -> None:
+        """Serve those who watch until cancelled."""
+        while True:
+            await self._watched.wait()
+            for each in list(self._consoles.values()):
+                if len(each):
+                    each.serve()
+            await self._clock.sleep(INTERVAL)
+
+    async def close(self) -> None:
+        """End all sessions."""
+        for key in list(self._consoles):
+            self.remove(key)
+        await self._tasks.close()
+
+    def _count(self) -> None:
+        if any(len(each) for each in self._consoles.values()):
+            self._watched.set()
+        else:
+            self._watched.clear()

@@ -1,0 +1,161 @@
+"""Whether machines run here, and how: by the processor's own support (KVM) or by translation (TCG), proved by booting.
+
+A device /dev/kvm that can be opened proves nothing: on some hosts QEMU aborts on it, on others it hangs. So a kernel is
+booted until it says so on the serial port, first with KVM, then without. What came of it holds until the host is
+started again or QEMU is another one, and for every node on it: it is kept in a file that all of them share, and locked
+while one of them tries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
+from typing import Final
+
+import msgspec
+
+from tarmac.base.log import log
+from tarmac.runtimes.interface.errors import RuntimeRefused
+from tarmac.runtimes.qemu.cage import KVM
+from tarmac.runtimes.qemu.commandline import PROGRAM, trial_command
+from tarmac.runtimes.qemu.machine import Accelerator
+from tarmac.runtimes.qemu.needs import BootFiles
+from tarmac.runtimes.qemu.records import replace_file
+
+SIGN: Final = b"tarmac-guest: the kernel runs"
+"""What our initial filesystem says first."""
+
+_SECONDS: Final[dict[Accelerator, float]] = {"kvm": 10.0, "tcg": 60.0}
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_log = log("qemu")
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """What machines run with. `kvm_group` is the group that may open /dev/kvm, where that is used."""
+
+    accelerator: Accelerator
+    why: str
+    kvm_group: int | None = None
+
+
+class _Kept(msgspec.Struct):
+    boot_id: str
+    qemu: str
+    accelerator: Accelerator
+    why: str
+
+
+Try = Callable[[Accelerator], Awaitable[str]]
+"""Boots with it; why that did not work, empty if it did."""
+
+
+async def prove(file: Path, boot: BootFiles | None) -> Proven:
+    """What there is to know, tried if need be. Raises RuntimeRefused with why no machine can run here."""
+    if shutil.which(PROGRAM) is None:
+        raise RuntimeRefused(f"{PROGRAM} is not installed: install qemu-system-x86")
+    version = await _version()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.with_suffix(".lock").open("wb") as lock:
+        await _locked(lock.fileno())
+        known = _known(file, version)
+        if known is None:
+            if boot is None:
+                raise RuntimeRefused("there is no kernel to try it with: run `make node-parts` as root in a clone")
+            known = await decide(version, lambda accelerator: _boot(accelerator, boot))
+            replace_file(file, msgspec.json.encode(known))
+    return Proven(known.accelerator, known.why, kvm_group() if known.accelerator == "kvm" else None)
+
+
+async def decide(version: str, attempt: Try) -> _Kept:
+    """Try KVM where it is, then translation. Raises RuntimeRefused."""
+    why_not = f"{KVM} is not there, or its group may not open it" if kvm_group() is None else await attempt("kvm")
+    if not why_not:
+        return _Kept(_boot_id(), version, "kvm", "")
+    _log.info("KVM is not used", why=why_not)
+    if trouble := await attempt("tcg"):
+        raise RuntimeRefused(trouble)
+    return _Kept(_boot_id(), version, "tcg", why_not)
+
+
+def kvm_group() -> int | None:
+    """The group that may open /dev/kvm; None counts as absent: machines run as nobody else."""
+    try:
+        found = os.stat(KVM)
+        if found.st_mode & 0o060 == 0o060:
+            os.close(os.open(KVM, os.O_RDWR | os.O_CLOEXEC))
+            return found.st_gid
+    except OSError:
+        pass
+    return None
+
+
+async def _boot(accelerator: Accelerator, boot: BootFiles) -> str:
+    """Whether a kernel comes up, with as little around it as there can be."""
+    with tempfile.TemporaryDirectory() as empty:
+        process = await asyncio.create_subprocess_exec(
+            *trial_command(accelerator, str(boot.kernel), str(boot.initrd or ""), boot.command_line),
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            cwd=empty,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
+        )
+        assert process.stdout is not None, "it was asked for"
+        said = bytearray()
+        try:
+            async with asyncio.timeout(_SECONDS[accelerator]):
+                while SIGN not in said:
+                    if not (data := await process.stdout.read(1 << 12)):
+                        return f"{accelerator}: QEMU ended: {_end_of(said)}"
+                    said += data
+            return ""
+        except TimeoutError:
+            return f"{accelerator}: no kernel came up within {_SECONDS[accelerator]:g} s: {_end_of(said)}"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def _end_of(said: bytes | bytearray) -> str:
+    return bytes(said[-300:]).decode(errors="replace").strip() or "it said nothing"
+
+
+async def _version() -> str:
+    process = await asyncio.create_subprocess_exec(PROGRAM, "--version", stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
+    said, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeRefused(f"{PROGRAM} does not run: {_end_of(said)}")
+    return said.decode(errors="replace").partition("\n")[0]
+
+
+async def _locked(descriptor: int) -> None:
+    """Wait for the turn: another node of this host may be trying."""
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await asyncio.sleep(0.2)
+        else:
+            return
+
+
+def _known(file: Path, version: str) -> _Kept | None:
+    try:
+        kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return kept if (kept.boot_id, kept.qemu) == (_boot_id(), version) else None
+
+
+def _boot_id() -> str:
+    return _BOOT_ID.read_text().strip()

@@ -1,0 +1,303 @@
+"""Virtual machines as a runtime of the node: each pod is one machine, its sandbox what the machine is connected to.
+
+Made by whoever puts a node together, told by `adopt` to take over what runs, and offering its handler once `prove` has
+found that machines run here. Closing it leaves every machine running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+
+from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
+from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.base.tasks import first
+from tarmac.runtimes.interface import (
+    NO_EXEC,
+    CommandStream,
+    ConsoleOptions,
+    Container,
+    ContainerConfig,
+    Credentials,
+    ExecResult,
+    Handler,
+    Image,
+    NotFound,
+    NotOffered,
+    PowerAction,
+    Progress,
+    Resources,
+    RuntimeEvent,
+    RuntimeRefused,
+    RuntimeStatus,
+    RuntimeUsage,
+    Sandbox,
+    SandboxConfig,
+    SessionOptions,
+    StreamOptions,
+)
+from tarmac.runtimes.qemu.accelerator import Proven
+from tarmac.runtimes.qemu.figures import MachineFigures, Sample
+from tarmac.runtimes.qemu.launching import Launcher, TapGone
+from tarmac.runtimes.qemu.life import Around
+from tarmac.runtimes.qemu.listeners import Listeners, What
+from tarmac.runtimes.qemu.machines import Machines
+from tarmac.runtimes.qemu.needs import Groups, MachineImages, Taps
+from tarmac.runtimes.qemu.reaching import WaysIn, press
+from tarmac.runtimes.qemu.records import Folders, SandboxRecord
+from tarmac.runtimes.qemu.sandboxes import SandboxStore, shown
+from tarmac.runtimes.qemu.serial import SerialLogs
+from tarmac.runtimes.qemu.usage import Usage
+
+HANDLER = MACHINE_CLASS
+
+Prove = Callable[[], Awaitable[Proven]]
+
+
+class QemuRuntime:
+    """Implements `Runtime`. `prove` finds out what machines run with, and raises RuntimeRefused where none do."""
+
+    def __init__(
+        self,
+        folders: Folders,
+        taps: Taps,
+        groups: Groups,
+        images: MachineImages,
+        clock: Clock,
+        prove: Prove,
+        router: str,
+    ) -> None:
+        self.figures = MachineFigures()
+        self.serials = SerialLogs(clock)
+        self.ways = WaysIn(folders, self.serials, clock)
+        self.proven: Proven | None = None
+        self.on_reset: Callable[[SandboxRecord], None] = lambda _: None
+        """Told when a guest has started itself again."""
+        self._folders = folders
+        self._taps = taps
+        self._used = Usage(groups, clock)
+        self._images = images
+        self._prove = prove
+        self._listeners = Listeners()
+        self._sandboxes = SandboxStore(folders, taps, clock)
+        around = Around(folders, clock, self.figures, groups.oom_kills, self._changed, self.serials.finish)
+        launcher = Launcher(folders, taps, groups, images, clock, router)
+        self.machines = Machines(launcher, around, self.serials, self.ways)
+
+    async def adopt(self) -> None:
+        """Take over what runs. Before anything else is asked of it."""
+        sandboxes, machines = await asyncio.to_thread(self._folders.load)
+        self._sandboxes.adopt(sandboxes)
+        await asyncio.to_thread(self._sandboxes.sweep)
+        for sandbox in sandboxes:
+            self._learn(sandbox.annotations)
+        await self.machines.adopt(machines, self._sandboxes.known)
+
+    async def prove(self) -> Proven:
+        """Find out whether machines run here; the handler is offered from then on. Raises RuntimeRefused."""
+        self.proven = await self._prove()
+        return self.proven
+
+    async def status(self) -> RuntimeStatus:
+        offered = (Handler(HANDLER, own_kernel=True),) if self.proven is not None else ()
+        return RuntimeStatus("qemu", "", ready=True, network_ready=True, handlers=offered)
+
+    async def close(self) -> None:
+        """Look after machines no longer; they run on."""
+        await self.ways.close()
+        await self.machines.close()
+
+    async def run(self) -> None:
+        """Follow what guests write, for logs and for those who watch, until cancelled."""
+        await first(self.serials.run(), self.ways.consoles.run())
+
+    # ---- sandboxes
+
+    async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
+        if handler != HANDLER:
+            raise RuntimeRefused(f'no runtime for "{handler}" is configured')
+        self._learn(config.annotations)
+        try:
+            record = await self._sandboxes.make(config, handler)
+        except OSError as error:
+            raise RuntimeRefused(f"the sandbox cannot be made: {error}") from error
+        self._tell(record, record.id, "created")
+        return record.id
+
+    async def stop_sandbox(self, id: str) -> None:
+        for each in self.machines.of_sandbox(id):
+            await self.machines.kill(each.id)
+        await self._sandboxes.stop(id)
+
+    async def remove_sandbox(self, id: str) -> None:
+        record = self._sandboxes.find(id)
+        if record is None:
+            return
+        await self.stop_sandbox(id)
+        for each in self.machines.of_sandbox(id):
+            await self.machines.remove(each.id)
+        self._sandboxes.remove(id)
+        self.ways.gone(id)
+        self._tell(record, id, "deleted")
+
+    async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
+        found = [each for each in self._sandboxes.all() if pod_uid in (None, each.pod_uid)]
+        return [shown(each, addresses=False) for each in found]
+
+    async def sandbox(self, id: str) -> Sandbox:
+        return shown(self._sandboxes.known(id), addresses=True)
+
+    async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
+        raise RuntimeRefused("virtual machines know no classes")
+
+    # ---- containers
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
+        """Written down; nothing runs yet."""
+        record = self._sandboxes.known(sandbox_id)
+        if config.security.target_container:
+            raise NotOffered(NO_EXEC)
+        image = await self._images.image(config.image, HANDLER)
+        if image is None:
+            raise NotFound(f'failed to resolve image "{config.image}": not found')
+        try:
+            made = self.machines.create(config, record, sandbox, image.id)
+        except OSError as error:
+            raise RuntimeRefused(f"the machine cannot be made: {error}") from error
+        self._tell(record, made, "created")
+        return made
+
+    async def start_container(self, id: str) -> None:
+        machine = self.machines.known(id)
+        sandbox = self._sandboxes.known(machine.sandbox_id)
+        proven = self.proven or await self.prove()  # a machine of before is restarted before the node has offered any
+        try:
+            await self.machines.start(id, sandbox, proven)
+        except TapGone:
+            self._sandboxes.lost(sandbox.id)
+            raise
+        self._tell(sandbox, id, "started")
+
+    async def stop_container(self, id: str, grace: float) -> None:
+        await self.machines.stop(id, grace)
+
+    async def remove_container(self, id: str) -> None:
+        sandbox = self._sandbox_of(id)
+        await self.machines.remove(id)
+        if sandbox is not None:
+            self._tell(sandbox, id, "deleted")
+
+    async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
+        of_pod = {each.id for each in self._sandboxes.all() if pod_uid in (None, each.pod_uid)}
+        return [self.machines.shown(each.id) for each in list(self.machines.all()) if each.sandbox_id in of_pod]
+
+    async def container(self, id: str) -> Container:
+        return self.machines.shown(id)
+
+    async def update_container(
+        self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
+    ) -> None:
+        """The pod's cgroup limits it, and has the new limits already. Memory changes when it restarts."""
+        self.machines.known(id)
+        if resources is not None:
+            await self.machines.resize(id, resources)
+
+    async def amend_spec(self, id: str, changes: JsonObject) -> None:
+        raise RuntimeRefused("a virtual machine has no OCI specification")
+
+    async def reopen_log(self, id: str) -> None:
+        self.serials.reopen(id)
+
+    # ---- processes and streams
+
+    async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
+        self.machines.known(id)
+        raise NotOffered(NO_EXEC)
+
+    async def exec_stream(self, id: str, command: Sequence[str], options: StreamOptions) -> CommandStream:
+        self.machines.known(id)
+        raise NotOffered(NO_EXEC)
+
+    async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
+        """The console."""
+        return self.ways.attach(self.machines.life(id), options)
+
+    async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
+        return self.ways.console(self.machines.known(id).sandbox_id, options)
+
+    async def display_stream(self, id: str, options: SessionOptions) -> CommandStream:
+        return await self.ways.display(self.machines.life(id), options)
+
+    async def power(self, id: str, action: PowerAction) -> None:
+        await press(self.machines.life(id), action)
+
+    # ---- usage
+
+    async def container_usage(self) -> Sequence[RuntimeUsage]:
+        running = [each for each in self.machines.all() if each.state == "running"]
+        return [self._used.of(each.id, self._sandboxes.known(each.sandbox_id).cgroup) for each in running]
+
+    async def sandbox_usage(self) -> Sequence[RuntimeUsage]:
+        ready = [each for each in self._sandboxes.all() if not each.stopped]
+        traffic = await self._taps.traffic() if ready else {}
+        return [self._used.of(each.id, each.cgroup, *traffic.get(each.id, (0, 0))) for each in ready]
+
+    # ---- images
+
+    async def pull(
+        self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
+    ) -> str:
+        return await self._images.pull(image, None, progress, handler)
+
+    async def image(self, name: str, handler: str = "") -> Image | None:
+        return await self._images.image(name, handler)
+
+    async def images(self) -> Sequence[Image]:
+        return await self._images.images()
+
+    async def remove_image(self, name: str, handler: str = "") -> None:
+        await self._images.remove_image(name, handler)
+
+    async def image_space(self) -> tuple[str, int, int]:
+        return await self._images.image_space()
+
+    # ---- changes
+
+    def events(self) -> AsyncGenerator[RuntimeEvent | None]:
+        return self._listeners.events()
+
+    def metrics(self, image_bytes: int) -> Iterator[Sample]:
+        """For `/metrics`."""
+        sessions = Counter({"console": self.ways.consoles.sessions, "vnc": self.ways.viewers})
+        yield from self.figures.samples(self.machines.states(), sessions, image_bytes)
+        for labels, carried in self.machines.traffic():
+            yield "tarmac_machine_disk_read_bytes_total", "counter", labels, carried.read
+            yield "tarmac_machine_disk_written_bytes_total", "counter", labels, carried.written
+
+    # ---- inside
+
+    def _learn(self, annotations: Mapping[str, str]) -> None:
+        if ANNOTATION_MACHINE_IMAGES in annotations:
+            self._images.learn(annotations[ANNOTATION_MACHINE_IMAGES])
+
+    def _sandbox_of(self, id: str) -> SandboxRecord | None:
+        try:
+            return self._sandboxes.find(self.machines.known(id).sandbox_id)
+        except NotFound:
+            return None
+
+    def _changed(self, id: str, what: str) -> None:
+        sandbox = self._sandbox_of(id)
+        if sandbox is None:
+            return
+        if what == "reset":
+            self.on_reset(sandbox)
+        elif what == "stopped":
+            self.ways.over(self.machines.known(id))
+        self._tell(sandbox, id, "stopped" if what == "stopped" else "")
+
+    def _tell(self, sandbox: SandboxRecord, id: str, what: What) -> None:
+        self._listeners.tell(RuntimeEvent(sandbox.pod_uid, id, what))

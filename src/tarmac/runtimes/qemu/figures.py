@@ -1,0 +1,59 @@
+"""Counts of machines for `/metrics`, kept as plain numbers and named when somebody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tarmac.base.metrics import Histogram
+
+_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+_START = "tarmac_machine_start_seconds"
+
+Sample = tuple[str, str, str, float]
+"""Name, type, labels as written, value."""
+
+
+class MachineFigures:
+    """Of all machines since the agent started."""
+
+    def __init__(self) -> None:
+        self.started = Histogram(_BOUNDS)
+        """From being asked for until QEMU answers."""
+        self.served = Histogram(_BOUNDS)
+        """From being asked for until the pod is ready; of machines that this agent started, once for each start."""
+        self.guest_resets = 0
+        self.qmp_failures = 0
+        self._ends = Counter[str]()
+        self._booting: dict[str, float] = {}  # when they were asked for, by the pod's uid
+
+    def boots(self, pod_uid: str, asked: float, now: float) -> None:
+        """QEMU answers; the guest does not serve yet."""
+        self.started.observe(now - asked)
+        self._booting[pod_uid] = asked
+
+    def serves(self, pod_uid: str, now: float) -> None:
+        """The pod is ready, which is told again and again."""
+        if (asked := self._booting.pop(pod_uid, None)) is not None:
+            self.served.observe(now - asked)
+
+    def ended(self, reason: str, pod_uid: str = "") -> None:
+        """Count one; it does not come to serve any more."""
+        self._ends[reason] += 1
+        self._booting.pop(pod_uid, None)
+
+    def samples(self, states: Counter[str], sessions: Counter[str], image_bytes: int) -> Iterator[Sample]:
+        """With what is counted elsewhere: machines by state, sessions by kind, and what images take."""
+        for state in ("created", "running", "exited"):
+            yield "tarmac_machines", "gauge", f'{{state="{state}"}}', states[state]
+        for reason, count in sorted(self._ends.items()):
+            yield "tarmac_machine_ends_total", "counter", f'{{reason="{reason}"}}', count
+        yield "tarmac_machine_guest_resets_total", "counter", "", self.guest_resets
+        yield "tarmac_machine_qmp_failures_total", "counter", "", self.qmp_failures
+        for kind, count in sorted(sessions.items()):
+            yield "tarmac_machine_console_sessions", "gauge", f'{{kind="{kind}"}}', count
+        yield "tarmac_machine_image_bytes", "gauge", "", image_bytes
+        for phase, histogram in (("process", self.started), ("ready", self.served)):
+            for name, labels, value in histogram.samples(_START, [("phase", phase)]):
+                written = ",".join(f'{key}="{text}"' for key, text in labels)
+                yield name, "histogram", f"{{{written}}}", value

@@ -1,0 +1,114 @@
+"""From a file as it was fetched, its sum checked, to a raw disk: unpacked, looked at, converted.
+
+The sum says that the file is the one that an administrator meant, not that it is harmless. So nothing of it is read by
+the agent but the first bytes of a qcow2, which say whether it would have its reader open other files; the rest is
+for programs in a cage. The format is the catalogue's word, never a guess: a guess goes by what is in the file, and a
+text that looks like the description of a disk makes QEMU's tools read any file that it names.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tarmac.runtimes.interface.errors import ImageMismatch, ImageRefused
+from tarmac.runtimes.qemu.images.caged import USER, run_caged
+from tarmac.runtimes.qemu.images.qcow2 import HEADER_BYTES, check_qcow2
+
+_UNPACKERS: Final = {"gzip": ("gzip", "-dc"), "xz": ("xz", "-dc", "--no-sparse"), "zstd": ("zstd", "-dcq")}
+_SLACK = 1 << 20
+_SECTOR = 512
+_OURS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the catalogue says of the file."""
+
+    format: str
+    compression: str | None
+    size: int  # that the disk may have
+
+
+def check_raw(size: int, most: int) -> int:
+    """The size of a raw disk. Raises ImageMismatch."""
+    if size > most:
+        raise ImageMismatch(f"the disk has {size} bytes, and spec.size is {most}")
+    if not size:
+        raise ImageMismatch("the file is empty")
+    return -(-size // _SECTOR) * _SECTOR
+
+
+def write_raw(source: int, wanted: Wanted, target: Path) -> None:
+    """Write the disk in the file to `target`, durably; blocks. Raises ImageRefused, OSError."""
+    unpacked, cage = target.with_suffix(".unpacked"), target.with_suffix(".cage")
+    for path in (unpacked, target):
+        path.unlink(missing_ok=True)  # of an attempt that was cut short
+    try:
+        if wanted.compression is None:
+            _convert(source, wanted, target, cage)
+        else:
+            with open(os.open(unpacked, _OURS, 0o600), "r+b", buffering=0) as plain:
+                _unpack(source, wanted, plain.fileno(), cage)
+                _convert(plain.fileno(), wanted, target, cage)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    finally:
+        unpacked.unlink(missing_ok=True)
+        if cage.exists():
+            cage.rmdir()
+
+
+def _unpack(source: int, wanted: Wanted, target: int, cage: Path) -> None:
+    program, most = _UNPACKERS[wanted.compression or ""], wanted.size + _SLACK
+    os.lseek(source, 0, os.SEEK_SET)
+    try:
+        run_caged(program, cage, most, (), source, target)
+    except ImageRefused as error:
+        # It is stopped in the middle of a write: how much there is tells whether that was the reason.
+        if os.fstat(target).st_size >= most:
+            raise ImageMismatch(f"unpacked, the file has more than {most} bytes; spec.size is {wanted.size}") from error
+        raise ImageMismatch(f"the file cannot be unpacked: {error}") from error
+
+
+def _convert(source: int, wanted: Wanted, target: Path, cage: Path) -> None:
+    if wanted.format == "qcow2":
+        size = check_qcow2(os.pread(source, HEADER_BYTES, 0), wanted.size)
+    else:
+        size = check_raw(os.fstat(source).st_size, wanted.size)
+    made = os.open(target, _OURS, 0o600)
+    try:
+        os.ftruncate(made, size)
+        _open_to_cage(source, made)
+        alone = {"backing": None} if wanted.format == "qcow2" else {}
+        file = {"driver": "file", "filename": f"/proc/self/fd/{source}"}
+        layer = {"driver": wanted.format, **alone, "file": file}
+        target_options = f"driver=raw,file.driver=file,file.filename=/proc/self/fd/{made}"
+        command = (
+            "qemu-img",
+            "convert",
+            "-n",
+            "--target-image-opts",
+            f"json:{_encode(layer).decode()}",
+            target_options,
+        )
+        run_caged(command, cage, size, (source, made), None, None)
+        os.fchown(made, 0, 0)
+        os.fchmod(made, 0o444)
+        os.fsync(made)
+    finally:
+        os.close(made)
+
+
+def _open_to_cage(source: int, target: int) -> None:
+    """Opened again by whoever is in the cage: the rights to a file count then, not only the descriptor."""
+    os.fchown(target, USER, USER)
+    if not os.fstat(source).st_mode & 0o004:
+        os.fchmod(source, 0o444)

@@ -1,0 +1,201 @@
+"""From a machine's record to a process: everything it works with is opened, handed on, and closed here again.
+
+The pod's disks, taps and kernel are open files of the new process; the seed, and the read-only disks that stand for
+volumes with files, are made anew at each start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.base.clock import Clock
+from tarmac.runtimes.interface.errors import RuntimeRefused
+from tarmac.runtimes.qemu.accelerator import Proven
+from tarmac.runtimes.qemu.cage import Cage
+from tarmac.runtimes.qemu.commandline import command_line
+from tarmac.runtimes.qemu.firmware import CODE, make_variables, variables_of
+from tarmac.runtimes.qemu.iso import IsoFile, TooLarge, iso_image
+from tarmac.runtimes.qemu.machine import DirectKernel, DiskImage, Machine, TapInterface, UefiFirmware
+from tarmac.runtimes.qemu.needs import Groups, MachineImages, Taps
+from tarmac.runtimes.qemu.process import Process, end_unfinished, find, is_there, last_words, spawn
+from tarmac.runtimes.qemu.records import Folders, MachineRecord, SandboxRecord
+from tarmac.runtimes.qemu.seed.documents import MOST_BYTES, SeedTooLarge, documents
+from tarmac.runtimes.qemu.seeding import seed_of, volume_folders
+from tarmac.runtimes.qemu.serial import KEYS
+from tarmac.runtimes.qemu.serials import SEED_SERIAL, disk_serials
+from tarmac.runtimes.qemu.volumes import VOLUME_BYTES, volume_files, volume_label
+
+_POLL_SECONDS = 0.01
+_PATIENCE_SECONDS = 30.0
+
+
+class TapGone(RuntimeRefused):
+    """A tap of the sandbox is not there any more: the sandbox cannot be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Starts processes. `router` is the address by which guests reach everything over IPv6."""
+
+    folders: Folders
+    taps: Taps
+    groups: Groups
+    images: MachineImages
+    clock: Clock
+    router: str
+
+    async def launch(self, record: MachineRecord, sandbox: SandboxRecord, proven: Proven) -> Process:
+        """Start it; the process, once it is QEMU. Raises RuntimeRefused with what went wrong."""
+        with ExitStack() as files:
+            try:
+                machine = await self._machine(record, sandbox, files)
+                cage = await asyncio.to_thread(self._cage, record, sandbox, proven)
+            except OSError as error:
+                raise RuntimeRefused(f"the machine cannot be started: {error}") from error
+            command = command_line(machine, proven.accelerator)
+            await spawn(cage, command, _descriptors(machine), self.folders.said(record))
+        return await self.await_process(record, sandbox)
+
+    async def await_process(self, record: MachineRecord, sandbox: SandboxRecord) -> Process:
+        """The process that was started, once it is QEMU. Raises RuntimeRefused when it ends before."""
+        folder = self.folders.attempt(record)
+        deadline = self.clock.monotonic() + _PATIENCE_SECONDS
+        while True:
+            if process := find(folder, sandbox.uid, record.uuid, record.start_time):
+                return process
+            if not is_there(folder):
+                raise RuntimeRefused(last_words(self.folders.said(record)) or "the machine's process ended at once")
+            if self.clock.monotonic() > deadline:
+                end_unfinished(folder)
+                raise RuntimeRefused(f"no machine came of its process within {_PATIENCE_SECONDS:g} s")
+            await self.clock.sleep(_POLL_SECONDS)
+
+    # ---- what it is made from
+
+    async def _machine(self, record: MachineRecord, sandbox: SandboxRecord, files: ExitStack) -> Machine:
+        volumes = volume_folders(record)
+        names = [each.name for each in record.disks] + [Path(folder).name for _, folder in volumes]
+        serials = disk_serials(names)
+        disks = [
+            DiskImage(serial, _opened(each.path, files, read_only=each.read_only), each.read_only)
+            for serial, each in zip(serials, record.disks, strict=False)
+        ]
+        for number, (serial, (_, folder)) in enumerate(zip(serials[len(disks) :], volumes, strict=True)):
+            made = await asyncio.to_thread(self._volume, record, number, folder)
+            disks.append(DiskImage(serial, _opened(str(made), files, read_only=True), read_only=True))
+        return Machine(
+            name=sandbox.name,
+            uuid=record.uuid,
+            memory_mib=record.memory_mib,
+            processors=record.processors,
+            disks=tuple(disks),
+            seed=await self._seed(record, sandbox, serials, files),
+            interfaces=tuple(await self._interfaces(sandbox, files)),
+            kernel=self._kernel(record, files),
+            uefi=await asyncio.to_thread(self._uefi, record, files),
+        )
+
+    async def _interfaces(self, sandbox: SandboxRecord, files: ExitStack) -> list[TapInterface]:
+        found: list[TapInterface] = []
+        for position, interface in enumerate(sandbox.interfaces):
+            try:
+                tap = files.enter_context(await self.taps.open(sandbox.id, position))
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    raise TapGone(f"interface {interface.name} of the sandbox is gone") from error
+                raise
+            found.append(TapInterface(interface.mac, tap.fileno()))
+        return found
+
+    def _kernel(self, record: MachineRecord, files: ExitStack) -> DirectKernel | None:
+        boot = self.images.boot_files(record.image_id)
+        if boot is None:
+            return None
+        initrd = None if boot.initrd is None else _opened(str(boot.initrd), files, read_only=True)
+        return DirectKernel(_opened(str(boot.kernel), files, read_only=True), initrd, boot.command_line)
+
+    def _uefi(self, record: MachineRecord, files: ExitStack) -> UefiFirmware | None:
+        if not self.images.starts_by_uefi(record.image_id):
+            return None
+        variables = make_variables(variables_of(record.disks[0].path, self.folders.logs_of(record)))
+        return UefiFirmware(_opened(str(CODE), files, read_only=True), _opened(str(variables), files, read_only=False))
+
+    def _volume(self, record: MachineRecord, number: int, folder: str) -> Path:
+        """A disk with the files of a volume. Raises RuntimeRefused."""
+        name = Path(folder).name
+        try:
+            image = iso_image(volume_label(name), volume_files(Path(folder)), VOLUME_BYTES)
+        except TooLarge as error:
+            raise RuntimeRefused(f"volume {name}: {error}") from error
+        return self._private(record, f"volume{number}.iso", image)
+
+    async def _seed(
+        self, record: MachineRecord, sandbox: SandboxRecord, serials: Sequence[str], files: ExitStack
+    ) -> DiskImage | None:
+        if not self.images.accepts_cloud_init(record.image_id):
+            return None
+        try:
+            told = documents(seed_of(record, sandbox, serials, self.router))
+            image = iso_image(SEED_SERIAL, {name: IsoFile(content) for name, content in told.items()}, MOST_BYTES)
+        except (SeedTooLarge, TooLarge) as error:
+            raise RuntimeRefused(str(error)) from error
+        made = await asyncio.to_thread(self._private, record, "seed.iso", image)
+        return DiskImage(SEED_SERIAL, _opened(str(made), files, read_only=True), read_only=True)
+
+    def _private(self, record: MachineRecord, name: str, content: bytes) -> Path:
+        """A file that only the node's root reads: it may hold secrets."""
+        path = self.folders.attempt(record) / name
+        path.unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+        return path
+
+    def _cage(self, record: MachineRecord, sandbox: SandboxRecord, proven: Proven) -> Cage:
+        """Its folders, as the process needs them. Raises OSError."""
+        folder, logs = self.folders.attempt(record), self.folders.logs_of(record)
+        for each in (folder / "root", folder / "run", logs):
+            each.mkdir(parents=True, exist_ok=True)
+        os.chown(folder / "run", sandbox.uid, sandbox.uid)
+        (folder / "run").chmod(0o700)
+        keys, nowhere = folder / "run" / KEYS, folder / "run" / "serial.out"
+        if not keys.exists():
+            os.mkfifo(keys, 0o600)
+            os.chown(keys, sandbox.uid, sandbox.uid)
+            nowhere.symlink_to("/dev/null")
+        (folder / "lock").touch()
+        serial = self.folders.serial(record)
+        serial.touch(mode=0o600)
+        os.chown(serial, sandbox.uid, sandbox.uid)
+        return Cage(
+            folder=folder,
+            serial=serial,
+            user=sandbox.uid,
+            entrances=self.groups.entrances(sandbox.cgroup),
+            oom_score_adj=record.oom_score_adj,
+            kvm_group=proven.kvm_group,
+        )
+
+
+def _opened(path: str, files: ExitStack, *, read_only: bool) -> int:
+    """A file or block device of the node's own. Raises OSError."""
+    descriptor = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
+    files.callback(os.close, descriptor)
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+        raise OSError(errno.EINVAL, f"{path} is neither a file nor a disk")
+    return descriptor
+
+
+def _descriptors(machine: Machine) -> list[int]:
+    disks = [*machine.disks, *([machine.seed] if machine.seed else [])]
+    kernel, uefi = machine.kernel, machine.uefi
+    booted = [each for each in (kernel.kernel, kernel.initrd) if each is not None] if kernel else []
+    booted += [uefi.code, uefi.variables] if uefi else []
+    return [*(each.descriptor for each in disks), *(each.descriptor for each in machine.interfaces), *booted]

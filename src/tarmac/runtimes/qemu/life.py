@@ -1,0 +1,251 @@
+"""One machine that runs: its process, the connection to its monitor, and how both end.
+
+The end is noted first, with its reason, and only then is the process told to quit; the machine counts as ended when the
+process is gone. So an agent that is killed in between finds the reason, and goes on with the quitting.
+
+A lost connection says nothing about the machine: it is made again. What a machine that runs may wait for (it was
+paused, the host's disk is full) is its `condition`; one that a full disk stopped goes on once there is room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any
+
+import msgspec
+
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.base.tasks import background, first
+from tarmac.runtimes.interface.errors import RuntimeFault, RuntimeRefused, Unreachable
+from tarmac.runtimes.labels import POD_NAME, POD_UID
+from tarmac.runtimes.qemu import endings
+from tarmac.runtimes.qemu.blockstats import DiskTraffic, disk_traffic
+from tarmac.runtimes.qemu.endings import Ending
+from tarmac.runtimes.qemu.figures import MachineFigures
+from tarmac.runtimes.qemu.monitor import Monitor, connected
+from tarmac.runtimes.qemu.process import Process, last_words
+from tarmac.runtimes.qemu.qmp import Command, Event
+from tarmac.runtimes.qemu.records import Folders, MachineRecord
+
+_QUIT_SECONDS = 2.0
+_ASK_AGAIN_SECONDS = (1.0, 10.0)  # a guest that is booting does not listen yet: once more soon, then now and then
+_RECONNECT_SECONDS = 0.05
+_MOST_SAID = 1 << 20
+_ONE_START_SECONDS = 5.0
+_LOOK_SECONDS = 10.0
+_ROOM = 64 << 20  # bytes that must be free before a machine that stopped on a full disk goes on
+_CONDITIONS = {"paused": "MachinePaused", "io-error": "DiskFull"}
+
+_log = log("qemu")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What all machines of a node share."""
+
+    folders: Folders
+    clock: Clock
+    figures: MachineFigures
+    oom_kills: Callable[[str], int]
+    """How many processes of a cgroup the kernel has killed for want of memory."""
+    changed: Callable[[str, str], None]
+    """Told the id of a machine, and of what: `condition`, `reset`, or `stopped`."""
+    finish_log: Callable[[str], Coroutine[Any, Any, None]]
+    """Writes the rest of what a machine said."""
+
+
+class Life:
+    """From the moment there is a process until it is gone."""
+
+    def __init__(self, record: MachineRecord, process: Process, user: int, cgroup: str, around: Around) -> None:
+        self.record = record
+        self.status = ""
+        """QEMU's word for what it does; empty while it has not been heard."""
+        self.traffic: dict[str, DiskTraffic] = {}
+        """What its disks have carried, as of the last look, by their names."""
+        self.greeted = asyncio.Event()
+        self.over = asyncio.Event()
+        self._process = process
+        self._user = user
+        self._cgroup = cgroup
+        self._around = around
+        self._monitor: Monitor | None = None
+        self._noted = asyncio.Event()
+        self._last_reset = -_ONE_START_SECONDS
+
+    @property
+    def condition(self) -> str:
+        """What it waits for, as a reason; empty when it does what it should."""
+        return _CONDITIONS.get(self.status, "")
+
+    async def run(self) -> None:
+        """Look after it until it is gone. Cancelled, the machine runs on."""
+        if self.record.reason:
+            self._noted.set()  # by an agent that was killed before the process had gone
+        try:
+            async with background(self._converse(), f"monitor of {self.record.id}"):
+                await first(self._process.gone(), self._noted.wait())
+                await self._quit()
+        finally:
+            self._process.close()
+        if not self.record.reason:
+            killed = self._around.oom_kills(self._cgroup) > self.record.oom_kills
+            self.note(endings.of_death(killed, self._said()))
+        await self._around.finish_log(self.record.id)
+        self.record.finished_at = self._around.clock.now()
+        self._keep()
+        self._around.figures.ended(self.record.reason, self.record.labels.get(POD_UID, ""))
+        self.over.set()
+        self._around.changed(self.record.id, "stopped")
+
+    def note(self, ending: Ending) -> None:
+        """It ends like this; only the first time counts."""
+        if self.record.reason:
+            return
+        self.record.exit_code, self.record.reason, self.record.message = ending.code, ending.reason, ending.message
+        self._keep()
+        self._noted.set()
+
+    async def stop(self, grace: float) -> None:
+        """Press the power button, and pull the plug after `grace` seconds. Over when the process is gone."""
+        try:
+            async with asyncio.timeout(grace):
+                for pause in chain(_ASK_AGAIN_SECONDS, repeat(_ASK_AGAIN_SECONDS[-1])):
+                    await self._press()
+                    await first(self._noted.wait(), self._around.clock.sleep(pause))
+                    if self._noted.is_set():
+                        break
+        except TimeoutError:
+            self.note(endings.BY_FORCE)
+        await self.over.wait()
+
+    async def execute(self, command: Command, arguments: dict[str, Any] | None = None) -> Any:
+        """Ask the monitor. Raises RuntimeFault."""
+        if self._monitor is None:
+            raise Unreachable("the machine's monitor does not answer at the moment")
+        return await self._monitor.execute(command, arguments)
+
+    def _keep(self) -> None:
+        try:
+            self._around.folders.keep_machine(self.record)
+        except OSError as error:  # what is known is known; only an agent that starts now would not hear of it
+            _log.warning("the state of a machine is not written down", machine=self.record.id, why=str(error))
+
+    async def _press(self) -> None:
+        """What is paused hears nothing, so it is resumed first. A guest that is booting may not listen yet."""
+        try:
+            if self.status == "paused":
+                await self.execute("cont")
+            await self.execute("system_powerdown")
+        except RuntimeFault as fault:
+            _log.info("a machine cannot be asked to end", machine=self.record.id, why=str(fault))
+            await self._around.clock.sleep(_RECONNECT_SECONDS)
+
+    async def _quit(self) -> None:
+        """Have the process gone: by asking, else by force."""
+        try:
+            async with asyncio.timeout(_QUIT_SECONDS):
+                with suppress(RuntimeFault):
+                    await self.execute("quit")
+                await self._process.gone()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.gone()
+
+    async def _converse(self) -> None:
+        """Keep a connection to the monitor, and hear what it says."""
+        path = str(self._around.folders.socket(self.record, "qmp"))
+        while True:
+            try:
+                async with connected(path, self._heard, user=self._user) as monitor:
+                    await self._recognise(monitor)
+                    self._monitor = monitor
+                    await self._listen(monitor)
+            except RuntimeFault as fault:
+                if self.greeted.is_set():
+                    self._around.figures.qmp_failures += 1
+                    _log.warning("a machine's monitor does not answer", machine=self.record.id, why=str(fault))
+            finally:
+                self._monitor = None
+            await self._around.clock.sleep(_RECONNECT_SECONDS if not self.greeted.is_set() else 1.0)
+
+    async def _listen(self, monitor: Monitor) -> None:
+        while not monitor.lost.is_set():
+            status = await monitor.execute("query-status")
+            self._is_now(str(status["status"]))
+            self.greeted.set()
+            await self._bound_log()
+            await self._count(monitor)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await monitor.lost.wait()
+            # After the pause: one that is stopped again at once is not asked again at once.
+            if self.status == "io-error" and self._has_room():
+                await monitor.execute("cont")
+
+    async def _recognise(self, monitor: Monitor) -> None:
+        """Whoever answers at the socket must be this machine. Raises RuntimeFault."""
+        name, wanted = (await monitor.execute("query-name")).get("name"), self.record.labels.get(POD_NAME)
+        if name != wanted:
+            raise RuntimeRefused(f"the monitor is that of {name!r}, and not of {wanted!r}")
+
+    async def _count(self, monitor: Monitor) -> None:
+        answer = await monitor.execute("query-blockstats")
+        with suppress(msgspec.ValidationError):  # of a QEMU that counts otherwise
+            self.traffic = disk_traffic(answer, self.record.disks)
+
+    def _heard(self, event: Event) -> None:
+        """What a guest can cause is counted and looked at, never kept."""
+        data = event.data
+        if event.name == "SHUTDOWN" and data.get("reason") == "guest-shutdown":
+            self._is_now("shutdown")
+        elif event.name == "GUEST_PANICKED":
+            self._is_now("guest-panicked")
+        elif event.name == "RESET" and data.get("guest"):
+            self._reset()
+        elif event.name == "BLOCK_IO_ERROR" and data.get("action") == "stop":
+            self._is_now("io-error")
+        elif event.name == "STOP" and self.status == "running":
+            self._is_now("paused")
+        elif event.name == "RESUME":
+            self._is_now("running")
+
+    def _reset(self) -> None:
+        """The firmware resets the board more than once on its way up, which is one start of the guest."""
+        now = self._around.clock.monotonic()
+        if now - self._last_reset > _ONE_START_SECONDS:
+            self._around.figures.guest_resets += 1
+            self._around.changed(self.record.id, "reset")
+        self._last_reset = now
+
+    def _is_now(self, status: str) -> None:
+        before, self.status = self.condition, status
+        serial = last_words(self._around.folders.serial(self.record)) if status == "guest-panicked" else ""
+        if ending := endings.of_status(status, serial, self._said()):
+            self.note(ending)
+        elif self.condition != before:
+            self._around.changed(self.record.id, "condition")
+
+    def _has_room(self) -> bool:
+        """Whether a machine that stopped on a full disk of the host may go on."""
+        try:
+            files = [os.statvfs(each.path) for each in self.record.disks if not each.read_only]
+        except OSError:
+            return False
+        return all(each.f_bavail * each.f_frsize >= _ROOM for each in files)
+
+    def _said(self) -> str:
+        return last_words(self._around.folders.said(self.record))
+
+    async def _bound_log(self) -> None:
+        """What QEMU says about a guest that misbehaves must not fill the disk."""
+        said = self._around.folders.said(self.record)
+        with suppress(OSError):
+            if said.stat().st_size > _MOST_SAID:
+                os.truncate(said, 0)  # it appends, so it goes on at the new end

@@ -1,0 +1,194 @@
+"""What is kept of machines on the node, so that an agent that starts finds what one before it left running.
+
+    <run>/<sandbox>/sandbox.json            the sandbox; a folder without it was left half made, and is nobody's
+    <run>/<sandbox>/<attempt>/machine.json  a machine, from before it starts until it is removed
+    <run>/<sandbox>/<attempt>/pid           who it is, written by the process itself before it becomes QEMU
+    <run>/<sandbox>/<attempt>/lock          locked for as long as that process is there, whatever it has become
+    <run>/<sandbox>/<attempt>/run           sockets: what the process has as its /run
+    <logs>/<sandbox>/<attempt>/             serial.raw and qemu.log, which grow and must not be memory
+
+Each JSON file is replaced as a whole. Ids follow from the pod's uid and the attempt, so one that was lost between two
+steps is the same again, and every path of a socket stays short enough for the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tarmac.api.networking.interfaces import AttachedInterface
+
+PREFIX = "vm-"
+_SANDBOX_FILE = "sandbox.json"
+_MACHINE_FILE = "machine.json"
+
+
+class SandboxRecord(msgspec.Struct, kw_only=True):
+    """A sandbox, as it was asked for and as it is. `uid` is whom its machines run as."""
+
+    id: str
+    namespace: str
+    name: str
+    pod_uid: str
+    attempt: int
+    handler: str
+    created_at: float
+    cgroup: str
+    log_directory: str
+    uid: int
+    hostname: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    dns_servers: list[str] = []
+    dns_searches: list[str] = []
+    interfaces: list[AttachedInterface] = []
+    stopped: bool = False
+
+
+class DiskRecord(msgspec.Struct):
+    """A disk: its name in the guest, the pod's volume, and the file."""
+
+    name: str
+    volume: str
+    path: str
+    read_only: bool = False
+
+
+class MachineRecord(msgspec.Struct, kw_only=True):
+    """A machine. `pid` and `start_time` are 0 until it runs; `finished_at` is set once it has ended."""
+
+    id: str
+    sandbox_id: str
+    name: str
+    attempt: int
+    image: str
+    image_id: str
+    uuid: str
+    created_at: float
+    log_path: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    memory_mib: int = 0
+    processors: int = 1
+    oom_score_adj: int = 0
+    disks: list[DiskRecord] = []
+    mounts: list[tuple[str, str]] = []  # path in the guest, folder of the host
+    pid: int = 0
+    start_time: int = 0
+    oom_kills: int = 0  # of the cgroup, when it started
+    started_at: float = 0.0
+    finished_at: float = 0.0
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def state(self) -> str:
+        """As runtimes say it."""
+        return "exited" if self.finished_at else "running" if self.started_at else "created"
+
+
+_sandbox = msgspec.json.Decoder(SandboxRecord).decode
+_machine = msgspec.json.Decoder(MachineRecord).decode
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def sandbox_id(pod_uid: str, attempt: int) -> str:
+    """The id of a pod's sandbox."""
+    return PREFIX + sha256(f"{pod_uid}/{attempt}".encode()).hexdigest()[:16]
+
+
+def machine_id(sandbox: str, attempt: int) -> str:
+    """The id of a machine in a sandbox."""
+    return f"{sandbox}-{attempt}"
+
+
+class Folders:
+    """Where everything is. `run` is memory where the node has that, `logs` is not."""
+
+    def __init__(self, run: Path, logs: Path) -> None:
+        self.run = run
+        self.logs = logs
+
+    def sandbox(self, id: str) -> Path:
+        return self.run / id
+
+    def attempt(self, record: MachineRecord) -> Path:
+        return self.run / record.sandbox_id / str(record.attempt)
+
+    def logs_of(self, record: MachineRecord) -> Path:
+        return self.logs / record.sandbox_id / str(record.attempt)
+
+    def serial(self, record: MachineRecord) -> Path:
+        """Every byte that the guest wrote to its serial port."""
+        return self.logs_of(record) / "serial.raw"
+
+    def said(self, record: MachineRecord) -> Path:
+        """What QEMU itself had to say."""
+        return self.logs_of(record) / "qemu.log"
+
+    def socket(self, record: MachineRecord, name: str) -> Path:
+        return self.attempt(record) / "run" / f"{name}.sock"
+
+    def keep_sandbox(self, record: SandboxRecord) -> None:
+        """Write it down. Raises OSError."""
+        replace_file(self.sandbox(record.id) / _SANDBOX_FILE, _encode(record))
+
+    def keep_machine(self, record: MachineRecord) -> None:
+        """Write it down. Raises OSError."""
+        replace_file(self.attempt(record) / _MACHINE_FILE, _encode(record))
+
+    def load(self) -> tuple[list[SandboxRecord], list[MachineRecord]]:
+        """All that was written down and is whole. What cannot be read is left to the sweep."""
+        sandboxes = [found for folder in _folders(self.run) if (found := _read(folder / _SANDBOX_FILE, _sandbox))]
+        machines = [
+            found
+            for sandbox in sandboxes
+            for folder in _folders(self.sandbox(sandbox.id))
+            if (found := _read(folder / _MACHINE_FILE, _machine))
+        ]
+        return sandboxes, machines
+
+    def forget_machine(self, record: MachineRecord) -> None:
+        """Remove all that is kept of a machine."""
+        # The record goes first: what is left of a folder without one is nobody's.
+        (self.attempt(record) / _MACHINE_FILE).unlink(missing_ok=True)
+        shutil.rmtree(self.attempt(record), ignore_errors=True)
+        shutil.rmtree(self.logs_of(record), ignore_errors=True)
+
+    def forget_sandbox(self, id: str) -> None:
+        """Remove all that is kept of a sandbox and its machines."""
+        (self.sandbox(id) / _SANDBOX_FILE).unlink(missing_ok=True)
+        shutil.rmtree(self.sandbox(id), ignore_errors=True)
+        shutil.rmtree(self.logs / id, ignore_errors=True)
+
+    def strays(self) -> list[str]:
+        """Ids of folders that no sandbox is written down in: an agent was killed in the middle."""
+        names = {each.name for top in (self.run, self.logs) for each in _folders(top) if each.name.startswith(PREFIX)}
+        return sorted(name for name in names if not (self.sandbox(name) / _SANDBOX_FILE).exists())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a whole file in the place of another. Raises OSError."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_bytes(content)
+    os.replace(draft, path)
+
+
+def _folders(top: Path) -> Iterator[Path]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        yield from sorted(each for each in top.iterdir() if each.is_dir() and not each.is_symlink())
+
+
+def _read(file: Path, decode: Any) -> Any:
+    try:
+        return decode(file.read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return None

@@ -1,0 +1,45 @@
+"""ConsoleRecording: whether sessions at machines are recorded is not for those to say who are recorded.
+
+A Namespace's annotation turns recording off. Setting, changing or removing it takes the right `use` on
+`consolerecordings` of the whole cluster, whatever other rights on the Namespace somebody has.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.compute.names import ANNOTATION_CONSOLE_RECORDING, GROUP
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.refusal import refuse
+from tarmac.server.admission.rights import may_use
+from tarmac.server.security.authorize import Authorizer
+
+RECORDINGS = "consolerecordings"
+
+
+class ConsoleRecording(Plugin):
+    """Looks at Namespaces that are written."""
+
+    name = "ConsoleRecording"
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket == "core/namespaces" and operation in ("CREATE", "UPDATE")
+
+    def validate(self, attributes: Attributes) -> None:
+        if _said(attributes.obj) == _said(attributes.old):
+            return
+        if not may_use(self._authorizer, attributes.user, f"{GROUP}/{RECORDINGS}", attributes.name):
+            raise refuse(
+                attributes,
+                f"metadata.annotations[{ANNOTATION_CONSOLE_RECORDING}] says whether consoles are recorded: user "
+                f'"{attributes.user.name}" needs the right "use" on the resource "{RECORDINGS}" in API group "{GROUP}" '
+                "at the cluster scope to change it. Leave the annotation as it is, or ask an administrator",
+            )
+
+
+def _said(obj: JsonObject | None) -> str | None:
+    annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
+    return annotations.get(ANNOTATION_CONSOLE_RECORDING)

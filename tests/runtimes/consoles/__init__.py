@@ -1,0 +1,1 @@
+"""Consoles and displays for several people at once."""

@@ -1,0 +1,75 @@
+"""People at a console, and a machine to be at."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tarmac.runtimes.consoles import Console
+from tarmac.runtimes.interface import CommandStream, ConsoleOptions, TerminalSize
+from tarmac.wire.channels import Channel
+
+
+class Person:
+    """Takes what comes, unless they are stuck."""
+
+    def __init__(self, stream: CommandStream) -> None:
+        self.stream = stream
+        self.output_seen = b""
+        self.notices: list[dict[str, Any]] = []
+        self.ended: dict[str, Any] | None = None
+        self.held = 0
+        stream.attach(self)
+        stream.begin()
+
+    def output(self, channel: Channel, data: bytes) -> None:
+        if channel is Channel.STDOUT:
+            self.output_seen += data
+        elif channel is Channel.STDERR:
+            self.notices.append(json.loads(data))
+        elif channel is Channel.ERROR:
+            self.ended = json.loads(data)
+
+    def finish(self, channel: Channel) -> None:
+        """Not told."""
+
+    def flush(self) -> None:
+        """Everything is taken at once."""
+
+    def end(self) -> None:
+        assert self.ended is not None, "an end without a word"
+
+    def hold(self, held: bool) -> None:
+        self.held += 1 if held else -1
+
+    @property
+    def has_keyboard(self) -> bool:
+        return [each["keyboard"] for each in self.notices if "keyboard" in each][-1]
+
+
+class Notes:
+    """A recorder that remembers."""
+
+    def __init__(self, full: bool = False) -> None:
+        self.events: list[tuple[str, Any]] = []
+        self.full = full
+
+    def output(self, data: bytes) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        self.events.append(("o", data))
+
+    def resized(self, size: TerminalSize) -> None:
+        self.events.append(("r", (size.width, size.height)))
+
+    def mark(self, text: str) -> None:
+        self.events.append(("m", text))
+
+    def close(self) -> None:
+        self.events.append(("m", "end"))
+
+
+def come(console: Console, user: str, **options: Any) -> Person:
+    """Somebody sits down."""
+    given: dict[str, Any] = {"session": f"session-of-{user}", "keyboard": True, **options}
+    return Person(console.open(ConsoleOptions(user=user, **given)))

@@ -1,0 +1,1 @@
+"""Images of machines: fetched, checked, converted, kept; and those that mean harm."""
