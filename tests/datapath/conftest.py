@@ -7,32 +7,52 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.datapath.external_worlds import ExternalWorld, external_world
 from tests.datapath.worlds import FakeWorld, RealWorld, World
 
-_REAL = pytest.param("real", marks=(pytest.mark.root, pytest.mark.serial))
+ON_A_KERNEL = (pytest.mark.root, pytest.mark.serial)
+_REAL = pytest.param("real", marks=ON_A_KERNEL)
+OF_MACHINES_TOO = ["fake", "fake machines", _REAL, pytest.param("real machines", marks=ON_A_KERNEL)]
+"""For tests that hold whether their pods are pods or machines."""
 
 
 @pytest.fixture(params=["fake", _REAL])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     """A world of either sort."""
-    made = FakeWorld() if request.param == "fake" else _real()
+    machines = request.param.endswith("machines")
+    made = FakeWorld(machines) if request.param.startswith("fake") else real_world(machines)
     try:
         yield made
     finally:
         await made.close()
+
+
+@pytest.fixture(params=["fake", _REAL])
+async def outside(request: pytest.FixtureRequest) -> AsyncIterator[ExternalWorld]:
+    """Nodes, pods and servers outside, of either sort. Ends with a look at all that was sent outside."""
+    async with external_world(FakeWorld() if request.param == "fake" else real_world()) as made:
+        yield made
 
 
 @pytest.fixture
-async def real() -> AsyncIterator[RealWorld]:
-    """A world with packets in it."""
-    made = _real()
+async def lan() -> AsyncIterator[ExternalWorld]:
+    """The same with packets in it."""
+    async with external_world(real_world()) as made:
+        yield made
+
+
+@pytest.fixture
+async def real(request: pytest.FixtureRequest) -> AsyncIterator[RealWorld]:
+    """A world with packets in it. Tests that hold for machines too are `of_both`."""
+    made = real_world(getattr(request, "param", "pods") == "machines")
     try:
         yield made
     finally:
         await made.close()
 
 
-def _real() -> RealWorld:
+def real_world(machines: bool = False) -> RealWorld:
+    """A world with packets in it, for root."""
     if os.geteuid() != 0:
         pytest.fail("network namespaces need root: run this as root, or leave it out with -m 'not root'")
-    return RealWorld()
+    return RealWorld(machines)

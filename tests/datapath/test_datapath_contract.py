@@ -1,4 +1,7 @@
-"""What every datapath does: pods come and go, reach each other as they should, and nothing is left of them."""
+"""What every datapath does: pods come and go, reach each other as they should, and nothing is left of them.
+
+All of it holds for virtual machines in the place of pods.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,12 @@ import asyncio
 
 import pytest
 
-from tarmac.datapath.interface import Allowance, NetworkState, NodeNetworks, Ports, Remote, Rules, ServicePort
+from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote
+from tarmac.decide.reach.allowances import Allowance, Ports, Rules, ServicePort
+from tests.datapath.conftest import OF_MACHINES_TOO
 from tests.datapath.worlds import World, nic, one_network
+
+pytestmark = pytest.mark.parametrize("world", OF_MACHINES_TOO, indirect=True)
 
 NET = "shop/default"
 A, A6 = "10.128.0.10", "fd20:1::10"

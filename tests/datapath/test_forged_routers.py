@@ -14,7 +14,7 @@ from tarmac.datapath.linux.naming import ROUTER_MAC
 from tarmac.decide.addresses import mac_address
 from tests.datapath.frames import icmp_frame, udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, NET, A, B, two_pods
-from tests.datapath.worlds import RealWorld
+from tests.datapath.worlds import RealWorld, of_both
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
 
@@ -85,6 +85,7 @@ async def heard(listening: socket.socket, patience: float) -> bytes | None:
     return None
 
 
+@of_both
 async def test_nothing_that_a_pod_says_about_routes_is_believed(real: RealWorld) -> None:
     await two_pods(real)
     assert await real.reaches("a", B) == "b"
@@ -103,6 +104,7 @@ async def test_nothing_that_a_pod_says_about_routes_is_believed(real: RealWorld)
     assert all("PERMANENT" in line for line in neighbours if B in line or B6 in line)
 
 
+@of_both
 @pytest.mark.parametrize("six", [False, True], ids=["IPv4", "IPv6"])
 async def test_it_does_not_even_reach_other_pods(real: RealWorld, six: bool) -> None:
     await two_pods(real)

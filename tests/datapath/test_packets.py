@@ -13,12 +13,13 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.datapath.interface import Allowance, NodeNetworks, Ports, Remote, Rules, ServicePort
+from tarmac.datapath.interface import NodeNetworks, Remote
 from tarmac.datapath.linux.naming import ROUTER_MAC, tunnel_mac
 from tarmac.decide.addresses import mac_address
+from tarmac.decide.reach.allowances import Allowance, Ports, Rules, ServicePort
 from tests.datapath.frames import arp_reply, udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, A, B, two_nodes, two_pods
-from tests.datapath.worlds import RealWorld, nic, one_network
+from tests.datapath.worlds import RealWorld, nic, of_both, one_network
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
 
@@ -54,6 +55,7 @@ async def receiver(world: RealWorld, sandbox_id: str, family: int, port: int) ->
         made.close()
 
 
+@of_both
 @pytest.mark.parametrize(("address", "version"), [(FAR, 4), (FAR6, 6)])
 async def test_packets_of_exactly_the_mtu_cross_the_tunnel_whole(real: RealWorld, address: str, version: int) -> None:
     await two_nodes(real)
@@ -114,6 +116,7 @@ FORGERIES = {
 }
 
 
+@of_both
 async def test_forged_senders_are_refused(real: RealWorld) -> None:
     await two_pods(real)
     async with receiver(real, "b", socket.AF_INET, 9000) as four, receiver(real, "b", socket.AF_INET6, 9000) as six:
@@ -127,6 +130,7 @@ async def test_forged_senders_are_refused(real: RealWorld) -> None:
                 assert heard == (name.encode() if passes else None), name
 
 
+@of_both
 async def test_a_claim_by_arp_changes_nothing(real: RealWorld) -> None:
     await two_pods(real)
     with real.lab.socket(real.namespace("a"), socket.AF_PACKET, socket.SOCK_RAW) as wire:
@@ -156,6 +160,7 @@ async def test_nobody_but_nodes_sends_into_a_tunnel(real: RealWorld) -> None:
             assert await there.next() == b"forged", "the packet itself is good"
 
 
+@of_both
 async def test_pods_reach_the_world_behind_their_nodes_address(real: RealWorld) -> None:
     await two_pods(real)
     world = real.lab.machine(9)
@@ -215,6 +220,7 @@ def _uplink(real: RealWorld) -> str:
     return next(name for line in shown.splitlines() if (name := line.split()[1].partition("@")[0]).startswith("tu"))
 
 
+@of_both
 async def test_pods_reach_what_the_platform_offers_in_their_network(real: RealWorld) -> None:
     await two_pods(real, replace(PLAIN, rules={A: Rules(ingress=(), egress=())}))
     loop = asyncio.get_running_loop()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tarmac.datapath.interface import Allowance, HostPort, NetworkState, Remote, Rules, ServicePort
+from tarmac.datapath.interface import HostPort, NetworkState, Remote
 from tarmac.datapath.linux import LinuxDatapath, namespaces
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
+from tarmac.decide.reach.allowances import Allowance, Rules, ServicePort
 from tests.datapath.test_datapath_contract import A6, B6, NET, PLAIN, RANGES, A, B, two_pods
-from tests.datapath.worlds import RealWorld, nic, one_network
+from tests.datapath.worlds import RealWorld, nic, of_both, one_network
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
 
@@ -52,7 +54,7 @@ class Steps:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken = 0
         self.last: int | None = None
-        for owner, name in ((Netlink, "_batch"), (Nftables, "run"), (namespaces, "_call")):
+        for owner, name in ((Netlink, "_batch"), (Nftables, "run"), (namespaces, "_call"), (fcntl, "ioctl")):
             monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,23 +68,24 @@ class Steps:
         return counted
 
 
+@of_both
 async def test_death_at_every_step_of_a_pods_life_leaves_nothing(
     real: RealWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, run_dir = real.lab.machine(1), real.lab.folder / "run-1"
     real.lab.machine(2)
     untouched = real.everything(1)
-    interfaces = [nic(NET, f"{A}/20", f"{A6}/64")]
     real.lab.namespace("pod-a")
     steps = Steps(monkeypatch)
+    # What is made before a machine comes is made for pods too, and tried with them.
+    deaths = await _steps_of_applying(steps, LinuxDatapath(run_dir, str(host))) if real.machines else 0
 
     async def life(node: LinuxDatapath) -> None:
         await node.apply(one_network(FULL))
-        await node.attach("a", str(real.namespace("a")), interfaces)
+        await _attach(node, real)
         await node.detach("a")
         await node.remove_all()
 
-    deaths = 0
     while True:
         steps.taken, steps.last = 0, deaths
         node = LinuxDatapath(run_dir, str(host))
@@ -100,11 +103,28 @@ async def test_death_at_every_step_of_a_pods_life_leaves_nothing(
     assert real.everything(1) == untouched
 
 
+async def _steps_of_applying(steps: Steps, node: LinuxDatapath) -> int:
+    await node.apply(one_network(FULL))
+    taken = steps.taken
+    await node.remove_all()
+    await node.close()
+    return taken
+
+
+async def _attach(node: LinuxDatapath, real: RealWorld) -> None:
+    interfaces = [nic(NET, f"{A}/20", f"{A6}/64")]
+    if not real.machines:
+        await node.attach("a", str(real.namespace("a")), interfaces)
+        return
+    await node.attach_taps("a", interfaces)
+    (await node.open_tap("a", 0)).close()
+
+
 async def _takes_up(node: LinuxDatapath, real: RealWorld) -> None:
     """What the next process finds can be used, and can be removed."""
     try:
         await node.apply(one_network(FULL))
-        await node.attach("a", str(real.namespace("a")), [nic(NET, f"{A}/20", f"{A6}/64")])
+        await _attach(node, real)
         assert len([index for index in range(40) if node.sandbox_of(NET, index) == "a"]) == 1
         await node.sweep(set())
         await node.remove_all()
@@ -121,12 +141,16 @@ async def test_another_process_knows_the_pods(real: RealWorld) -> None:
     assert await successor.sweep({"a"}) == ["b"]
 
 
-async def test_links_whose_maker_was_killed_at_once_are_swept(real: RealWorld) -> None:
+@pytest.mark.parametrize(
+    "stray", ["link add p0123456789ab00 type veth peer name stray", "tuntap add p0123456789ab00 mode tap"]
+)
+async def test_links_whose_maker_was_killed_at_once_are_swept(real: RealWorld, stray: str) -> None:
     await two_pods(real)
     (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
-    real.lab.command(router, "ip link add p0123456789ab00 type veth peer name stray")
+    real.lab.command(router, f"ip {stray}")
     successor = await real.restart(1)
     assert await successor.sweep({"a", "b"}) == ["p0123456789ab00"]
+    assert "p0123456789ab00" not in real.lab.command(router, "ip link")
     assert await real.reaches("a", B) == "b"
 
 
@@ -146,8 +170,8 @@ async def test_the_kernel_shows_what_was_written(real: RealWorld) -> None:
     await two_pods(real, FULL)
     (router,) = (real.lab.folder / "run-1" / "netns").iterdir()
     nftables = real.lab.inside(router, Nftables)
-    shown = {table: real.lab.inside(router, lambda table=table: nftables._fingerprint(*table)) for table in TABLES}
-    nothing = nftables._fingerprint("inet", "nothing")
+    shown = {table: real.lab.inside(router, lambda table=table: nftables.fingerprint(*table)) for table in TABLES}
+    nothing = nftables.fingerprint("inet", "nothing")
     nftables.close()
     assert len({nothing, *shown.values()}) == 1 + len(TABLES)
     other = real.lab.namespace("other")
@@ -156,7 +180,7 @@ async def test_the_kernel_shows_what_was_written(real: RealWorld) -> None:
     real.lab.command(other, f"nft -f {real.lab.folder / 'rules'}")
     (real.lab.folder / "rules").unlink()
     nftables = real.lab.inside(other, Nftables)
-    assert {table: nftables._fingerprint(*table) for table in TABLES} == shown
+    assert {table: nftables.fingerprint(*table) for table in TABLES} == shown
     nftables.close()
 
 

@@ -1,4 +1,7 @@
-"""One way to ask a real and a fake datapath the same questions: nodes, pods on them, and who reaches whom."""
+"""One way to ask a real and a fake datapath the same questions: nodes, pods on them, and who reaches whom.
+
+In a world of machines everything that tests call a pod is a virtual machine: it has taps, and a kernel behind them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from ipaddress import ip_interface
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.fake import FakeDatapath, FakeUnderlay
 from tarmac.datapath.interface import Datapath, NetworkState, NodeNetworks
 from tarmac.datapath.linux import LinuxDatapath
 from tarmac.decide.addresses import mac_address
+from tests.datapath.guests import Guest
 from tests.datapath.lab import Lab
 
 EVERYWHERE = ("0.0.0.0/0", "::/0")
@@ -21,13 +27,18 @@ PATIENCE = 5.0
 DENIED_WITHIN = 0.4
 """How long a test waits for what should not come."""
 
+of_both = pytest.mark.parametrize("real", ["pods", "machines"], indirect=True)
+"""For tests with packets that hold whether pods or machines send them."""
+
 
 class World(Protocol):
     """Nodes that share a wire. Node n has the address 198.18.0.n."""
 
+    machines: bool
+
     def node(self, number: int) -> Datapath: ...
     async def pod(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
-        """A pod on a node, attached."""
+        """A pod on a node, attached; or a machine that runs."""
         ...
 
     async def attach_again(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None: ...
@@ -75,7 +86,8 @@ class World(Protocol):
 class FakeWorld:
     """Nodes that only remember."""
 
-    def __init__(self) -> None:
+    def __init__(self, machines: bool = False) -> None:
+        self.machines = machines
         self._underlay = FakeUnderlay()
         self._nodes: dict[int, FakeDatapath] = {}
         self._homes: dict[str, FakeDatapath] = {}
@@ -87,7 +99,10 @@ class FakeWorld:
         return self._nodes[number]
 
     async def pod(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
-        await self.node(number).attach(sandbox_id, f"/nowhere/{sandbox_id}", interfaces)
+        if self.machines:
+            await self.node(number).attach_taps(sandbox_id, interfaces)
+        else:
+            await self.node(number).attach(sandbox_id, f"/nowhere/{sandbox_id}", interfaces)
         self._homes[sandbox_id] = self.node(number)
 
     async def attach_again(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
@@ -103,7 +118,7 @@ class FakeWorld:
 
     def everything(self, number: int) -> object:
         node = self.node(number)
-        return dict(node.attached), node.state, dict(node.doors)
+        return dict(node.attached), node.state, dict(node.doors), node.external.state
 
     async def reaches(
         self,
@@ -139,8 +154,10 @@ class FakeWorld:
 class RealWorld:
     """Nodes and pods that are network namespaces, and packets."""
 
-    def __init__(self) -> None:
+    def __init__(self, machines: bool = False) -> None:
+        self.machines = machines
         self.lab = Lab()
+        self._guests: dict[str, Guest] = {}
         self._nodes: dict[int, LinuxDatapath] = {}
         self._servers: list[asyncio.AbstractServer] = []
         self._echoes: list[asyncio.DatagramTransport] = []
@@ -163,10 +180,31 @@ class RealWorld:
 
     async def pod(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
         self.lab.namespace(f"pod-{sandbox_id}")
-        await self.attach_again(number, sandbox_id, interfaces)
+        if self.machines and sandbox_id not in self._guests:
+            await self.machine(number, sandbox_id, interfaces)
+        else:
+            await self.attach_again(number, sandbox_id, interfaces)
+
+    async def machine(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
+        """A machine whose kernel is that of the sandbox's namespace."""
+        node, namespace = self.node(number), self.lab.namespace(f"pod-{sandbox_id}")
+        made = (await node.attach_taps(sandbox_id, interfaces)).interfaces
+        files = [await node.open_tap(sandbox_id, position) for position in range(len(made))]
+        self._guests[sandbox_id] = Guest(self.lab, namespace, made, files)
+        self._settle(sandbox_id, interfaces)
+
+    def power_off(self, sandbox_id: str) -> None:
+        """A machine ends; what it has of networks stays."""
+        self._guests.pop(sandbox_id).close()
 
     async def attach_again(self, number: int, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
-        await self.node(number).attach(sandbox_id, str(self.namespace(sandbox_id)), interfaces)
+        if self.machines:
+            await self.node(number).attach_taps(sandbox_id, interfaces)
+        else:
+            await self.node(number).attach(sandbox_id, str(self.namespace(sandbox_id)), interfaces)
+        self._settle(sandbox_id, interfaces)
+
+    def _settle(self, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> None:
         addresses = [each.partition("/")[0] for interface in interfaces for each in interface.addresses]
         self.lab.settle(self.namespace(sandbox_id), [each for each in addresses if ":" in each])
 
@@ -230,15 +268,19 @@ class RealWorld:
             except OSError:
                 return None
 
-    async def close(self) -> None:
+    async def close(self, *, remove: bool = True) -> None:
+        """End it; without `remove`, what nodes made goes with their namespaces, which is quicker."""
         try:
             for server in self._servers:
                 server.close()
             for echo in self._echoes:
                 echo.close()
+            for sandbox_id in list(self._guests):
+                self.power_off(sandbox_id)
             await asyncio.sleep(0)
             for node in self._nodes.values():
-                await node.remove_all()
+                if remove:
+                    await node.remove_all()
                 await node.close()
         finally:
             self.lab.close()

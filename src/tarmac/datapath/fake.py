@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import socket
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_address, ip_interface, ip_network
 from typing import Literal
 
+from msgspec.structs import replace as replace_fields
+
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Rules, ignore
-from tarmac.datapath.marks import node_marks
-from tarmac.datapath.permitting import permits
+from tarmac.datapath.fakeexternal import FakeExternal
+from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Traffic, ignore
+from tarmac.decide.reach.allowances import Rules
+from tarmac.decide.reach.marks import node_marks
+from tarmac.decide.reach.permitting import permits
+from tarmac.decide.reach.routing import is_within, own_address, own_addresses, way_out
 
 
 @dataclass(slots=True)
@@ -29,14 +34,19 @@ class FakeUnderlay:
 
 
 class FakeDatapath:
-    """One node. `doors` leads `connect` from an address and port of a network to a server that is really there."""
+    """One node. `doors` leads `connect` from an address and port of a network to a server that is really there.
+
+    `taps` has the router's end of each tap that was opened, by sandbox and position: frames are what a test sends.
+    """
 
     def __init__(self, underlay: FakeUnderlay | None = None) -> None:
         self.doors: dict[tuple[str, str, int], tuple[str, int]] = {}
         self.attached: dict[str, tuple[AttachedInterface, ...]] = {}
+        self.taps: dict[tuple[str, int], socket.socket | None] = {}
         self.state = NodeNetworks(())
         self._underlay = underlay or FakeUnderlay()
         self._indexes: dict[tuple[str, int], str] = {}
+        self.external = FakeExternal(self)
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
         """Remember the pod's interfaces."""
@@ -46,9 +56,40 @@ class FakeDatapath:
         self.attached[sandbox_id] = tuple(interfaces)
         return Attached(tuple(interfaces))
 
+    async def attach_taps(self, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> Attached:
+        """Remember the machine's interfaces."""
+        made = [
+            replace_fields(each, mac=each.mac or f"02:00:00:00:00:{position:02x}", mtu=each.mtu or 1500)
+            for position, each in enumerate(interfaces)
+        ]
+        for position in range(len(made)):
+            self.taps.setdefault((sandbox_id, position), None)
+        return await self.attach(sandbox_id, "", made)
+
+    async def open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
+        """One end of a pair, whose other end is in `taps`."""
+        if (sandbox_id, position) not in self.taps:
+            raise OSError(errno.ENODEV, f"sandbox {sandbox_id} has no tap {position}")
+        other = self.taps[sandbox_id, position]
+        if other is not None and _has_a_user(other):
+            raise OSError(errno.EBUSY, "somebody has the tap open")
+        if other is not None:
+            other.close()
+        router, guest = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        router.setblocking(False)
+        self.taps[sandbox_id, position] = router
+        return io.FileIO(guest.detach(), "r+")
+
+    async def traffic(self) -> Mapping[str, Traffic]:
+        """Nothing goes through them."""
+        return {sandbox_id: Traffic() for sandbox_id, _ in self.taps}
+
     async def detach(self, sandbox_id: str) -> None:
         """Forget them."""
         self.attached.pop(sandbox_id, None)
+        for key in [key for key in self.taps if key[0] == sandbox_id]:
+            if (router := self.taps.pop(key)) is not None:
+                router.close()
         self._indexes = {key: of for key, of in self._indexes.items() if of != sandbox_id}
 
     async def apply(
@@ -78,7 +119,7 @@ class FakeDatapath:
         return all(
             networks.get(interface.network, {}).get(address) == pod
             for interface in interfaces
-            for address in _addresses(interface)
+            for address in own_addresses(interface)
         )
 
     async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
@@ -121,19 +162,17 @@ class FakeDatapath:
 
     async def remove_all(self) -> None:
         """Forget everything."""
-        self.attached.clear()
-        self._indexes.clear()
+        await self.sweep(set())
         self.doors.clear()
+        self.external = FakeExternal(self)
         self.state = NodeNetworks(())
         self._underlay.nodes = {address: node for address, node in self._underlay.nodes.items() if node is not self}
 
     def reaches(self, sandbox_id: str, address: str, port: int, protocol: str = "TCP") -> str | None:
         """The sandbox that a connection from this one would come to, if any."""
         interfaces = self.attached.get(sandbox_id, ())
-        best = max(interfaces, key=lambda each: _nearness(each, address), default=None)
-        if best is None or _nearness(best, address) < 0:
-            return None
-        return self._from(sandbox_id, best, address, port, protocol)
+        best = way_out(interfaces, address)
+        return None if best is None else self._from(sandbox_id, best, address, port, protocol)
 
     def enters(self, address: str, port: int, protocol: str = "TCP", source: str = "") -> str | None:
         """The sandbox that a connection of the node itself would come to; with a source, one from outside of it."""
@@ -146,16 +185,20 @@ class FakeDatapath:
                 return self._arrives(network, source or own, *target, protocol)
         return None
 
+    def neighbour(self, node_address: str) -> FakeDatapath | None:
+        """The node on the same wire whose tunnels end there; itself, too."""
+        return self._underlay.nodes.get(node_address)
+
     def _from(
         self, sandbox_id: str, interface: AttachedInterface, address: str, port: int, protocol: str
     ) -> str | None:
         network = self._network(interface.network)
-        source = _own_address(interface, address)
+        source = own_address(interface, address)
         target = _translated(network, address, port, protocol)
         if network is None or source is None or target is None:
             return None
         address, port = target
-        if address in _addresses(interface):
+        if address in own_addresses(interface):
             return sandbox_id
         sender = network.rules.get(source, Rules())
         if not permits(sender.egress, address, protocol, port):
@@ -173,7 +216,7 @@ class FakeDatapath:
     ) -> str | None:
         for remote in network.remotes:
             node = self._underlay.nodes.get(remote.node_address)
-            if node is None or not any(_within(address, prefix) for prefix in remote.prefixes):
+            if node is None or not any(is_within(address, prefix) for prefix in remote.prefixes):
                 continue
             there = next((each for each in node.state.networks if each.vni == network.vni), None)
             if there is not None and node._lets_in(there, source, address, port, protocol):
@@ -185,7 +228,7 @@ class FakeDatapath:
 
     def _holder(self, network: str, address: str) -> str | None:
         for sandbox_id, interfaces in self.attached.items():
-            if any(each.network == network and address in _addresses(each) for each in interfaces):
+            if any(each.network == network and address in own_addresses(each) for each in interfaces):
                 return sandbox_id
         return None
 
@@ -197,24 +240,12 @@ class FakeDatapath:
             raise OSError(errno.ENETUNREACH, f"network {network} is not on this node")
 
 
-def _addresses(interface: AttachedInterface) -> set[str]:
-    return {str(ip_interface(each).ip) for each in interface.addresses}
-
-
-def _own_address(interface: AttachedInterface, towards: str) -> str | None:
-    version = ip_address(towards).version
-    return next((each for each in sorted(_addresses(interface)) if ip_address(each).version == version), None)
-
-
-def _nearness(interface: AttachedInterface, address: str) -> int:
-    """The length of the longest prefix by which an interface leads to an address; -1 when it does not."""
-    subnets = [str(ip_interface(each).network) for each in interface.addresses]
-    prefixes = [prefix for prefix in (*subnets, *interface.routes) if _within(address, prefix)]
-    return max((ip_network(prefix).prefixlen for prefix in prefixes), default=-1)
-
-
-def _within(address: str, prefix: str) -> bool:
-    return ip_address(address) in ip_network(prefix)
+def _has_a_user(router: socket.socket) -> bool:
+    """Whether the other end of a pair is open."""
+    try:
+        return bool(router.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return True
 
 
 def _published(network: NetworkState, address: str, port: int, protocol: str) -> tuple[str, int] | None:

@@ -2,7 +2,8 @@
 
 `NodeNetworks` is the whole desired state of a node but for the pods' own ends, and `apply` makes it true by replacing
 what differs; it is idempotent and safe after kill -9 at any point. A pod's ends come and go with its sandbox: `attach`
-from the CNI call, `detach` by sandbox id. `sweep` removes what belongs to no sandbox that lives.
+from the CNI call, `detach` by sandbox id. `sweep` removes what belongs to no sandbox that lives. A virtual machine has
+taps where a pod has links into its namespace (`attach_taps`, `open_tap`); everything else is the same for both.
 
 Each Network has a router namespace of its own on each node, so that overlapping ranges never meet: it holds the host
 ends of the pods' links, the tunnel, policy and service rules, and is where probes and port-forwards dial from.
@@ -13,15 +14,21 @@ address that stands for the node in every network, and rules are asked about tha
 
 from __future__ import annotations
 
+import io
 import socket
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.datapath.external import ExternalDatapath
+from tarmac.decide.reach.allowances import Rules, ServicePort
 
 HOST: Final = ""
 """Where `apply` reports failures of the node's own part, which belong to no network."""
+
+ROUTER: Final = "fe80::74:61ff:fe72:6d63"
+"""The router's link-local address on every link of a machine: the way to everywhere, by IPv6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,43 +37,6 @@ class Remote:
 
     node_address: str
     prefixes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Ports of one protocol, first to last; None means every port."""
-
-    protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
-    first: int | None = None
-    last: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Allowance:
-    """Traffic that may pass: with any of these peers, at any of these ports. None means all."""
-
-    peers: tuple[str, ...] | None = None  # CIDR ranges
-    excluded: tuple[str, ...] = ()  # ranges within the peers that are not meant
-    ports: tuple[Ports, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What an address may take part in. None: not restricted; an empty tuple: nothing."""
-
-    ingress: tuple[Allowance, ...] | None = None
-    egress: tuple[Allowance, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ServicePort:
-    """A cluster address and port, and who answers there. `affinity` in seconds, 0 for none."""
-
-    address: str
-    protocol: Literal["TCP", "UDP", "SCTP"]
-    port: int
-    backends: tuple[tuple[str, int], ...]
-    affinity: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -118,9 +88,20 @@ class NodeNetworks:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What `attach` made, for the CNI answer: the pod's addresses by interface, in order."""
+    """What was made, in order; of machines with the hardware address and packet size that their guests must use."""
 
     interfaces: tuple[AttachedInterface, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that a machine received and sent."""
+
+    received: int = 0
+    transmitted: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.received + other.received, self.transmitted + other.transmitted)
 
 
 def ignore(_: NetworkState) -> None:
@@ -130,8 +111,29 @@ def ignore(_: NetworkState) -> None:
 class Datapath(Protocol):
     """Makes networks real on one node."""
 
+    @property
+    def external(self) -> ExternalDatapath:
+        """The ways of its pods to servers outside the platform, and back."""
+        ...
+
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
         """Make the pod's links in the network namespace at the path `namespace`. Doing it again changes nothing."""
+        ...
+
+    async def attach_taps(self, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> Attached:
+        """Make a machine's links, each a tap that stays until `detach`. Doing it again disturbs nobody who uses one."""
+        ...
+
+    async def open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
+        """The tap of an interface of a machine, counted from 0: frames, each behind a header of virtio (10 bytes).
+
+        One process at a time has it; the file closes itself when nobody has a hold of it. Raises OSError: ENODEV where
+        there is none, EBUSY while somebody has it open.
+        """
+        ...
+
+    async def traffic(self) -> Mapping[str, Traffic]:
+        """What went through the taps of each machine since they were made, by sandbox, as its guest counts it."""
         ...
 
     async def detach(self, sandbox_id: str) -> None: ...

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
 
 from tarmac.api.schema import JsonObject
-from tests.api.checking import causes, make
+from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS, forwarder_name, node_digits, node_label
+from tarmac.api.submariner.nodefacts import NodeFacts, OutsideInterface, interface_addresses, read_facts, write_facts
+from tests.api.checking import causes, errors_of, make, served
 
 
 def service(**changes: Any) -> JsonObject:
@@ -18,6 +21,13 @@ def service(**changes: Any) -> JsonObject:
 
 def source(**changes: Any) -> dict[str, Any]:
     return {"sources": [{"service": {"name": "orders"}, "sourceIP": "192.0.2.7", **changes}]}
+
+
+SOURCE = source()["sources"][0]
+
+
+def numbered(count: int) -> list[dict[str, Any]]:
+    return [{**SOURCE, "service": {"name": f"orders-{number}"}} for number in range(count)]
 
 
 TWO_NAMELESS = [{"port": 1, "name": "a"}, {"port": 2}]
@@ -43,10 +53,55 @@ SAME_DIAL = [{"name": "a", "port": 1, "targetPort": 9}, {"name": "b", "port": 9}
         (service(ports=[{"port": 5432, "name": "sql", "targetPort": "sql"}]), []),
         (service(ports=TWO_NAMELESS), ["Required spec.ports[1].name"]),
         (service(ports=SAME_DIAL), ["Duplicate spec.ports[1].targetPort"]),
+        (service(sources=[SOURCE, SOURCE]), ["Duplicate spec.sources[1]"]),
+        (service(sources=[SOURCE, {**SOURCE, "service": {"name": "orders", "namespace": "shop"}}]), []),
+        (service(sources=[SOURCE, {**SOURCE, "location": "dfw"}]), []),
+        (service(sources=numbered(65)), ["TooMany spec.sources"]),
+        (service(ports=[{"name": f"p{n}", "port": n} for n in range(1, 66)]), ["TooMany spec.ports"]),
+        (service(**source(location="Not Here")), ["Invalid spec.sources[0].location"]),
+        (service(gateway={"location": "_"}), ["Invalid spec.gateway.location"]),
     ],
 )
 def test_external_services(obj: JsonObject, expected: list[str]) -> None:
     assert causes(obj) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "where"),
+    [
+        ("10.96.0.1", "the addresses of Services 10.96.0.0/12"),
+        ("169.254.200.1", "the addresses that stand for servers outside 169.254.192.0/18"),
+        ("169.254.169.254", "the link-local addresses 169.254.0.0/16"),
+        ("240.0.0.7", "the addresses that stand for nodes 240.0.0.0/4"),
+        ("224.0.0.1", "multicast 224.0.0.0/4"),
+        ("0.0.0.0", "the addresses that mean no host 0.0.0.0/8"),
+        ("fd74:6172:6d63:fffd::1", "the addresses of connections to servers outside fd74:6172:6d63:fffd::/64"),
+        ("fe80::1", "the link-local addresses fe80::/10"),
+        ("::1", "the loopback of every host ::1/128"),
+    ],
+)
+def test_a_target_inside_the_platform_is_told_where_it_is(target: str, where: str) -> None:
+    (found,) = [each for each in errors_of(service(targetIP=target)) if each.path == "spec.targetIP"]
+    assert found.detail == f"must be the address of a server outside the platform: it is in {where}"
+
+
+def test_its_name_is_a_label_and_all_causes_are_told_at_once() -> None:
+    obj = service(targetIP="127.0.0.1", ports=[{"port": 80, "targetPort": "http"}])
+    obj["metadata"] = {"name": "a.b", "namespace": "external-services"}
+    assert causes(obj) == [
+        "Forbidden metadata.namespace",
+        "Invalid metadata.name",
+        "Invalid spec.targetIP",
+        "Invalid spec.ports[0].targetPort",
+    ]
+
+
+def test_a_node_port_is_accepted_and_said_to_be_without_effect() -> None:
+    obj = service(ports=[{"port": 80, "nodePort": 30080}])
+    assert causes(obj) == []
+    assert served("ExternalService").strategy.warnings(obj, None) == [
+        "spec.ports[0].nodePort: has no effect, Pods dial targetPort"
+    ]
 
 
 def address_class(**changes: Any) -> JsonObject:
@@ -69,6 +124,19 @@ def address_class(**changes: Any) -> JsonObject:
         (address_class(allowedTargets=["10.0.0.1/8"]), ["Invalid spec.allowedTargets[0]"]),
         (address_class(holdDown="a day"), ["Invalid spec.holdDown"]),
         (address_class(sharing="Everybody"), ["NotSupported spec.sharing"]),
+        (address_class(ranges=[{"cidr": "10.0.0.0/16"}]), []),
+        (address_class(ranges=[{"cidr": "10.0.0.0/15"}]), ["Invalid spec.ranges[0]"]),
+        (address_class(ranges=[{"cidr": "2001:db8::/64"}]), []),
+        (address_class(subnet={"gateway": "192.0.2.1"}), []),
+        (address_class(subnet={"gateway": "2001:db8::1"}), ["Invalid spec.subnet.gateway"]),
+        (address_class(subnet={"interface": "a b"}), ["Invalid spec.subnet.interface"]),
+        (address_class(locations=[{"name": "dfw"}, {"name": "dfw"}]), ["Duplicate spec.locations[1]"]),
+        (
+            address_class(locations=[{"name": "dfw", "gatewaySelector": {"matchLabels": {"-": "x"}}}]),
+            ["Invalid spec.locations[0].gatewaySelector.matchLabels"],
+        ),
+        (address_class(allowedNamespaces={"names": ["A"]}), ["Invalid spec.allowedNamespaces.names[0]"]),
+        (address_class(inbound={"ports": [0]}), ["Invalid spec.inbound.ports[0]"]),
     ],
 )
 def test_classes(obj: JsonObject, expected: list[str]) -> None:
@@ -102,5 +170,50 @@ def test_a_bound_claim_keeps_what_it_has() -> None:
     assert causes(changed, bound) == ["Invalid spec.className"]
 
 
+def test_a_claim_does_not_lie_where_the_platform_keeps_its_rules() -> None:
+    claim = make("SourceIPClaim", {"className": "a"})
+    claim["metadata"]["namespace"] = "external-services"
+    assert causes(claim) == ["Forbidden metadata.namespace"]
+
+
+def test_further_holders_of_an_address_come_after_the_first() -> None:
+    sharing = {"address": "192.0.2.7", "className": "a", "sharedBy": [{"namespace": "b", "name": "c"}]}
+    assert causes(make("SourceIP", sharing, name="192.0.2.7")) == ["Forbidden spec.sharedBy"]
+
+
+def test_names_of_what_the_controller_makes_fit_and_tell_nodes_apart() -> None:
+    long = "n" * 200
+    assert forwarder_name("ns", "db", "dfw-0") == f"ns.db.{node_digits('dfw-0')}"
+    assert (node_label("dfw-0"), node_label(long)) == ("dfw-0", node_digits(long))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"interfaces":3}', '{"encryption":"magic"}', "x" * 20_000])
+def test_a_node_that_says_nothing_readable_says_nothing(text: str) -> None:
+    assert read_facts({ANNOTATION_NODE_FACTS: text}) is None
+
+
+def test_what_a_node_says_is_read_as_it_was_written_and_odd_addresses_are_left_out() -> None:
+    facts = NodeFacts([OutsideInterface("outside0", ["192.0.2.2/24", "nonsense"])], "userspace", True, "key")
+    assert read_facts({ANNOTATION_NODE_FACTS: write_facts(facts)}) == facts
+    assert interface_addresses(facts) == [("outside0", IPv4Address("192.0.2.2"), 24)]
+
+
 def test_a_claim_asks_for_an_address_of_its_families() -> None:
     assert causes(make("SourceIPClaim", {"className": "a", "address": "2001:db8::1"})) == ["Invalid spec.address"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "warned"),
+    [
+        ({"matchLabels": {"role": "egress"}}, True),
+        ({"matchExpressions": [{"key": "role", "operator": "Exists"}]}, True),
+        ({"matchLabels": {"role": "egress", "submariner.io/gateway": "true"}}, False),
+        ({"matchLabels": {"node-restriction.kubernetes.io/egress": "yes"}}, False),
+        (None, False),
+    ],
+)
+def test_a_class_whose_gateways_could_label_themselves_is_warned_of(selector: Any, warned: bool) -> None:
+    place = {"name": "dfw", **({"gatewaySelector": selector} if selector else {})}
+    obj = make("SourceIPClass", {"ranges": [{"cidr": "192.0.2.0/28"}], "locations": [place]})
+    told = served("SourceIPClass").strategy.warnings(obj, None)
+    assert [each.partition(":")[0] for each in told] == (["spec.locations[0].gatewaySelector"] if warned else [])

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from tarmac.api.columns import AGE, NAME, column, condition, join
-from tarmac.api.declare import declare
+from tarmac.api.compute.whyandplan import WHY
+from tarmac.api.declare import declare, schema_of
 from tarmac.api.ownkinds import OwnStrategy
-from tarmac.api.resource import Resource
+from tarmac.api.resource import Resource, Subresource
+from tarmac.api.submariner.addressrules import SourceIPClaimStrategy, SourceIPClassStrategy, SourceIPStrategy
+from tarmac.api.submariner.connections import CONNECTIONS
 from tarmac.api.submariner.externalservice import ExternalService
 from tarmac.api.submariner.names import API_VERSION
+from tarmac.api.submariner.plans import ExternalPlan
 from tarmac.api.submariner.relays import Forwarder, Gateway
 from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
-from tarmac.api.submariner.strategies import (
-    ExternalServiceStrategy,
-    SourceIPClaimStrategy,
-    SourceIPClassStrategy,
-    SourceIPStrategy,
-)
+from tarmac.api.submariner.strategies import ExternalServiceStrategy
+
+PLAN = Subresource("plan", "ExternalPlan", ("create",), *API_VERSION.split("/"), answer=lambda: schema_of(ExternalPlan))
 
 _EXTERNAL_SERVICE_COLUMNS = (
     NAME,
@@ -28,12 +29,21 @@ _EXTERNAL_SERVICE_COLUMNS = (
     join("Address", ".status.addresses[*]", "Addresses that Pods dial.", wide=True),
     condition("Reason", "Ready", "Why it does not work, if so.", field="reason", wide=True),
 )
-_RELAY_COLUMNS = (
+_FORWARDER_COLUMNS = (
     NAME,
+    column("Node", ".spec.nodeName", "The node."),
     column("Generation", ".metadata.generation", "Newest rules.", type="integer"),
     column("Applied", ".status.appliedGeneration", "Rules in force.", type="integer"),
     condition("Programmed", "Programmed", "Whether all rules are in force."),
     AGE,
+)
+_GATEWAY_COLUMNS = (
+    NAME,
+    column("Address", ".spec.gatewayip", "The SourceIP."),
+    join("Candidates", ".spec.candidates[*].name", "Nodes that may carry it, in order."),
+    condition("Programmed", "Programmed", "Whether all rules are in force."),
+    AGE,
+    join("Voters", ".spec.voters[*].name", "Nodes that promise it.", wide=True),
 )
 _SOURCE_IP_COLUMNS = (
     NAME,
@@ -50,13 +60,19 @@ _CLAIM_COLUMNS = (
     column("Status", ".status.phase", "State of the claim."),
     join("Addresses", ".status.addresses[*]", "Addresses it holds."),
     AGE,
+    condition("In-Use", "InUse", "Whether an ExternalService names it.", wide=True),
+    condition("Reason", "Bound", "Why it holds none, if so.", field="reason", wide=True),
 )
 _CLASS_COLUMNS = (
     NAME,
     column("Sharing", ".spec.sharing", "Whether an address may serve several users."),
-    column("Binding", ".spec.bindingMode", "When an address is chosen."),
-    column("Reclaim", ".spec.reclaimPolicy", "What becomes of a released address."),
+    column("Bound", ".status.summary.bound", "Addresses in use.", type="integer"),
+    column("Available", ".status.summary.available", "Addresses that are free.", type="integer"),
+    condition("Ready", "Ready", "Whether a gateway can carry its addresses."),
     AGE,
+    column("Binding", ".spec.bindingMode", "When an address is chosen.", wide=True),
+    column("Reclaim", ".spec.reclaimPolicy", "What becomes of a released address.", wide=True),
+    condition("Redundant", "Redundant", "Whether the loss of a gateway is survived.", wide=True),
 )
 
 
@@ -70,15 +86,17 @@ def resources() -> tuple[Resource, ...]:
             strategy=ExternalServiceStrategy(),
             columns=_EXTERNAL_SERVICE_COLUMNS,
             short_names=("extsvc",),
+            subresources=(CONNECTIONS, PLAN, WHY),
         ),
-        declare(Forwarder, API_VERSION, "forwarders", strategy=OwnStrategy(Forwarder), columns=_RELAY_COLUMNS),
-        declare(Gateway, API_VERSION, "gateways", strategy=OwnStrategy(Gateway), columns=_RELAY_COLUMNS),
+        declare(Forwarder, API_VERSION, "forwarders", strategy=OwnStrategy(Forwarder), columns=_FORWARDER_COLUMNS),
+        declare(Gateway, API_VERSION, "gateways", strategy=OwnStrategy(Gateway), columns=_GATEWAY_COLUMNS),
         declare(
             SourceIP,
             API_VERSION,
             "sourceips",
             strategy=SourceIPStrategy(),
             columns=_SOURCE_IP_COLUMNS,
+            subresources=(WHY,),
             namespaced=False,
         ),
         declare(
@@ -88,6 +106,7 @@ def resources() -> tuple[Resource, ...]:
             strategy=SourceIPClaimStrategy(),
             columns=_CLAIM_COLUMNS,
             short_names=("sipc",),
+            subresources=(PLAN, WHY),
         ),
         declare(
             SourceIPClass,
@@ -95,6 +114,7 @@ def resources() -> tuple[Resource, ...]:
             "sourceipclasses",
             strategy=SourceIPClassStrategy(),
             columns=_CLASS_COLUMNS,
+            subresources=(WHY,),
             namespaced=False,
         ),
     )

@@ -9,6 +9,8 @@ import msgspec
 from tarmac.api.declare import Field, IntOrString, Struct
 from tarmac.api.shared import Conditions, Kind, LocalObjectReference, ObservedGeneration, Protocol
 
+MOST = 64  # sources of one service, and ports
+
 
 class ServiceReference(Struct):
     """A Service; the Pods behind it are meant."""
@@ -60,8 +62,10 @@ class ExternalServiceSpec(Struct):
     target_ip: Annotated[str, Field("Address of the server. Only it may connect back.", min_length=1)] = msgspec.field(
         name="targetIP"
     )
-    sources: Annotated[list[Source], Field("Who may use the service, and under which address.", min_items=1)]
-    ports: Annotated[list[ServicePort], Field("Ports of the server.", min_items=1)]
+    sources: Annotated[
+        list[Source], Field("Who may use the service, and under which address.", min_items=1, max_items=MOST)
+    ]
+    ports: Annotated[list[ServicePort], Field("Ports of the server.", min_items=1, max_items=MOST)]
     gateway: Annotated[GatewayChoice | None, Field("Where the traffic leaves the platform.")] = None
 
 
@@ -78,6 +82,7 @@ class SourceStatus(Struct):
     pods_programmed: Annotated[int, Field("Pods that can use it.", minimum=0)] = 0
     inbound_endpoints: Annotated[int, Field("Endpoints that the target can reach.", minimum=0)] = 0
     reason: Annotated[str, Field("Why it does not work, if so.")] = ""
+    message: Annotated[str, Field("The same as a sentence, with what would be accepted.")] = ""
 
 
 class PortStatus(Struct):
@@ -101,8 +106,11 @@ class ExternalServiceStatus(Struct):
 
     observed_generation: ObservedGeneration = 0
     conditions: Conditions = []
-    addresses: Annotated[list[str], Field("Addresses that Pods dial, one for each family.")] = []
+    addresses: Annotated[list[str], Field("The address that Pods dial, of the server's family; kept for life.")] = []
     hostname: Annotated[str, Field("Name that Pods dial.")] = ""
+    networks: Annotated[
+        list[str], Field("Networks that its source Pods are on, as namespace/name; the name is known there.")
+    ] = []
     sources: Annotated[list[SourceStatus], Field("Each source as it is.")] = []
     ports: Annotated[list[PortStatus], Field("Each port as it is.")] = []
     summary: Annotated[ExternalServiceSummary | None, Field("The service in a few words.")] = None

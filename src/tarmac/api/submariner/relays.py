@@ -1,13 +1,20 @@
-"""Forwarder and Gateway: the contract between the controller and the agents. Not for users."""
+"""Forwarder and Gateway: the contract between the controller and the agents. Not for users.
+
+A Forwarder holds the rules of one ExternalService on one node, a Gateway those of one SourceIP on every node that may
+carry it. Between the two, a connection travels under a transit address, which stands for one ExternalService, node,
+Network and SourceIP; a gateway knows transit addresses and never Pods, whose addresses mean nothing outside their
+Network.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from tarmac.api.declare import Field, Struct
-from tarmac.api.shared import Conditions, Kind, ObservedGeneration, Protocol
+from tarmac.api.shared import Conditions, Kind, ObservedGeneration, Protocol, Time
+from tarmac.api.submariner.sourceip import AddressLimits, Announce, ClassSubnet
 
 
 class PeerReference(Struct):
@@ -19,29 +26,39 @@ class PeerReference(Struct):
 
 class _Rule(Struct):
     protocol: Annotated[Protocol, Field("The transport protocol.")] = "TCP"
-    source_ip: Annotated[str, Field("Outgoing: the Pod. Incoming: the server outside.")] = msgspec.field(
-        name="sourceip", default=""
-    )
-    target_port: Annotated[int, Field("Port that is dialled.", minimum=0, maximum=65535)] = msgspec.field(
-        name="targetport", default=0
-    )
-    destination_ip: Annotated[str, Field("Outgoing: the server outside. Incoming: the endpoint.")] = msgspec.field(
-        name="destinationip", default=""
-    )
+    source_ip: Annotated[
+        str, Field("Outgoing: the Pod, or at a gateway the transit address. Incoming: the server outside.")
+    ] = msgspec.field(name="sourceip", default="")
+    target_port: Annotated[
+        int, Field("Outgoing: the port that Pods dial. Incoming: the Service's port.", minimum=0, maximum=65535)
+    ] = msgspec.field(name="targetport", default=0)
+    destination_ip: Annotated[
+        str, Field("Outgoing: the server outside. Incoming: the endpoint, or at a gateway the transit address.")
+    ] = msgspec.field(name="destinationip", default="")
     destination_port: Annotated[int, Field("Port it goes to.", minimum=0, maximum=65535)] = msgspec.field(
         name="destinationport", default=0
     )
     relay_port: Annotated[int, Field("Unused; there are no relay ports.", minimum=0, maximum=65535)] = msgspec.field(
         name="relayport", default=0
     )
-    mark: Annotated[int, Field("Identity of the SourceIP, carried with each packet.", minimum=0, maximum=65535)] = 0
+    affinity: Annotated[
+        Literal["None", "ClientIP"], Field("Incoming: whether a client's port counts when an endpoint is chosen.")
+    ] = "None"
 
 
 class ForwarderRule(_Rule):
     """One way through a node."""
 
     gateway: Annotated[PeerReference | None, Field("Gateway on the way.")] = None
-    gateway_ip: Annotated[str, Field("Address the outside sees.")] = msgspec.field(name="gatewayip", default="")
+    gateway_ip: Annotated[str, Field("The SourceIP: the address the outside sees.")] = msgspec.field(
+        name="gatewayip", default=""
+    )
+    pod: Annotated[str, Field("UID of the Pod; the rule is for no other that has its address.")] = ""
+    network: Annotated[str, Field("Network that the Pod's address is on, as namespace/name.")] = ""
+    transit_ip: Annotated[str, Field("Address under which the connection travels between nodes.")] = msgspec.field(
+        name="transitip", default=""
+    )
+    mark: Annotated[int, Field("Identity of the SourceIP.", minimum=0, maximum=65535)] = 0
 
 
 class GatewayRule(_Rule):
@@ -49,6 +66,7 @@ class GatewayRule(_Rule):
 
     forwarder: Annotated[PeerReference | None, Field("Forwarder on the way.")] = None
     forwarder_ip: Annotated[str, Field("Address of the Pod's host.")] = msgspec.field(name="forwarderip", default="")
+    weight: Annotated[int, Field("Incoming: endpoints behind the transit address.", minimum=0)] = 0
 
 
 class RuleError(Struct):
@@ -58,7 +76,7 @@ class RuleError(Struct):
     message: Annotated[str, Field("Why not.")]
 
 
-class RelayStatus(Struct):
+class ForwarderStatus(Struct):
     """What is applied."""
 
     observed_generation: ObservedGeneration = 0
@@ -75,42 +93,101 @@ class RelayStatus(Struct):
     errors: Annotated[list[RuleError], Field("Rules that could not be applied.")] = []
 
 
-class ForwarderSpec(Struct):
-    """Rules of one ExternalService on the hosts of its Pods."""
+class ExternalServiceReference(Struct):
+    """The ExternalService that rules are made of."""
 
+    namespace: Annotated[str, Field("Its namespace.")]
+    name: Annotated[str, Field("Its name.")]
+    uid: Annotated[str, Field("Its UID.")]
+
+
+class ForwarderSpec(Struct):
+    """Rules of one ExternalService on one node."""
+
+    external_service: Annotated[ExternalServiceReference | None, Field("Whose rules these are.")] = None
+    node_name: Annotated[str, Field("The node; its agent alone may write the status.")] = ""
+    service_ip: Annotated[str, Field("The address that Pods dial.")] = msgspec.field(name="serviceip", default="")
+    forwarder_ip: Annotated[str, Field("The node's InternalIP, where its tunnels end.")] = msgspec.field(
+        name="forwarderip", default=""
+    )
     egress_rules: Annotated[list[ForwarderRule], Field("From Pods to the server outside.")] = msgspec.field(
         name="egressrules", default_factory=list
     )
     ingress_rules: Annotated[list[ForwarderRule], Field("From the server outside to Pods.")] = msgspec.field(
         name="ingressrules", default_factory=list
     )
-    forwarder_ip: Annotated[str, Field("Unused; every host forwards for its own Pods.")] = msgspec.field(
-        name="forwarderip", default=""
-    )
 
 
 class Forwarder(Kind):
-    """Rules of one ExternalService on the hosts of its Pods. Made by the controller."""
+    """Rules of one ExternalService on one node. Made by the controller."""
 
     spec: Annotated[ForwarderSpec, Field("The rules.")]
-    status: Annotated[RelayStatus | None, Field("What is applied.")] = None
+    status: Annotated[ForwarderStatus | None, Field("What is applied.")] = None
+
+
+class GatewayNode(Struct):
+    """A node that may carry the address, that votes on who does, or whose Pods use it."""
+
+    name: Annotated[str, Field("Name of the node.")]
+    address: Annotated[str, Field("Its InternalIP.")] = ""
+    city: Annotated[str, Field("Its city; tunnels between cities are encrypted.")] = ""
+    public_key: Annotated[str, Field("Its X25519 key, by which its messages are known and its tunnels encrypted.")] = ""
+    partner: Annotated[str, Field("The candidate that is to know its connections.")] = ""
 
 
 class GatewaySpec(Struct):
-    """Rules of one gateway host."""
+    """Rules of one SourceIP, and who may carry it."""
 
+    gateway_ip: Annotated[str, Field("The SourceIP.")] = msgspec.field(name="gatewayip", default="")
+    mark: Annotated[int, Field("Identity of the SourceIP.", minimum=0, maximum=65535)] = 0
+    announce: Announce = "gratuitous"
+    subnet: Annotated[ClassSubnet | None, Field("The segment that the address belongs to.")] = None
+    limits: Annotated[AddressLimits | None, Field("Limits of the address's traffic.")] = None
+    candidates: Annotated[
+        list[GatewayNode], Field("Nodes that may carry it, the first in line first.", key="name")
+    ] = []
+    voters: Annotated[list[GatewayNode], Field("Nodes that promise it to one candidate at a time.", key="name")] = []
+    senders: Annotated[list[GatewayNode], Field("Nodes whose Pods use it, as its rules say.", key="name")] = []
     egress_rules: Annotated[list[GatewayRule], Field("From Pods to servers outside.")] = msgspec.field(
         name="egressrules", default_factory=list
     )
     ingress_rules: Annotated[list[GatewayRule], Field("From servers outside to Pods.")] = msgspec.field(
         name="ingressrules", default_factory=list
     )
-    gateway_ip: Annotated[str, Field("Address of the gateway host.")] = msgspec.field(name="gatewayip", default="")
-    node_name: Annotated[str, Field("The gateway host; its agent alone may write the status.")] = ""
+
+
+class GatewayNodeStatus(Struct):
+    """What one node says about the address. Only that node writes it."""
+
+    name: Annotated[str, Field("Name of the node.")]
+    applied_generation: Annotated[
+        int, Field("The metadata.generation whose rules are in force there.", minimum=0, format="int64")
+    ] = 0
+    owner: Annotated[bool, Field("Whether it carries the address.")] = False
+    epoch: Annotated[int, Field("Counts the changes of owner.", format="int64", minimum=0)] = 0
+    since: Annotated[Time | None, Field("Since when it carries the address.")] = None
+    former_owner: Annotated[str, Field("Who carried it before, as far as is known here.")] = ""
+    cause: Annotated[
+        Literal["First", "HandedOver", "Silent", "Regained"] | None,
+        Field("Why it has come here: first of all, given up, its owner silent, or after this node's own silence."),
+    ] = None
+    gap_milliseconds: Annotated[
+        int | None, Field("From the last sign of the owner before until it was carried here.", minimum=0)
+    ] = None
+    synced_with: Annotated[str, Field("The node that knows its connections.")] = ""
+    errors: Annotated[list[RuleError], Field("Rules that could not be applied, and a foreign holder.")] = []
+
+
+class GatewayStatus(Struct):
+    """What is applied, and who carries the address."""
+
+    observed_generation: ObservedGeneration = 0
+    conditions: Conditions = []
+    nodes: Annotated[list[GatewayNodeStatus], Field("What each node says.", key="name")] = []
 
 
 class Gateway(Kind):
-    """Rules of one gateway host. Made by the controller."""
+    """Rules of one SourceIP. Made by the controller."""
 
     spec: Annotated[GatewaySpec, Field("The rules.")]
-    status: Annotated[RelayStatus | None, Field("What is applied.")] = None
+    status: Annotated[GatewayStatus | None, Field("What is applied.")] = None

@@ -14,6 +14,7 @@ from tarmac.api.shared import (
     LabelSelector,
     ObservedGeneration,
     Time,
+    counted,
 )
 from tarmac.base.quantity import Quantity
 
@@ -21,6 +22,11 @@ ReclaimPolicy = Annotated[
     Literal["Delete", "Retain"],
     Field("Delete: the address is free again after its quarantine. Retain: a manager frees it.", stored=True),
 ]
+
+Announce = Annotated[
+    Literal["virtualMAC", "gratuitous", "routed"], Field("How the segment learns where an address is.", stored=True)
+]
+MOST_RANGES = 64  # of one class
 
 
 class AddressRange(Struct):
@@ -35,7 +41,10 @@ class ClassLocation(Struct):
     """A place where the addresses are routable."""
 
     name: Annotated[str, Field("Name of the Location.")]
-    gateway_selector: Annotated[LabelSelector | None, Field("Nodes that may carry the addresses.")] = None
+    gateway_selector: Annotated[
+        LabelSelector | None,
+        Field("Nodes that may carry the addresses; by default those of submariner.io/gateway=true."),
+    ] = None
     max_per_node: Annotated[int | None, Field("Most addresses on one node.", minimum=1)] = None
 
 
@@ -88,13 +97,14 @@ class SourceIPClassSpec(Struct):
     """Addresses, and the rules for handing them out."""
 
     ranges: Annotated[
-        list[AddressRange], Field("The addresses. Ranges of different classes do not overlap.", min_items=1)
+        list[AddressRange],
+        Field("The addresses. Ranges of different classes do not overlap.", min_items=1, max_items=MOST_RANGES),
     ]
-    locations: Annotated[list[ClassLocation], Field("Where the addresses are routable.", key="name")] = []
+    locations: Annotated[
+        list[ClassLocation], Field("Where the addresses are routable; by default everywhere.", key="name")
+    ] = []
     subnet: Annotated[ClassSubnet | None, Field("The segment that the addresses belong to.")] = None
-    announce: Annotated[
-        Literal["virtualMAC", "gratuitous", "routed"], Field("How the segment learns where an address is.", stored=True)
-    ] = "gratuitous"
+    announce: Announce = "gratuitous"
     allowed_namespaces: Annotated[AllowedNamespaces | None, Field("Who may use the class; nobody by default.")] = None
     allowed_targets: Annotated[
         list[str], Field("Ranges that an ExternalService may name; never the platform's own.", unique=True)
@@ -122,10 +132,17 @@ class PoolUse(Struct):
 
     family: Annotated[IPFamily, Field("Address family.")]
     location: Annotated[str, Field("The place.")] = ""
-    total: Annotated[int, Field("All.", minimum=0)] = 0
+    total: Annotated[int, Field("All that can be handed out; at most 2^53 are counted.", minimum=0, format="int64")] = 0
     bound: Annotated[int, Field("In use.", minimum=0)] = 0
-    available: Annotated[int, Field("Free.", minimum=0)] = 0
+    available: Annotated[int, Field("Free.", minimum=0, format="int64")] = 0
     quarantined: Annotated[int, Field("Resting after release.", minimum=0)] = 0
+
+
+class ClassSummary(Struct):
+    """The class in a few numbers, for columns."""
+
+    bound: Annotated[int, Field("Addresses in use.", minimum=0)] = counted()
+    available: Annotated[int, Field("Addresses that are free.", minimum=0, format="int64")] = counted()
 
 
 class SourceIPClassStatus(Struct):
@@ -134,6 +151,7 @@ class SourceIPClassStatus(Struct):
     observed_generation: ObservedGeneration = 0
     conditions: Conditions = []
     pools: Annotated[list[PoolUse], Field("Addresses by family and place.")] = []
+    summary: Annotated[ClassSummary | None, Field("The class in a few numbers.")] = None
 
 
 class SourceIPClass(Kind):
@@ -156,8 +174,11 @@ class SourceIPSpec(Struct):
 
     address: Annotated[str, Field("The address. Cannot be changed.", min_length=1)]
     class_name: Annotated[str, Field("Its class. Cannot be changed.", min_length=1)]
-    location: Annotated[str, Field("Where it is routable.")] = ""
+    location: Annotated[str, Field("Where it is carried; empty: anywhere the class is.")] = ""
     claim_ref: Annotated[ClaimReference | None, Field("The claim that holds it.")] = None
+    shared_by: Annotated[
+        list[ClaimReference], Field("Further claims that hold it; classes that share with everybody only.")
+    ] = []
     reclaim_policy: ReclaimPolicy = "Delete"
 
 
@@ -169,18 +190,29 @@ class AddressOwner(Struct):
     since: Annotated[Time | None, Field("Since when.")] = None
 
 
+class LastClaim(Struct):
+    """The claim that held an address last; outsiders may still trust it under the name of that namespace."""
+
+    namespace: Annotated[str, Field("Its namespace.")]
+    name: Annotated[str, Field("Its name.")]
+    uid: Annotated[str, Field("Its UID.")] = ""
+    released_at: Annotated[Time | None, Field("When it let go.")] = None
+
+
+AddressPhase = Literal["Available", "Bound", "Released", "Quarantined", "Conflict"]
+
+
 class SourceIPStatus(Struct):
     """The address as it is."""
 
     observed_generation: ObservedGeneration = 0
     conditions: Conditions = []
-    phase: Annotated[
-        Literal["Available", "Bound", "Released", "Quarantined", "Conflict"] | None, Field("State of the address.")
-    ] = None
+    phase: Annotated[AddressPhase | None, Field("State of the address.")] = None
     id: Annotated[int, Field("Identity that its packets carry, 1 to 65535.", minimum=0, maximum=65535)] = 0
     owner: Annotated[AddressOwner | None, Field("The gateway that carries it.")] = None
     last_failover: Annotated[Time | None, Field("When the owner last changed.")] = None
     quarantined_until: Annotated[Time | None, Field("When it is free again.")] = None
+    last_claim: Annotated[LastClaim | None, Field("The claim that held it last.")] = None
 
 
 class SourceIP(Kind):
@@ -208,7 +240,7 @@ class SourceIPClaimStatus(Struct):
     observed_generation: ObservedGeneration = 0
     conditions: Conditions = []
     phase: Annotated[Literal["Pending", "Bound", "Lost"] | None, Field("State of the claim.")] = None
-    addresses: Annotated[list[str], Field("Addresses it holds.")] = []
+    addresses: Annotated[list[str], Field("Addresses it holds, in the order of its families.")] = []
     source_ip_names: Annotated[list[str], Field("The SourceIP objects of the addresses.")] = msgspec.field(
         name="sourceIPNames", default_factory=list
     )

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from tarmac.datapath.hosts.outside import build_outside, outside_namespace, remove_outside
 from tarmac.datapath.hosts.plan import CityHost, HostUnderlay, plan
+from tarmac.datapath.hosts.segment import BadSegment, Segment, read_segment
 from tarmac.datapath.hosts.underlay import build, free_subnet, remains, remove
 
-__all__ = ["CityHost", "HostUnderlay", "build", "free_subnet", "plan", "remains", "remove"]
+__all__ = [
+    "BadSegment",
+    "CityHost",
+    "HostUnderlay",
+    "Segment",
+    "build",
+    "build_outside",
+    "free_subnet",
+    "outside_namespace",
+    "plan",
+    "read_segment",
+    "remains",
+    "remove",
+    "remove_outside",
+]

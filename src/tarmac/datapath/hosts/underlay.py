@@ -21,15 +21,12 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.datapath.hosts.plan import MTU, CityHost, HostUnderlay, identity, subnet_choices
+from tarmac.datapath.hosts.wiring import bridge, index_of, member
 from tarmac.datapath.linux import links, namespaces, routing
-from tarmac.datapath.linux.netlink import CREATE, EXCLUSIVE, EXISTS, Message, Netlink, attributes, nested, number, text
+from tarmac.datapath.linux.netlink import Netlink, attributes
 
-_NEWLINK, _GETADDR = 16, 22
-_LINK_INFO: Final = struct.Struct("=BxHiII")
+_GETADDR = 22
 _ADDRESS_INFO: Final = struct.Struct("=BBBBI")
-_NAME, _MTU, _MASTER, _INFO, _KIND = 3, 4, 10, 18, 1
-_UP: Final = 1
-
 _FORWARDING: Final = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"}
 _LOOPBACK: Final = "lo"
 
@@ -53,13 +50,13 @@ def build(underlay: HostUnderlay) -> None:
     underlay.run.mkdir(parents=True, exist_ok=True)
     netlink = Netlink()
     try:
-        netlink.request([_bridge(underlay.bridge)])
-        bridge = _index(netlink, underlay.bridge)
+        netlink.request([bridge(underlay.bridge, MTU)])
+        own_bridge = index_of(netlink, underlay.bridge)
         lengths = [subnet.prefixlen for subnet in underlay.subnets]
-        own = [routing.address(bridge, *pair) for pair in zip(underlay.gateways, lengths, strict=True)]
-        netlink.request([links.setting(bridge), *own])
+        own = [routing.address(own_bridge, *pair) for pair in zip(underlay.gateways, lengths, strict=True)]
+        netlink.request([links.setting(own_bridge), *own])
         for city in underlay.cities:
-            _connect(netlink, bridge, underlay, city)
+            _connect(netlink, own_bridge, underlay, city)
     finally:
         netlink.close()
     _let_out(underlay)
@@ -94,7 +91,7 @@ def remains(underlay: HostUnderlay) -> list[str]:
     return found + ([f"nftables table {underlay.table}"] if underlay.table in listed else [])
 
 
-def _connect(netlink: Netlink, bridge: int, underlay: HostUnderlay, city: CityHost) -> None:
+def _connect(netlink: Netlink, onto: int, underlay: HostUnderlay, city: CityHost) -> None:
     namespaces.create(city.namespace)
     inside = os.open(city.namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -102,17 +99,17 @@ def _connect(netlink: Netlink, bridge: int, underlay: HostUnderlay, city: CityHo
             netlink.request([links.veth(city.link, _mac(city, 0), MTU, "eth0", _mac(city, 1), inside)])
     finally:
         os.close(inside)
-    netlink.request([_member(_index(netlink, city.link), bridge)])
+    netlink.request([member(index_of(netlink, city.link), onto)])
     with namespaces.inside(city.namespace):
         namespaces.set_controls({**_FORWARDING, "ipv6/conf/eth0/accept_ra": "0"})
         there = Netlink()
     try:
-        outside = _index(there, "eth0")
+        outside = index_of(there, "eth0")
         own = [
             routing.address(outside, address, subnet.prefixlen)
             for address, subnet in zip(city.addresses, underlay.subnets, strict=True)
         ]
-        there.request([links.setting(_index(there, _LOOPBACK)), links.setting(outside), *own])
+        there.request([links.setting(index_of(there, _LOOPBACK)), links.setting(outside), *own])
         four, six = underlay.gateways
         ways = [routing.Route("0.0.0.0/0", outside, four), routing.Route("::/0", outside, six)]
         there.request([routing.route(way) for way in ways])
@@ -142,15 +139,6 @@ def _let_out(underlay: HostUnderlay) -> None:
         raise OSError(f"nft refuses the rules that let cities out: {made.stderr.strip()}")
 
 
-def _bridge(name: str) -> Message:
-    body = _LINK_INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + number(_MTU, MTU) + nested(_INFO, text(_KIND, "bridge"))
-    return Message(_NEWLINK, CREATE | EXCLUSIVE, body, EXISTS)
-
-
-def _member(index: int, bridge: int) -> Message:
-    return Message(_NEWLINK, 0, _LINK_INFO.pack(0, 0, index, _UP, _UP) + number(_MASTER, bridge))
-
-
 def _addresses(netlink: Netlink) -> Iterator[tuple[IPv4Address, int]]:
     for _, body in netlink.dump(_GETADDR, _ADDRESS_INFO.pack(socket.AF_INET, 0, 0, 0, 0)):
         *_, index = _ADDRESS_INFO.unpack_from(body)
@@ -160,16 +148,9 @@ def _addresses(netlink: Netlink) -> Iterator[tuple[IPv4Address, int]]:
             yield address, index
 
 
-def _index(netlink: Netlink, name: str) -> int:
-    found = links.link(netlink, name)
-    if found is None:
-        raise OSError(f"the link {name} went away while it was set up")
-    return found.index
-
-
 def _namespaces(underlay: HostUnderlay) -> list[Path]:
-    """Also those of cities that the plan does not name any more."""
-    return sorted(underlay.run.glob("*/netns"))
+    """Also those of cities that the plan does not name any more, and the outside's."""
+    return sorted([*underlay.run.glob("*/netns"), *underlay.run.glob("outside")])
 
 
 def _is_ours(link: str, underlay: HostUnderlay) -> bool:

@@ -7,19 +7,25 @@ there are any or not. Ask when there is a reason.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
+from tarmac.datapath.external import Translated
 from tarmac.datapath.linux.netlink import GONE, Message, Netlink, attributes
 
 _GET: Final = 0x101
 _DELETE: Final = 0x102
 _HEADER: Final = 4
-_ORIGINAL, _REPLY = 1, 2
+_ORIGINAL, _REPLY, _MARK = 1, 2, 8
+_COUNTED, _COUNTED_BACK, _TIMES = 9, 10, 20
+_BYTES, _START = 2, 1
 _ADDRESSES, _PROTOCOL = 1, 2
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 _PROTOCOLS: Final = {6: "TCP", 17: "UDP", 132: "SCTP"}
+
+CONTROLS: Final = {"netfilter/nf_conntrack_acct": "1", "netfilter/nf_conntrack_timestamp": "1"}
+"""So that connections that begin from now on are counted, and it is known since when they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,9 @@ class TrackedConnection:
     protocol: str
     port: int | None
     identity: bytes
+    source_port: int | None = None
+    meant_port: int | None = None
+    mark: int = 0
 
 
 def forget(netlink: Netlink, unwanted: Callable[[TrackedConnection], bool]) -> int:
@@ -46,24 +55,58 @@ def forget(netlink: Netlink, unwanted: Callable[[TrackedConnection], bool]) -> i
     return len(found)
 
 
+def translations(netlink: Netlink, through: Collection[str], most: int) -> list[Translated]:
+    """Connections that are translated to or from some addresses, at most so many."""
+    # Addresses are looked for as bytes: taking apart every connection of a busy gateway would hold everybody up.
+    packed = [socket.inet_pton(socket.AF_INET6 if ":" in each else socket.AF_INET, each) for each in through]
+    found: list[Translated] = []
+    for _, body in netlink.dump(_GET, bytes((socket.AF_UNSPEC, 0, 0, 0))):
+        # To the end also when there are enough: what is left in the socket would be taken for the next answer.
+        if len(found) < most and body[0] in _FAMILIES and any(each in body for each in packed):
+            connection = _translated(body[0], body)
+            if connection is not None and any(address in through for address, _ in connection.ends):
+                found.append(connection)
+    return found
+
+
+def _translated(family: int, body: bytes) -> Translated | None:
+    parts = attributes(body, _HEADER)
+    if _ORIGINAL not in parts or _REPLY not in parts:
+        return None
+    source, meant, protocol, ports = _tuple(family, parts[_ORIGINAL])
+    answerer, seen, _, back = _tuple(family, parts[_REPLY])
+    started = int.from_bytes(attributes(parts.get(_TIMES, b"")).get(_START, b""))
+    return Translated(
+        protocol,
+        (source, ports[0] or 0),
+        (meant, ports[1] or 0),
+        (answerer, back[0] or 0),
+        (seen, back[1] or 0),
+        int.from_bytes(attributes(parts.get(_COUNTED, b"")).get(_BYTES, b"")),
+        int.from_bytes(attributes(parts.get(_COUNTED_BACK, b"")).get(_BYTES, b"")),
+        started / 1e9,
+    )
+
+
 def _read(family: int, body: bytes) -> TrackedConnection | None:
     parts = attributes(body, _HEADER)
     if _ORIGINAL not in parts or _REPLY not in parts:
         return None
-    source, meant, protocol, _ = _tuple(family, parts[_ORIGINAL])
-    answerer, _, _, port = _tuple(family, parts[_REPLY])
-    return TrackedConnection(source, meant, answerer, protocol, port, _identity(parts[_ORIGINAL]))
+    source, meant, protocol, ports = _tuple(family, parts[_ORIGINAL])
+    answerer, _, _, (port, _) = _tuple(family, parts[_REPLY])
+    mark = int.from_bytes(parts.get(_MARK, b""))
+    return TrackedConnection(source, meant, answerer, protocol, port, _identity(parts[_ORIGINAL]), *ports, mark)
 
 
-def _tuple(family: int, content: bytes) -> tuple[str, str, str, int | None]:
-    """Source, destination, protocol and the source's port."""
+def _tuple(family: int, content: bytes) -> tuple[str, str, str, tuple[int | None, int | None]]:
+    """Source, destination, protocol and the ports of both."""
     parts = attributes(content)
     addresses, protocol = attributes(parts[_ADDRESSES]), attributes(parts[_PROTOCOL])
     first = 1 if family == socket.AF_INET else 3
     number = protocol[1][0]
-    port = int.from_bytes(protocol[2], "big") if 2 in protocol else None
+    ports = tuple(int.from_bytes(protocol[each]) if each in protocol else None for each in (2, 3))
     source, destination = (socket.inet_ntop(family, addresses[each]) for each in (first, first + 1))
-    return source, destination, _PROTOCOLS.get(number, str(number)), port
+    return source, destination, _PROTOCOLS.get(number, str(number)), (ports[0], ports[1])
 
 
 def _identity(original: bytes) -> bytes:

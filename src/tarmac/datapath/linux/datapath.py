@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.log import log
-from tarmac.datapath.interface import HOST, Attached, NetworkState, NodeNetworks, ignore
+from tarmac.datapath.interface import HOST, Attached, NetworkState, NodeNetworks, Traffic, ignore
 from tarmac.datapath.linux import namespaces
+from tarmac.datapath.linux.ends import RouterLink
+from tarmac.datapath.linux.external.external import External
 from tarmac.datapath.linux.host import Host, tunnels_of
-from tarmac.datapath.linux.naming import router_name, sandbox_mark
+from tarmac.datapath.linux.naming import end_name, router_name, sandbox_mark
 from tarmac.datapath.linux.pod import configure_pod, prepare_pod
-from tarmac.datapath.linux.router import Router, RouterLink
+from tarmac.datapath.linux.router import Router
 
 T = TypeVar("T")
 
@@ -46,13 +50,26 @@ class LinuxDatapath:
         self._prepared_for: object = None
         self._offered: object = None
         self._routers: dict[str, Router] = {}  # by the name of their files
+        self.external = External(run_dir, self._folder, self._known_host, self._run)
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
         """Make the pod's links in the network namespace at the path `namespace`. Doing it again changes nothing."""
         return await self._run(lambda: self._attach(sandbox_id, namespace, interfaces))
 
+    async def attach_taps(self, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> Attached:
+        """Make a machine's links, each a tap that stays until `detach`. Doing it again disturbs nobody who uses one."""
+        return await self._run(lambda: self._attach_taps(sandbox_id, interfaces))
+
+    async def open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
+        """The tap of an interface of a machine, counted from 0."""
+        return await self._run(lambda: self._open_tap(sandbox_id, position))
+
+    async def traffic(self) -> Mapping[str, Traffic]:
+        """What went through the taps of each machine since they were made, by sandbox, as its guest counts it."""
+        return await self._run(self._traffic)
+
     async def detach(self, sandbox_id: str) -> None:
-        """Remove the pod's links."""
+        """Remove the links of a pod or machine."""
         await self._run(lambda: self._detach(sandbox_id))
 
     async def apply(
@@ -149,6 +166,10 @@ class LinuxDatapath:
                     _log.error("a network of before could not be taken up", router=path.name, error=repr(failure))
         return work()
 
+    def _known_host(self) -> Host:
+        assert self._host is not None, "the host is known before anything is made"
+        return self._host
+
     def _router(self, name: str) -> Router:
         if name not in self._routers:
             assert self._host is not None, "the host is known before its routers"
@@ -167,6 +188,24 @@ class LinuxDatapath:
         for position, interface in enumerate(interfaces):
             self._router(router_name(interface.network)).settle(sandbox_id, position)
         return Attached(tuple(interfaces))
+
+    def _attach_taps(self, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> Attached:
+        routers = [self._router(router_name(interface.network)) for interface in interfaces]
+        pairs = enumerate(zip(routers, interfaces, strict=True))
+        return Attached(tuple(router.attach_tap(sandbox_id, position, each) for position, (router, each) in pairs))
+
+    def _open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
+        name = end_name(sandbox_id, position)
+        for router in self._routers.values():
+            if any(each.end.link == name and each.end.guest for each in router.ends):
+                return router.open_tap(name)
+        raise OSError(errno.ENODEV, f"sandbox {sandbox_id} has no tap {position}")
+
+    def _traffic(self) -> Mapping[str, Traffic]:
+        found: dict[str, Traffic] = {}
+        for sandbox_id, counted in chain.from_iterable(router.traffic() for router in self._routers.values()):
+            found[sandbox_id] = found.get(sandbox_id, Traffic()) + counted
+        return found
 
     def _detach(self, sandbox_id: str) -> None:
         for router in self._routers.values():
@@ -243,6 +282,7 @@ class LinuxDatapath:
         return made
 
     def _close(self) -> None:
+        self.external.close()
         for router in self._routers.values():
             router.close()
         self._routers.clear()
@@ -252,6 +292,7 @@ class LinuxDatapath:
 
     def _remove_all(self) -> None:
         assert self._host is not None, "the host is known before it is changed"
+        self.external.remove_now()
         self._remove(list(self._routers))
         self._host.remove()
         self._folder.rmdir()

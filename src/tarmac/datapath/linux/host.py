@@ -6,25 +6,29 @@ comes from there is masked once more behind the node. The kernel's links are the
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
-from tarmac.datapath.interface import NetworkState, NodeNetworks, ServicePort
+from tarmac.api.networking.names import DIALLED
+from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.inward import Inward, Uplink
-from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, host_table, uplinks_prefix
+from tarmac.datapath.linux.naming import ROUTER_MAC, UPLINK, encrypted_link, host_table, uplinks_prefix
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
 from tarmac.datapath.linux.pod import UNLED
 from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.tables.admission import Answerer, Sender, admission
 from tarmac.datapath.linux.tables.host import host
 from tarmac.datapath.linux.tables.services import services
-from tarmac.datapath.marks import UPLINKS
+from tarmac.decide.reach.allowances import ServicePort
+from tarmac.decide.reach.marks import UPLINKS
 
 _RANGE, _RANGE_SIX = (ip_network(each) for each in UPLINKS)
 _GATEWAY: Final = str(_RANGE[1])
@@ -43,6 +47,7 @@ class Host:
         self._nftables = Nftables()
         self._prefix = uplinks_prefix(str(run_dir))
         self._table = host_table(str(run_dir))
+        self._encrypted = encrypted_link(str(run_dir))
         self._before = run_dir / "controls.json"
         self._inward = Inward(f"{self._table}-inward", self._prefix, self._netlink, self._nftables)
 
@@ -55,6 +60,7 @@ class Host:
                 namespaces.set_controls({f"ipv6/conf/{name}/accept_ra": "2"})
         namespaces.set_controls({name: on for name, on in _FORWARDING.items() if namespaces.control(name) != on})
         self._nftables.ensure([host(self._table, self._prefix, UPLINKS, *tunnels_of(state))])
+        self._netlink.request([routing.route(Route(each)) for each in DIALLED])
 
     def offer(self, ports: Sequence[ServicePort]) -> None:
         """Lead the node's own connections to services outside all networks."""
@@ -66,18 +72,53 @@ class Host:
 
     def mtu(self, wanted: int, node_address: str) -> int:
         """The largest packet of a network that fits, tunnelled, between nodes."""
-        index = routing.holder(self._netlink, node_address)
-        underlay = next((link.mtu for link in links.links(self._netlink) if link.index == index), _DEFAULT_MTU)
-        fits = underlay - _OVERHEAD[ip_address(node_address).version]
+        fits = self.underlay(node_address) - _OVERHEAD[ip_address(node_address).version]
         return min(wanted, fits) if wanted else fits
 
-    def add_tunnel(self, mac: str, mtu: int, vni: int, node_address: str, name: str, namespace: Path) -> None:
+    def interfaces(self, *, connected: bool = False) -> dict[str, Sequence[str]]:
+        """The node's own interfaces and their addresses with prefix lengths, without those that the datapath made.
+
+        One that is not connected keeps its addresses, or some of them, and carries nothing.
+        """
+        addresses = routing.prefixed_addresses(self._netlink)
+        made = (self._prefix, self._encrypted)
+        own = (each for each in links.links(self._netlink) if not each.name.startswith(made))
+        fit = (each for each in own if not connected or (each.up and each.carrier))
+        return {each.name: sorted(addresses[each.index]) for each in fit if each.index in addresses}
+
+    def underlay(self, node_address: str) -> int:
+        """The largest packet between nodes."""
+        index = routing.holder(self._netlink, node_address)
+        return next((link.mtu for link in links.links(self._netlink) if link.index == index), _DEFAULT_MTU)
+
+    def add_tunnel(
+        self, mac: str, mtu: int, vni: int, node_address: str, name: str, namespace: Path, port: int
+    ) -> None:
         """Make a tunnel end in a router namespace; its own packets are the node's."""
         there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self._netlink.request([links.vxlan(name, mac, mtu, vni, node_address, there)])
+            self._netlink.request([links.vxlan(name, mac, mtu, vni, node_address, there, port)])
         finally:
             os.close(there)
+
+    def add_macvlan(self, interface: str, name: str, mac: str, namespace: Path) -> None:
+        """Make a link in another namespace that shares the wire of one of the node's."""
+        parent = links.link(self._netlink, interface)
+        if parent is None:
+            raise OSError(errno.ENODEV, f"the node has no interface {interface}")
+        there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._netlink.request([links.macvlan(name, mac, parent.index, there)])
+        finally:
+            os.close(there)
+
+    def admit(self, senders: Iterable[Sender], answerers: Iterable[Answerer]) -> None:
+        """Let other nodes send packets of external services, as far as these are theirs."""
+        self._nftables.ensure([admission(f"{self._table}-external", senders, answerers)])
+
+    def admit_nobody(self) -> None:
+        """Have no rules about packets of external services, which come to nobody then."""
+        self._nftables.remove("inet", f"{self._table}-external")
 
     def uplink(self, router: str, namespace: Path, inside: Netlink) -> Uplink:
         """Connect a router namespace with the node."""
@@ -130,6 +171,7 @@ class Host:
         """Leave the namespace as it was found."""
         self._inward.remove()
         self.keep_only(())
+        self._netlink.request([routing.no_route(Route(each)) for each in DIALLED])
         for table in (self._table, f"{self._table}-services"):
             self._nftables.remove("inet", table)
         with suppress(FileNotFoundError):

@@ -17,7 +17,7 @@ from tarmac.datapath.linux.netlink import NETFILTER, Netlink
 from tarmac.datapath.linux.nftables import Nftables
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.inward import Door, inward
-from tarmac.datapath.marks import NODES, UPLINKS, node_marks
+from tarmac.decide.reach.marks import NODES, UPLINKS, node_marks
 
 _NOBODYS: Final = ("169.254.0.0/16", UPLINKS[1], *NODES)
 

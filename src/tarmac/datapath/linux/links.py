@@ -1,4 +1,4 @@
-"""Links by netlink: pairs of virtual Ethernet, tunnels, and what there is."""
+"""Links by netlink: pairs of virtual Ethernet, tunnels, and what there is, taps included (`taps`)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,26 @@ _DELLINK: Final = 17
 _GETLINK: Final = 18
 _INFO: Final = struct.Struct("=BxHiII")  # family, type, index, flags, changed flags
 _UP: Final = 0x1
+_CARRIER: Final = 0x10000  # IFF_LOWER_UP: there is somebody at the other end
 
-_ADDRESS, _NAME, _MTU, _INFO_LINK, _NET_NS_FD, _ALIAS = 1, 3, 4, 18, 28, 20
+_ADDRESS, _NAME, _MTU, _INFO_LINK, _NET_NS_FD, _ALIAS, _STATS = 1, 3, 4, 18, 28, 20, 23
+_COUNTERS: Final = struct.Struct("=QQQQ")  # packets received, packets sent, bytes received, bytes sent
 _KIND, _DATA = 1, 2
 _VETH_PEER: Final = 1
 _VXLAN_ID, _VXLAN_LOCAL, _VXLAN_LEARNING, _VXLAN_PORT, _VXLAN_LOCAL6 = 1, 4, 7, 15, 17
 
+_LINK: Final = 5
+_MACVLAN_MODE, _BRIDGE = 1, 4
+
+_WIREGUARD: Final = nested(_INFO_LINK, text(_KIND, "wireguard"))
+
 VXLAN_PORT: Final = 4789
+EXTERNAL_PORT: Final = 4800
+"""Of the tunnel of external services, so that it can be told from those of networks."""
+CONTROL_PORT: Final = 4801
+"""Where agents tell each other who carries an address."""
+ENCRYPTED_PORT: Final = 4802
+"""Of WireGuard, by which the tunnel of external services goes between cities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +58,13 @@ class Link:
     name: str
     mtu: int
     up: bool
+    carrier: bool = True  # while it is up
     alias: str = ""
     kind: str = ""
     data: bytes = b""
+    mac: str = ""
+    received: int = 0  # bytes
+    transmitted: int = 0
 
 
 def veth(name: str, mac: str, mtu: int, peer: str, peer_mac: str, peer_namespace: int) -> Message:
@@ -59,23 +76,37 @@ def veth(name: str, mac: str, mtu: int, peer: str, peer_mac: str, peer_namespace
     return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + own + info, EXISTS)
 
 
-def vxlan(name: str, mac: str, mtu: int, vni: int, local: str, namespace: int) -> Message:
+def vxlan(name: str, mac: str, mtu: int, vni: int, local: str, namespace: int, port: int = VXLAN_PORT) -> Message:
     """A tunnel end in the namespace of an open file, whose own packets stay in this socket's namespace."""
-    info = nested(_INFO_LINK, text(_KIND, "vxlan"), nested(_DATA, _vxlan_data(vni, local)))
+    info = nested(_INFO_LINK, text(_KIND, "vxlan"), nested(_DATA, _vxlan_data(vni, local, port)))
     own = text(_NAME, name) + number(_MTU, mtu) + attribute(_ADDRESS, _hardware(mac)) + number(_NET_NS_FD, namespace)
     return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + own + info, EXISTS)
 
 
-def is_vxlan(link: Link, vni: int, local: str) -> bool:
+def macvlan(name: str, mac: str, parent: int, namespace: int) -> Message:
+    """A link in the namespace of an open file that shares another's wire, with a hardware address of its own."""
+    info = nested(_INFO_LINK, text(_KIND, "macvlan"), nested(_DATA, number(_MACVLAN_MODE, _BRIDGE)))
+    own = text(_NAME, name) + attribute(_ADDRESS, _hardware(mac)) + number(_LINK, parent)
+    body = _INFO.pack(0, 0, 0, 0, 0) + own + number(_NET_NS_FD, namespace) + info
+    return Message(_NEWLINK, CREATE | EXCLUSIVE, body, EXISTS)
+
+
+def wireguard(name: str) -> Message:
+    """A link that encrypts, where the kernel has the driver."""
+    return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + _WIREGUARD)
+
+
+def is_vxlan(link: Link, vni: int, local: str, port: int = VXLAN_PORT) -> bool:
     """Whether a link is this tunnel end."""
-    wanted, found = attributes(_vxlan_data(vni, local)), attributes(link.data)
+    wanted, found = attributes(_vxlan_data(vni, local, port)), attributes(link.data)
     return link.kind == "vxlan" and all(found.get(kind) == value for kind, value in wanted.items())
 
 
-def setting(index: int, *, up: bool = True, mtu: int = 0, alias: str = "") -> Message:
+def setting(index: int, *, up: bool = True, mtu: int = 0, alias: str = "", mac: str = "") -> Message:
     """Change a link."""
     flag = _UP if up else 0
     body = _INFO.pack(0, 0, index, flag, _UP)
+    body += attribute(_ADDRESS, _hardware(mac)) if mac else b""
     body += number(_MTU, mtu) if mtu else b""
     body += attribute(_ALIAS, alias.encode()) if alias else b""
     return Message(_NEWLINK, 0, body)
@@ -106,14 +137,14 @@ def links(netlink: Netlink) -> Iterator[Link]:
         yield _read(body)
 
 
-def _vxlan_data(vni: int, local: str) -> bytes:
+def _vxlan_data(vni: int, local: str, port: int) -> bytes:
     six = ":" in local
     packed = socket.inet_pton(socket.AF_INET6 if six else socket.AF_INET, local)
     return (
         number(_VXLAN_ID, vni)
         + attribute(_VXLAN_LOCAL6 if six else _VXLAN_LOCAL, packed)
         + attribute(_VXLAN_LEARNING, b"\0")
-        + attribute(_VXLAN_PORT, struct.pack(">H", VXLAN_PORT))
+        + attribute(_VXLAN_PORT, struct.pack(">H", port))
     )
 
 
@@ -121,14 +152,19 @@ def _read(body: bytes) -> Link:
     _, _, index, flags, _ = _INFO.unpack_from(body)
     found = attributes(body, _INFO.size)
     info = attributes(found.get(_INFO_LINK, b""))
+    _, _, received, transmitted = _COUNTERS.unpack_from(found.get(_STATS, bytes(_COUNTERS.size)))
     return Link(
         index=index,
         name=_string(found.get(_NAME, b"")),
         mtu=int.from_bytes(found.get(_MTU, b""), "little"),
         up=bool(flags & _UP),
+        carrier=bool(flags & _CARRIER),
         alias=_string(found.get(_ALIAS, b"")),
         kind=_string(info.get(_KIND, b"")),
         data=info.get(_DATA, b""),
+        mac=found.get(_ADDRESS, b"").hex(":"),
+        received=received,
+        transmitted=transmitted,
     )
 
 

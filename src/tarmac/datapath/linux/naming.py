@@ -9,6 +9,14 @@ from typing import Final
 END_PREFIX: Final = "p"
 UPLINK: Final = "uplink"
 TUNNEL: Final = "tunnel"
+EGRESS: Final = "egress"
+"""A router namespace's link to the node's egress namespace, where the other end is one of `LEG_PREFIX`."""
+LEG_PREFIX: Final = "e"
+OUTSIDE_PREFIX: Final = "o"
+EGRESS_MAC: Final = "02:74:61:72:6d:65"
+EGRESS_HOP: Final = "fe80::e"
+ROUTER_HOP: Final = "fe80::1"
+"""The two ends of that link, as next hops of routes of both families."""
 ROUTER_MAC: Final = "02:74:61:72:6d:63"
 """The router's hardware address on every pod's link, each of which is a world of its own."""
 
@@ -38,6 +46,37 @@ def host_table(run_dir: str) -> str:
     return f"tarmac-{_digest(run_dir, 4)}"
 
 
+def encrypted_link(run_dir: str) -> str:
+    """The link in the node's own namespace by which packets of external services go to other cities."""
+    return f"tw{_digest(run_dir, 8)}"
+
+
+def leg_name(router: str) -> str:
+    """The egress namespace's end of a router namespace's link."""
+    return f"{LEG_PREFIX}{router}"
+
+
+def outside_name(interface: str) -> str:
+    """The egress namespace's link on an interface of the node."""
+    return f"{OUTSIDE_PREFIX}{_digest(interface, 8)}"
+
+
+def outside_mac(node_address: str, interface: str) -> str:
+    """The hardware address of that link."""
+    return _mac(f"{node_address}\0{interface}")
+
+
+def virtual_name(interface: str, address: str) -> str:
+    """The egress namespace's link for one address that has a hardware address of its own."""
+    own = f"{interface}\0{address}"
+    return f"{OUTSIDE_PREFIX}{_digest(own, 12)}"
+
+
+def virtual_mac(address: str) -> str:
+    """The hardware address of that link: the same on every node, so that nobody outside learns of a move."""
+    return _mac(f"virtual\0{address}")
+
+
 def interface_mac(sandbox_id: str, position: int) -> str:
     """A hardware address for an interface that was given none."""
     return _mac(f"{sandbox_id}\0{position}")
@@ -46,6 +85,13 @@ def interface_mac(sandbox_id: str, position: int) -> str:
 def tunnel_mac(vni: int, node_address: str) -> str:
     """The hardware address of a node's tunnel end: every node can work out those of the others."""
     return _mac(f"{vni}\0{node_address}")
+
+
+def link_local(mac: str) -> str:
+    """The address of IPv6 that an interface gives itself, by its hardware address."""
+    first, *others = bytes.fromhex(mac.replace(":", ""))
+    identifier = bytes((first ^ 2, *others[:2], 0xFF, 0xFE, *others[2:]))
+    return str(IPv6Address(bytes.fromhex("fe80000000000000") + identifier))
 
 
 def tunnel_gateway(mac: str) -> str:

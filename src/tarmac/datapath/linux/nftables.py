@@ -58,7 +58,7 @@ class Nftables:
         if wrong or also:
             self.run("".join(table.replacement() for table in wrong) + also)
         for table in wrong:
-            self._written[table.family, table.name] = table.body, self._fingerprint(table.family, table.name)
+            self._written[table.family, table.name] = table.body, self.fingerprint(table.family, table.name)
 
     def remove(self, family: str, name: str) -> None:
         """Take a table away; nothing happens when there is none."""
@@ -70,6 +70,14 @@ class Nftables:
         shown = self._shown(family, name, stateless)
         return [each for each in msgspec.json.decode(shown)["nftables"] if "metainfo" not in each] if shown else []
 
+    def text(self, command: str) -> str:
+        """What a listing says in nft's own language; empty when there is nothing of that name."""
+        self._library.nft_ctx_output_set_flags(self._context, 0)
+        try:
+            return self.run(command).decode()
+        except NftablesFault:
+            return ""
+
     def run(self, commands: str) -> bytes:
         """Carry out commands, all or none, and return what they say. Raises NftablesFault."""
         failed = self._library.nft_run_cmd_from_buffer(self._context, commands.encode())
@@ -78,6 +86,15 @@ class Nftables:
             raise NftablesFault(self._library.nft_ctx_get_error_buffer(self._context).decode(errors="replace").strip())
         return said
 
+    def fingerprint(self, family: str, name: str) -> bytes:
+        """What stands for all that lasts of a table, to compare two moments."""
+        shown = self._shown(family, name)
+        found = sha256()
+        for each in _decode_parts(shown).nftables if shown else ():
+            for kind, content in each.items():
+                found.update(b"\0".join((kind.encode(), *_lasting(content))))
+        return found.digest()
+
     def close(self) -> None:
         """Give back what the library holds."""
         self._library.nft_ctx_free(self._context)
@@ -85,7 +102,7 @@ class Nftables:
     def _is_right(self, table: Table, verify: bool) -> bool:
         key = table.family, table.name
         body, fingerprint = self._written.get(key, ("", b""))
-        return body == table.body and (not verify or self._fingerprint(*key) == fingerprint)
+        return body == table.body and (not verify or self.fingerprint(*key) == fingerprint)
 
     def _shown(self, family: str, name: str, stateless: bool = True) -> bytes:
         flags = _OUTPUT_JSON | _OUTPUT_NUMERIC | (_OUTPUT_STATELESS if stateless else 0)
@@ -94,14 +111,6 @@ class Nftables:
             return self.run(f"list table {family} {name}")
         except NftablesFault:
             return b""
-
-    def _fingerprint(self, family: str, name: str) -> bytes:
-        shown = self._shown(family, name)
-        found = sha256()
-        for each in _decode_parts(shown).nftables if shown else ():
-            for kind, content in each.items():
-                found.update(b"\0".join((kind.encode(), *_lasting(content))))
-        return found.digest()
 
 
 class _Parts(msgspec.Struct):

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
-from tarmac.datapath.interface import NetworkState, Rules, ServicePort
+from tarmac.datapath.interface import NetworkState
 from tarmac.datapath.linux.conntrack import TrackedConnection
-from tarmac.datapath.permitting import Permission, widens
+from tarmac.decide.reach.allowances import Rules, ServicePort
+from tarmac.decide.reach.permitting import Permission, widens
 
 _UNRESTRICTED: Final = Rules()
 _JUDGEMENTS: Final = 1_000_000

@@ -1,36 +1,37 @@
 """One Network on this node: its router namespace with the pods' links, the tunnel to other nodes, and all rules.
 
-The kernel is the only record. A link's name says whose it is from the moment it exists, its alias says it in full, and
-its fixed neighbours are the addresses of the pod behind it; so a router can be taken up again after a crash at any
-point, and every step may be repeated.
+The kernel is the only record, so a router can be taken up again after a crash at any point, and every step may be
+repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+import io
+from collections.abc import Iterable, Iterator, Sequence, Set
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Final
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.interface import NetworkState, ServicePort
+from tarmac.api.networking.names import DIALLED
+from tarmac.datapath.interface import NetworkState, Traffic
 from tarmac.datapath.linux import conntrack, links, namespaces, routing
+from tarmac.datapath.linux.ends import RouterEnds, RouterLink
 from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.inward import Uplink, door_numbers
-from tarmac.datapath.linux.naming import END_PREFIX, ROUTER_MAC, TUNNEL, UPLINK, end_name, interface_mac, sandbox_mark
+from tarmac.datapath.linux.naming import TUNNEL, UPLINK, sandbox_mark
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
 from tarmac.datapath.linux.nftables import Nftables, Table
-from tarmac.datapath.linux.pod import UNLED, gateway_of
+from tarmac.datapath.linux.pod import UNLED
 from tarmac.datapath.linux.revoking import concerns, is_revoked, may_revoke
 from tarmac.datapath.linux.routing import Route, host_prefix
 from tarmac.datapath.linux.tables import pods
-from tarmac.datapath.linux.tables.antispoof import End, antispoof
 from tarmac.datapath.linux.tables.egress import egress
 from tarmac.datapath.linux.tables.policy import policy
 from tarmac.datapath.linux.tables.services import NAME as SERVICES
 from tarmac.datapath.linux.tables.services import Client, client_sets, services
 from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel, tunnel_routes
+from tarmac.decide.reach.allowances import ServicePort
 
 _LOOPBACK: Final = 1
 _NOT_THE_WORLDS: Final = "169.254.0.0/16"  # services on such addresses are the platform's or nobody's
@@ -42,15 +43,6 @@ _CONTROLS: Final = {
     for family, controls in (("ipv4", _IPV4), ("ipv6", _IPV6))
     for control, value in controls.items()  # forwarding first: it sets others
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RouterLink:
-    """The router's end of a pod's link. The sandbox is unknown when its maker was killed right after making it."""
-
-    index: int
-    sandbox_id: str
-    end: End
 
 
 class Router:
@@ -72,8 +64,8 @@ class Router:
         try:
             self._netlink.request([links.setting(_LOOPBACK)])
             self._tunnel = links.link(self._netlink, TUNNEL)
-            self.ends = self._found_ends()
-            self._nftables.ensure(self._antispoof())
+            self._ends = RouterEnds(path, self._netlink, self._nftables)
+            self._nftables.ensure(self._ends.antispoof())
         except BaseException:
             self.close()
             raise
@@ -99,33 +91,30 @@ class Router:
             conntrack.forget(self._conntrack, is_revoked(state.rules, self._services(state)))
         self._state, self._made = state, (state, node_address)
 
+    @property
+    def ends(self) -> Sequence[RouterLink]:
+        """The router's ends of the links of pods and machines."""
+        return self._ends.all
+
     def attach(self, sandbox_id: str, position: int, interface: AttachedInterface, namespace: int) -> None:
         """Make one link of a pod, into the namespace of an open file."""
-        name = end_name(sandbox_id, position)
-        mac = interface.mac or interface_mac(sandbox_id, position)
-        limits = [limit for limit in (interface.mtu, self._tunnel.mtu if self._tunnel else 0) if limit]
-        mtu = min(limits, default=1500)
-        self._netlink.request([links.veth(name, ROUTER_MAC, mtu, interface.name, mac, namespace)])
-        link = links.link(self._netlink, name)
-        if link is None:
-            raise OSError(f"link {name} has vanished")
-        addresses = tuple(str(ip_interface(each).ip) for each in interface.addresses)
-        end = End(name, mac, addresses)
-        # The check of its source comes before the link can carry anything.
-        self.ends = [each for each in self.ends if each.end.link != name] + [RouterLink(link.index, sandbox_id, end)]
-        self._nftables.ensure(self._antispoof(), verify=False)
-        self._netlink.request(
-            [
-                links.setting(link.index, alias=sandbox_id),
-                *(routing.address(link.index, gateway) for gateway in _gateways(interface)),
-                *(routing.neighbour(link.index, address, mac) for address in addresses),
-                *(routing.route(Route(host_prefix(address), link.index)) for address in addresses),
-            ]
-        )
+        self._ends.attach(sandbox_id, position, interface, namespace, self._most)
+
+    def attach_tap(self, sandbox_id: str, position: int, interface: AttachedInterface) -> AttachedInterface:
+        """Make one link of a machine; the interface as it came to be."""
+        return self._ends.attach_tap(sandbox_id, position, interface, self._most)
+
+    def open_tap(self, name: str) -> io.FileIO:
+        """A link of a machine, to read and write frames. Raises OSError."""
+        return self._ends.open_tap(name)
+
+    def traffic(self) -> Iterator[tuple[str, Traffic]]:
+        """What machines received and sent on each link so far, by sandbox."""
+        return self._ends.traffic()
 
     def settle(self, sandbox_id: str, position: int) -> None:
         """Begin to send on a link, once its other end is up."""
-        links.settle(self._netlink, end_name(sandbox_id, position))
+        self._ends.settle(sandbox_id, position)
 
     def detach(self, sandbox_id: str) -> None:
         """Take the links of a sandbox out of use."""
@@ -133,28 +122,18 @@ class Router:
         self.remove_ends([each for each in self.ends if each.end.link.startswith(mark)])
 
     def remove_ends(self, gone: Sequence[RouterLink]) -> None:
-        """Let nothing through links of pods any more, and forget the connections that went through them.
-
-        The links themselves go with their pods' namespaces, many at a time; one by one the kernel would take fifty
-        milliseconds for each, during which nobody else could change anything. `clear` removes those that stay.
-        """
+        """Let nothing through links any more, and forget the connections that went through them."""
         if not gone:
             return
-        self.ends = [each for each in self.ends if each not in gone]
-        self._nftables.ensure(self._antispoof(), verify=False)
+        self._ends.remove(gone)
         addresses = {address for each in gone for address in each.end.addresses}
-        indexes = {each.index for each in gone}
-        stale = [each for each in routing.routes(self._netlink) if each.link in indexes]
-        self._netlink.request([routing.no_route(each) for each in stale])
         conntrack.forget(self._conntrack, concerns(addresses))
         if self._state is not None and _are_elsewhere(addresses, self._state):
             self._ensure_routes(self._state)
 
     def clear(self) -> None:
         """Remove links that belong to nobody."""
-        known = {each.index for each in self.ends}
-        stale = [link for link in self._pod_links() if link.index not in known]
-        self._netlink.request([links.deletion(link.index) for link in stale])
+        self._ends.clear()
 
     def add_address(self, address: str) -> None:
         """Give the router an address of its own, for a service of the platform."""
@@ -177,7 +156,7 @@ class Router:
 
     def remove(self) -> None:
         """Leave nothing of it."""
-        self.ends = []
+        self._ends.all = []
         self.clear()
         tunnel = links.link(self._netlink, TUNNEL)
         self._netlink.request([links.deletion(tunnel.index)] if tunnel else [])
@@ -185,17 +164,10 @@ class Router:
         namespaces.remove(self.path)
         self.close()
 
-    def _found_ends(self) -> list[RouterLink]:
-        known = routing.neighbours(self._netlink)
-        found: list[RouterLink] = []
-        for link in self._pod_links():
-            addresses = known.get(link.index, {})
-            end = End(link.name, next(iter(addresses.values()), ""), tuple(addresses))
-            found.append(RouterLink(link.index, link.alias, end))
-        return found
-
-    def _pod_links(self) -> list[links.Link]:
-        return [link for link in links.links(self._netlink) if link.name.startswith(END_PREFIX)]
+    @property
+    def _most(self) -> int:
+        """The largest packet that the tunnel takes; 0 while there is none."""
+        return self._tunnel.mtu if self._tunnel else 0
 
     def _marks(self) -> dict[str, str]:
         return pods.found(self._nftables.listing("inet", pods.NAME))
@@ -206,7 +178,7 @@ class Router:
             policy(state.rules),
             services(ports, self._remembered(ports)),
             egress(UPLINK, state.internet),
-            *self._antispoof(),
+            *self._ends.antispoof(),
         ]
 
     def _services(self, state: NetworkState) -> tuple[ServicePort, ...]:
@@ -218,13 +190,10 @@ class Router:
         ]
         return (*state.services, *own)
 
-    def _antispoof(self) -> tuple[Table, Table]:
-        return antispoof(END_PREFIX, [each.end for each in self.ends if each.end.mac])
-
     def _ensure_routes(self, state: NetworkState) -> None:
         tunnel = self._tunnel
-        local = {host_prefix(address) for each in self.ends for address in each.end.addresses}
-        wanted = {Route(prefix) for prefix in (*state.ranges, _NOT_THE_WORLDS)}
+        local = self._ends.prefixes()
+        wanted = {Route(prefix) for prefix in (*state.ranges, _NOT_THE_WORLDS, DIALLED[1])}
         if tunnel is not None:
             ensure_ends(self._netlink, tunnel, state.vni, state.remotes)
             wanted |= tunnel_routes(tunnel, state.vni, state.remotes, local)
@@ -246,10 +215,6 @@ class Router:
             each["name"]: [(entry["elem"]["val"], entry["elem"]["expires"]) for entry in each.get("elem", ())]
             for each in sets
         }
-
-
-def _gateways(interface: AttachedInterface) -> list[str]:
-    return [gateway for version in (4, 6) if (gateway := gateway_of(interface, version))]
 
 
 def _are_elsewhere(addresses: Set[str], state: NetworkState) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,21 +17,25 @@ from tarmac.datapath.linux.netlink import (
     Netlink,
     attribute,
     attributes,
+    nested,
     number,
 )
 
-_NEWADDR, _GETADDR, _NEWROUTE, _DELROUTE, _GETROUTE = 20, 22, 24, 25, 26
+_NEWADDR, _DELADDR, _GETADDR, _NEWROUTE, _DELROUTE, _GETROUTE = 20, 21, 22, 24, 25, 26
 _NEWNEIGH, _DELNEIGH, _GETNEIGH = 28, 29, 30
 
 _ADDRESS_INFO: Final = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
 _ROUTE_INFO: Final = struct.Struct("=BBBBBBBBI")  # family, to, from, tos, table, protocol, scope, type, flags
 _NEIGHBOUR_INFO: Final = struct.Struct("=B3xiHBB")  # family, index, state, flags, type
 
-_MAIN: Final = 254
+_METRICS, _MTU = 8, 2
+MAIN: Final = 254
+_OF_ANY_NUMBER: Final = 252
 _UNIVERSE, _LINK = 0, 253
 _UNICAST, _LOCAL, _UNREACHABLE = 1, 2, 7
 _ONLINK: Final = 0x4
 _NO_DAD: Final = 0x02
+_EVERYWHERE: Final = 0  # the scope of an address
 _PERMANENT: Final = 0x80
 _SELF: Final = 0x02
 _BRIDGE_FAMILY: Final = 7
@@ -41,11 +45,16 @@ OURS: Final = 116
 
 @dataclass(frozen=True, slots=True, order=True)
 class Route:
-    """A route as wanted or found. Without a gateway it is on the link; without a link it leads nowhere."""
+    """A route as wanted or found. Without a gateway it is on the link; without a link it leads nowhere.
+
+    `mtu` is the largest packet, where that is less than the link's.
+    """
 
     prefix: str
     link: int = 0
     gateway: str = ""
+    table: int = MAIN
+    mtu: int = 0
 
 
 def host_prefix(value: str) -> str:
@@ -60,6 +69,35 @@ def address(index: int, value: str, prefix_length: int | None = None) -> Message
     body = _ADDRESS_INFO.pack(family, length, _NO_DAD if family == socket.AF_INET6 else 0, 0, index)
     body += attribute(2, packed) + attribute(1, packed)
     return Message(_NEWADDR, CREATE | REPLACE, body, EXISTS)
+
+
+def no_address(index: int, value: str) -> Message:
+    """Take an address from a link."""
+    family, packed = _packed(value)
+    body = _ADDRESS_INFO.pack(family, len(packed) * 8, 0, 0, index) + attribute(2, packed)
+    return Message(_DELADDR, 0, body, GONE)
+
+
+def addresses(netlink: Netlink, index: int) -> set[str]:
+    """The addresses of a link."""
+    found: set[str] = set()
+    for _, body in netlink.dump(_GETADDR, _ADDRESS_INFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+        family, _, _, _, of = _ADDRESS_INFO.unpack_from(body)
+        entry = attributes(body, _ADDRESS_INFO.size)
+        if of == index and family in (socket.AF_INET, socket.AF_INET6):
+            found.add(socket.inet_ntop(family, entry.get(2) or entry[1]))
+    return found
+
+
+def prefixed_addresses(netlink: Netlink) -> dict[int, list[str]]:
+    """The addresses of every link with their prefix lengths, by index; none that are meant for one link only."""
+    found: dict[int, list[str]] = {}
+    for _, body in netlink.dump(_GETADDR, _ADDRESS_INFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+        family, length, _, scope, of = _ADDRESS_INFO.unpack_from(body)
+        entry = attributes(body, _ADDRESS_INFO.size)
+        if family in (socket.AF_INET, socket.AF_INET6) and scope == _EVERYWHERE:
+            found.setdefault(of, []).append(f"{socket.inet_ntop(family, entry.get(2) or entry[1])}/{length}")
+    return found
 
 
 def holder(netlink: Netlink, value: str) -> int | None:
@@ -83,13 +121,15 @@ def no_route(unwanted: Route) -> Message:
     return Message(_DELROUTE, 0, _route_body(unwanted), GONE)
 
 
-def routes(netlink: Netlink) -> Iterator[Route]:
-    """The datapath's own routes, of both families."""
+def routes(netlink: Netlink, tables: Container[int] = (MAIN,)) -> Iterator[Route]:
+    """The datapath's own routes of some tables, of both families."""
     for family in (socket.AF_INET, socket.AF_INET6):
         for _, body in netlink.dump(_GETROUTE, _ROUTE_INFO.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
-            _, length, _, _, table, protocol, _, _, _ = _ROUTE_INFO.unpack_from(body)
-            if protocol == OURS and table == _MAIN:
-                yield _read_route(family, length, attributes(body, _ROUTE_INFO.size))
+            _, length, _, _, _, protocol, _, _, _ = _ROUTE_INFO.unpack_from(body)
+            found = attributes(body, _ROUTE_INFO.size)
+            table = int.from_bytes(found.get(15, b""), "little")
+            if protocol == OURS and table in tables:
+                yield _read_route(family, length, table, found)
 
 
 def is_local(netlink: Netlink, value: str) -> bool:
@@ -156,9 +196,11 @@ def _route_body(wanted: Route) -> bytes:
     kind = _UNICAST if wanted.link else _UNREACHABLE
     scope = _LINK if wanted.link and not wanted.gateway else _UNIVERSE
     flags = _ONLINK if wanted.gateway else 0
-    body = _ROUTE_INFO.pack(family, int(length), 0, 0, _MAIN, OURS, scope, kind, flags)
+    body = _ROUTE_INFO.pack(family, int(length), 0, 0, _OF_ANY_NUMBER, OURS, scope, kind, flags)
+    body += number(15, wanted.table)
     body += attribute(1, packed) if int(length) else b""
     body += number(4, wanted.link) if wanted.link else b""
+    body += nested(_METRICS, number(_MTU, wanted.mtu)) if wanted.mtu else b""
     if not wanted.gateway:
         return body
     through, packed = _packed(wanted.gateway)
@@ -167,7 +209,7 @@ def _route_body(wanted: Route) -> bytes:
     return body + attribute(18, struct.pack("=H", through) + packed)  # by a neighbour of the other family
 
 
-def _read_route(family: int, length: int, found: dict[int, bytes]) -> Route:
+def _read_route(family: int, length: int, table: int, found: dict[int, bytes]) -> Route:
     to = found.get(1, bytes(4 if family == socket.AF_INET else 16))
     gateway = ""
     if 5 in found:
@@ -178,7 +220,8 @@ def _read_route(family: int, length: int, found: dict[int, bytes]) -> Route:
     # the kernel shows routes of IPv6 that lead nowhere as being on the loopback link
     nowhere = family == socket.AF_INET6 and found.get(4) == struct.pack("=I", 1)
     link = 0 if nowhere else int.from_bytes(found.get(4, b""), "little")
-    return Route(f"{socket.inet_ntop(family, to)}/{length}", link, gateway)
+    mtu = int.from_bytes(attributes(found.get(_METRICS, b"")).get(_MTU, b""), "little")
+    return Route(f"{socket.inet_ntop(family, to)}/{length}", link, gateway, table, mtu)
 
 
 def _packed(value: str) -> tuple[socket.AddressFamily, bytes]:

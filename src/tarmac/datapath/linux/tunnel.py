@@ -16,21 +16,21 @@ from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.naming import TUNNEL, tunnel_gateway, tunnel_mac
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.routing import Route
-from tarmac.datapath.marks import node_marks
+from tarmac.decide.reach.marks import node_marks
 
 
 def ensure_tunnel(
-    host: Host, namespace: Path, netlink: Netlink, vni: int, mtu: int, node_address: str
+    host: Host, namespace: Path, netlink: Netlink, vni: int, mtu: int, node_address: str, port: int = links.VXLAN_PORT
 ) -> links.Link | None:
     """The tunnel end of a router namespace; none without a number to tell the Network's packets by."""
     found = links.link(netlink, TUNNEL)
-    if found is not None and not (vni and links.is_vxlan(found, vni, node_address)):
+    if found is not None and not (vni and links.is_vxlan(found, vni, node_address, port)):
         netlink.request([links.deletion(found.index)])
         found = None
     if not vni:
         return None
     if found is None:
-        host.add_tunnel(tunnel_mac(vni, node_address), mtu, vni, node_address, TUNNEL, namespace)
+        host.add_tunnel(tunnel_mac(vni, node_address), mtu, vni, node_address, TUNNEL, namespace, port)
         found = links.link(netlink, TUNNEL)
         if found is None:
             raise OSError(f"another network has number {vni}")

@@ -2,33 +2,44 @@
 
 What comes in is answers, and what was sent to somebody in here: connections to services, which the node begins, and to
 the node's ports, which it lets through. Nothing goes to the addresses that stand for nodes but answers.
+
+Addresses that pods dial for servers outside the platform lead nowhere. Who still goes there, when those who may have
+been led elsewhere, is refused at once: unreachable by route only, a connection would hang until it tries again.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from tarmac.datapath.linux.links import VXLAN_PORT
+from tarmac.api.networking.names import DIALLED
+from tarmac.datapath.linux.links import CONTROL_PORT, ENCRYPTED_PORT, EXTERNAL_PORT, VXLAN_PORT
+from tarmac.datapath.linux.naming import END_PREFIX
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, WORDS, chain
-from tarmac.datapath.marks import NODES
+from tarmac.decide.reach.marks import NODES
 
 NAME: Final = "tarmac-egress"
+_PORTS: Final = f"{VXLAN_PORT}, {EXTERNAL_PORT}, {CONTROL_PORT}, {ENCRYPTED_PORT}"
+_BEHIND_TRANSLATION: Final = "filter hook prerouting priority -99"
 
 
 def egress(uplink: str, internet: bool) -> Table:
     """The table of a router namespace whose way out is the link `uplink`."""
     rules = [
         f'iifname "{uplink}" ct state != {{ established, related }} ct status & dnat == 0 drop',
-        f'oifname "{uplink}" udp dport {VXLAN_PORT} drop',  # packets for a tunnel are made by nodes, not by pods
+        # What is for tunnels and for agents is made by nodes, not by pods.
+        f'oifname "{uplink}" udp dport {{ {_PORTS} }} drop',
     ]
     for family, nodes in zip(FAMILIES, NODES, strict=True):
         rules.append(f'oifname "{uplink}" ct state new {WORDS[family]} daddr {nodes} reject')
     if not internet:  # services that the platform offers outside stay in reach
         rules.append(f'oifname "{uplink}" ct state new ct status & dnat == 0 reject with icmpx type admin-prohibited')
+    refused = [f"{WORDS[family]} daddr {each} jump refused" for family, each in zip(FAMILIES, DIALLED, strict=True)]
     return Table(
         "inet",
         NAME,
-        chain("forward", rules, "filter hook forward priority 0")
+        chain("refused", ["meta l4proto tcp reject with tcp reset", "reject with icmpx type port-unreachable"])
+        + chain("undialled", [f'iifname "{END_PREFIX}*" {each}' for each in refused], _BEHIND_TRANSLATION)
+        + chain("forward", rules, "filter hook forward priority 0")
         + chain("mask", [f'oifname "{uplink}" masquerade'], "nat hook postrouting priority 100"),
     )

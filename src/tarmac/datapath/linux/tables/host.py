@@ -26,6 +26,8 @@ def host(name: str, uplinks: str, ranges: tuple[str, str], numbers: Set[int], no
         f"oifname {ours} ct status dnat ip daddr {four} accept",
         f"oifname {ours} ct status dnat ip6 daddr {six} accept",
         f"oifname {ours} drop",
+        f"iifname {ours} ip saddr != {four} drop",  # whatever becomes of rules inside, no address of theirs gets out
+        f"iifname {ours} ip6 saddr != {six} drop",
     ]
     mask = [f"ip saddr {four} oifname != {ours} masquerade", f"ip6 saddr {six} oifname != {ours} masquerade"]
     return Table(

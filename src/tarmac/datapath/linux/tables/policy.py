@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from tarmac.datapath.interface import Allowance, Ports, Rules
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, digest, in_order, version
-from tarmac.datapath.permitting import grouped, merged, written
+from tarmac.decide.reach.allowances import Allowance, Ports, Rules
+from tarmac.decide.reach.permitting import grouped, merged, written
 
 NAME: Final = "tarmac-policy"
 _PEER: Final = {"in": "saddr", "out": "daddr"}

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tarmac.datapath.interface import ServicePort
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import (
     CARRIED,
@@ -25,6 +24,7 @@ from tarmac.datapath.linux.tables.text import (
     in_order,
     version,
 )
+from tarmac.decide.reach.allowances import ServicePort
 
 NAME: Final = "tarmac-services"
 _REFUSAL: Final = {4: "icmp type port-unreachable", 6: "icmpv6 type port-unreachable"}

@@ -31,11 +31,17 @@ def declaration(
     elements: Iterable[str] = (),
     flags: str = "",
     typing: Literal["type", "typeof"] = "type",
+    *,
+    counted: bool = False,
 ) -> str:
-    """A set or map with its elements. `typeof`: its type is that of the expressions it is asked with."""
+    """A set or map with its elements. `typeof`: its type is that of the expressions it is asked with.
+
+    `counted`: each element counts how often it was found.
+    """
     listed = ", ".join(elements)
     lines = [f"{typing} {type}"]
     lines += [f"flags {flags}"] if flags else []
+    lines += ["counter"] if counted else []
     lines += [f"elements = {{ {listed} }}"] if listed else []
     return f"\t{sort} {name} {{\n" + "".join(f"\t\t{line}\n" for line in lines) + "\t}\n"
 
@@ -44,6 +50,11 @@ def chain(name: str, rules: Sequence[str], hook: str = "") -> str:
     """A chain; with a hook, such as `filter hook forward priority 0`, packets come there by themselves."""
     head = f"\t\ttype {hook}; policy accept;\n" if hook else ""
     return f"\tchain {name} {{\n{head}" + "".join(f"\t\t{rule}\n" for rule in rules) + "\t}\n"
+
+
+def both(rule: str) -> list[str]:
+    """A rule for each family: `IP` stands for its word, `#` for its number."""
+    return [rule.replace("IP", WORDS[family]).replace("#", str(family)) for family in FAMILIES]
 
 
 def in_order(addresses: Iterable[str]) -> list[str]:

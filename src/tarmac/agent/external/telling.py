@@ -1,0 +1,145 @@
+"""Says on Forwarders and Gateways what this node has made of them: which generation is in force, and what could not be.
+
+A Forwarder is this node's alone. Of a Gateway each node writes its own entry, as a field manager of its own, so that
+nodes do not overwrite each other. What was said and heard is not said again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tarmac.agent.external.leases.machines import Carrying
+from tarmac.api.declare import encode
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.api.submariner.names import API_VERSION, NAMESPACE
+from tarmac.api.submariner.relays import RuleError
+from tarmac.base.clock import rfc3339
+from tarmac.client.client import Client
+from tarmac.client.controller import Controller
+from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
+from tarmac.decide import reasons
+
+_WORKERS = 4
+_MOST_ERRORS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was read, and what of it is not in force."""
+
+    generation: int
+    errors: tuple[RuleError, ...] = ()
+    stands: bool = False  # whether this node may carry the address
+
+
+class Acknowledgements:
+    """One node's word. `carrying` and `strangers` say by address what the thread of leases knows; `partner` names
+    the gateway that this one shares its connections with."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        carrying: Callable[[], Mapping[str, Carrying]],
+        strangers: Callable[[], Mapping[str, str]],
+        partner: Callable[[], str] = str,
+    ) -> None:
+        self._node, self._carrying, self._strangers, self._partner = node, carrying, strangers, partner
+        self._forwarders, self._gateways = client.resource(FORWARDERS), client.resource(GATEWAYS.unread)
+        self._wanted: dict[str, Applied] = {}
+        self._in_force: dict[str, int] = {}  # key -> the last generation that was whole
+        self._addresses: dict[str, str] = {}  # address -> key of its Gateway
+        self._said: dict[str, JsonObject] = {}
+        self._controller = Controller(
+            "external-status", self._tell, clock=client.clock, randomness=client.randomness, workers=_WORKERS
+        )
+
+    async def run(self) -> None:
+        """Say it, and again where it was not heard, until cancelled."""
+        await self._controller.run()
+
+    def forwarder(self, name: str, applied: Applied) -> None:
+        """A Forwarder was read and carried out."""
+        self._put(f"forwarder/{name}", applied)
+
+    def gateway(self, name: str, address: str, applied: Applied) -> None:
+        """A Gateway was read and carried out."""
+        self._addresses[address] = f"gateway/{name}"
+        self._put(f"gateway/{name}", applied)
+
+    def moved(self, address: str) -> None:
+        """This node has begun to carry an address, or carries it no more."""
+        if key := self._addresses.get(address):
+            self._controller.queue.add(key)
+
+    def keep_only(self, forwarders: Set[str], gateways: Set[str]) -> None:
+        """Forget what is said about others, which are gone."""
+        kept = {f"forwarder/{each}" for each in forwarders} | {f"gateway/{each}" for each in gateways}
+        for known in (self._wanted, self._in_force, self._said):
+            for key in known.keys() - kept:
+                del known[key]
+        self._addresses = {address: key for address, key in self._addresses.items() if key in kept}
+
+    def _put(self, key: str, applied: Applied) -> None:
+        self._wanted[key] = applied
+        if not applied.errors:
+            self._in_force[key] = applied.generation
+        self._controller.queue.add(key)
+
+    async def _tell(self, key: str) -> None:
+        applied = self._wanted.get(key)
+        if applied is None:
+            return
+        what, _, name = key.partition("/")
+        word = self._forwarder_status(key, applied) if what == "forwarder" else self._entry(key, applied)
+        if word == self._said.get(key):
+            return
+        with suppress(NotFound):  # it has just gone, and its rules go next
+            if what == "forwarder":
+                await self._forwarders.patch(name, {"status": word}, NAMESPACE, subresource="status")
+            else:
+                await self._apply(name, word)
+            self._said[key] = word
+
+    def _forwarder_status(self, key: str, applied: Applied) -> JsonObject:
+        in_force = self._in_force.get(key, 0)
+        return {
+            "observedGeneration": applied.generation,
+            "appliedGeneration": in_force,
+            "rulegeneration": applied.generation,
+            "syncgeneration": in_force,
+            "errors": [encode(each) for each in applied.errors[:_MOST_ERRORS]],
+        }
+
+    def _entry(self, key: str, applied: Applied) -> JsonObject:
+        """A node's own entry."""
+        address = next((each for each, of in self._addresses.items() if of == key), "")
+        carrying, stranger = self._carrying().get(address), self._strangers().get(address)
+        errors = [encode(each) for each in applied.errors[:_MOST_ERRORS]]
+        if stranger:
+            message = f"{address} is in use on its segment by {stranger}, which is none of the gateways"
+            errors.append({"rule": reasons.ADDRESS_CONFLICT, "message": message})
+        entry: JsonObject = {
+            "name": self._node,
+            "appliedGeneration": self._in_force.get(key, 0),
+            "owner": carrying is not None,
+        }
+        if carrying is not None:
+            entry |= {"epoch": carrying.epoch, "since": rfc3339(carrying.since), "cause": carrying.cause}
+            entry |= {"formerOwner": carrying.former} if carrying.former else {}
+            entry |= {"gapMilliseconds": round(carrying.gap * 1000)} if carrying.gap is not None else {}
+        if (partner := self._partner()) and applied.stands:
+            entry |= {"syncedWith": partner}
+        return entry | ({"errors": errors} if errors else {})
+
+    async def _apply(self, name: str, entry: JsonObject) -> None:
+        body: JsonObject = {
+            "apiVersion": API_VERSION,
+            "kind": "Gateway",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "status": {"nodes": [entry]},
+        }
+        await self._gateways.apply(body, manager=f"node-{self._node}", subresource="status")

@@ -1,0 +1,172 @@
+"""External services as part of a node, put together. Off, what an earlier agent made of them is removed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.external.facts import FactsAnnotation, private_key
+from tarmac.agent.external.keeping import ExternalKeeper
+from tarmac.agent.external.leases.remembering import LeaseFile
+from tarmac.agent.external.leases.terms import write_key
+from tarmac.agent.external.leases.thread import LeaseThread
+from tarmac.agent.external.objects import ObjectSource
+from tarmac.agent.external.sharing import SharedConnections
+from tarmac.agent.external.telling import Acknowledgements
+from tarmac.agent.node.certificates.cryptoprocess import Order, craft
+from tarmac.agent.stats.summary import Sample
+from tarmac.api.submariner.nodefacts import Encryption, NodeFacts, OutsideInterface
+from tarmac.base.gates import EXTERNAL_SERVICES
+from tarmac.base.log import log
+from tarmac.client.client import Client
+from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.informer import Informers
+from tarmac.datapath.external import ExternalDatapath
+from tarmac.decide import reasons
+
+_FAREWELL = 2.0
+_OBJECTS, _LEASES, _KEY = "external.json", "external-leases.json", "pki/external.key"
+_LOOPBACK = "lo"
+_NO_WIREGUARD = "Neither the kernel nor wireguard-go can encrypt here: no external services to and from other cities."
+_log = log("external")
+
+
+class NodeExternal:
+    """What a node does for external services."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        client: Client,
+        informers: Informers,
+        datapath: ExternalDatapath,
+        addresses: Callable[[], Sequence[str]],
+        recorder: Recorder,
+    ) -> None:
+        self._datapath, self._recorder = datapath, recorder
+        self._root, node = config.root_dir, config.node_name
+        self._about = InvolvedObject("v1", "Node", node, uid=node)
+        self._on = config.gates.enabled(EXTERNAL_SERVICES)
+        self._facts = FactsAnnotation(client, node, self._gather)
+        self._tracked: tuple[int, int] | None = None  # connections, and how many there may be
+        if not self._on:
+            return
+        draw = client.randomness.randbytes
+        self._private, self._public = private_key(self._root / _KEY, draw), b""
+        datapath.identify(self._private)
+        self._encrypts = config.flags.encrypt_between_cities == "require"
+        self._means: Encryption = "off"  # as it was told last
+        self._transferred: Mapping[str, int] = {}
+        file = LeaseFile(self._root / _LEASES)
+        self.leases = LeaseThread(node, datapath, self._private, file, client.clock, draw, self._moved)
+        self._sharing = SharedConnections(
+            datapath.state_sync, node, recorder, lambda: self._keeper.stands, lambda: self._keeper.gateway_names
+        )
+        self._telling = Acknowledgements(
+            client, node, lambda: self.leases.carrying, lambda: self.leases.strangers, lambda: self._sharing.partner
+        )
+        self._keeper = ExternalKeeper(
+            node,
+            datapath,
+            self.leases,
+            file,
+            lambda changed: ObjectSource(informers, node, self._root / _OBJECTS, changed),
+            self._telling,
+            addresses,
+            client.clock,
+            encrypt=self._encrypts,
+        )
+
+    def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What has to run, by name."""
+        if not self._on:
+            return {"external services": self._remove, "external facts": self._facts.run}
+        return {
+            "external services": self._keeper.run,
+            "external status": self._telling.run,
+            "external facts": self._facts.run,
+        }
+
+    async def networks_changed(self, networks: Set[str]) -> None:
+        """The Networks of this node are others."""
+        if self._on:
+            self._keeper.wake()
+
+    async def stop(self) -> None:
+        """Hand over what this node carries, before its agent ends or its machine goes down."""
+        if self._on:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FAREWELL):
+                    await self._keeper.stop()
+
+    def metrics(self) -> Iterator[Sample]:
+        """What has happened so far; nothing where there are no external services."""
+        if not self._on or not self._keeper.figures.applies:
+            return
+        figures = self._keeper.figures
+        yield "tarmac_external_apply_seconds_sum", "counter", "", figures.seconds
+        yield "tarmac_external_apply_seconds_count", "counter", "", figures.applies
+        yield "tarmac_external_apply_failures_total", "counter", "", figures.failures
+        yield "tarmac_external_drift_total", "counter", "", figures.drift
+        if self._tracked is not None:
+            yield "tarmac_gateway_conntrack_entries", "gauge", "", self._tracked[0]
+            yield "tarmac_gateway_conntrack_limit", "gauge", "", self._tracked[1]
+        if self._sharing.backlog is not None:
+            yield "tarmac_gateway_sync_backlog", "gauge", "", self._sharing.backlog
+        yield "tarmac_gateway_addresses", "gauge", "", len(self.leases.carrying)
+        yield from self._lease_metrics()
+        for peer, number in sorted(self._transferred.items()):
+            yield "tarmac_external_tunnel_bytes_total", "counter", f'peer="{peer}"', number
+        for cause, number in sorted(self.leases.dropped.items()):
+            yield "tarmac_external_refused_total", "counter", f'cause="{cause}"', number
+
+    def _lease_metrics(self) -> Iterator[Sample]:
+        for cause, number in sorted(self.leases.taken.items()):
+            yield "tarmac_gateway_owner_changes_total", "counter", f'cause="{cause}"', number
+        seconds, measured = self.leases.gaps
+        yield "tarmac_gateway_gap_seconds_sum", "counter", "", seconds
+        yield "tarmac_gateway_gap_seconds_count", "counter", "", measured
+        for peer, seconds in sorted(self.leases.vote_seconds.items()):
+            yield "tarmac_gateway_vote_rtt_seconds", "gauge", f'peer="{peer}"', seconds
+        for peer, number in sorted(self.leases.votes_lost.items()):
+            yield "tarmac_gateway_votes_lost_total", "counter", f'peer="{peer}"', number
+        for address, left in sorted(self.leases.left.items()):
+            yield "tarmac_gateway_lease_seconds", "gauge", f'sourceip="{address}"', max(0.0, left)
+
+    def _moved(self, address: str) -> None:
+        self._telling.moved(address)
+
+    async def _gather(self) -> NodeFacts | None:
+        if not self._on:
+            return None
+        interfaces = await self._datapath.interfaces()
+        self._tracked = await self._datapath.tracked()
+        self._transferred = await self._datapath.transferred()
+        return NodeFacts(
+            interfaces=[
+                OutsideInterface(name, list(of)) for name, of in sorted(interfaces.items()) if name != _LOOPBACK
+            ],
+            encryption=await self._encryption(),
+            state_sync=await self._sharing.look(),
+            public_key=write_key(await self._public_key()),
+        )
+
+    async def _public_key(self) -> bytes:
+        if not self._public:
+            self._public = bytes.fromhex((await craft(Order("public", pem=self._private.hex()))).key)
+        return self._public
+
+    async def _encryption(self) -> Encryption:
+        before, self._means = self._means, await self._datapath.means() if self._encrypts else "off"
+        if self._means == "none" != before:
+            self._recorder.event(self._about, "Warning", reasons.ENCRYPTION_UNAVAILABLE, _NO_WIREGUARD)
+        return self._means
+
+    async def _remove(self) -> None:
+        """Leave nothing of what an agent whose gate was on has made; its key stays, and is its own again later."""
+        await self._datapath.remove()
+        for name in (_OBJECTS, _LEASES):
+            (self._root / name).unlink(missing_ok=True)
+        await asyncio.Event().wait()  # there is nothing more to do, and what ends is begun again

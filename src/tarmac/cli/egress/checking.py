@@ -1,0 +1,162 @@
+"""One source, tried: a connection from its pod is opened, found among the live ones, and compared with the promise.
+
+A pod may have connections of its own to the same service, so one counts that was not there before. It counts as proof
+only when the gateway knows it, and when the server outside has answered (UDP need not be).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Final, Literal
+
+import msgspec
+
+from tarmac.api.status import ApiError
+from tarmac.api.submariner.connections import ExternalConnection
+from tarmac.api.submariner.names import end_point
+from tarmac.base.clock import Clock
+from tarmac.base.tasks import background
+from tarmac.cli.egress.commands import Ended, RemoteCommand
+from tarmac.cli.egress.dialing import FIRST_INPUT, TOOLS
+from tarmac.cli.egress.sources import CheckedSource, SourcePod
+from tarmac.client.errors import ClientError
+
+PATIENCE: Final = 8.0  # for a connection to be seen
+AFTERWARDS: Final = 1.0  # and when it is over already: the kernel remembers it for a while
+_PAUSE: Final = 0.25
+
+Start = Callable[[str, str, list[str]], Awaitable[RemoteCommand]]
+"""start(namespace, pod, command)"""
+
+Listing = Callable[[], Awaitable[list[ExternalConnection]]]
+
+
+class Dialled(msgspec.Struct, frozen=True):
+    """What pods dial."""
+
+    address: str
+    port: int
+    protocol: Literal["tcp", "udp"]
+
+
+class CheckResult(msgspec.Struct, rename="camel", frozen=True):
+    """What became of one source; `result` is `OK` or a word for why not."""
+
+    source: str
+    pod: str = ""
+    node: str = ""
+    gateway: str = ""
+    seen_as: str = ""
+    seen_port: int = 0
+    expected: str = ""
+    result: str = ""
+    message: str = ""
+
+
+class SourceChecker:
+    """Tries sources of one ExternalService."""
+
+    def __init__(self, start: Start, listing: Listing, dialled: Dialled, clock: Clock) -> None:
+        self._start, self._listing, self._dialled, self._clock = start, listing, dialled, clock
+
+    async def check(self, source: CheckedSource) -> CheckResult:
+        """Try it from its first pod."""
+        base = CheckResult(source.service, expected=source.expected)
+        if source.trouble is not None:
+            return _said(base, source.trouble.status_reason, source.trouble.message)
+        if source.status.reason and not source.status.pods_programmed:
+            return _said(base, source.status.reason, source.status.message)
+        if not source.pods:
+            return _said(base, "NoPods", f"No pod stands behind Service {source.service}.")
+        pod = source.pods[0]
+        base = msgspec.structs.replace(base, pod=pod.name, node=pod.node)
+        try:
+            return await self._from(pod, base)
+        except ApiError as error:
+            return _said(base, error.status_reason, error.message)
+        except (ClientError, OSError) as error:
+            return _said(base, "Disconnected", str(error))
+
+    async def _from(self, pod: SourcePod, base: CheckResult) -> CheckResult:
+        before = Counter(_identity(each) for each in await self._listing())
+        namespace, _, name = pod.name.partition("/")
+        for tool in TOOLS:
+            command = tool(self._dialled.address, self._dialled.port, self._dialled.protocol)
+            running = await self._start(namespace, name, command)
+            try:
+                async with background(running.ended(), "the command") as ending:
+                    if self._dialled.protocol == "udp":
+                        await running.send(FIRST_INPUT)
+                    found = await self._seen(pod, before, ending)
+                ended = ending.result() if ending.done() and not ending.cancelled() else None
+            finally:
+                running.close()  # also when somebody presses Ctrl-C: the pod's connection ends with it
+            if found is not None or ended is None or not ended.missing:
+                return self._judged(base, found, ended)
+        return _said(base, "NoTool", "Not proven: the image has none of nc, python3 and bash.")
+
+    async def _seen(
+        self, pod: SourcePod, before: Counter[object], ending: asyncio.Task[Ended]
+    ) -> ExternalConnection | None:
+        """The new connection, complete if possible within the time."""
+        until, found = self._clock.monotonic() + PATIENCE, None
+        while True:
+            if ending.done():
+                if ending.result().missing:
+                    return None
+                until = min(until, self._clock.monotonic() + AFTERWARDS)
+            for each in _new(await self._listing(), before):
+                if self._is_ours(each, pod):
+                    found = each
+                    if _is_complete(each):
+                        return each
+            if self._clock.monotonic() >= until:
+                return found
+            await self._clock.sleep(_PAUSE)
+
+    def _is_ours(self, connection: ExternalConnection, pod: SourcePod) -> bool:
+        dialled = end_point(self._dialled.address, self._dialled.port)
+        own = (connection.pod, connection.dialled, connection.protocol.lower(), connection.direction)
+        return own == (pod.name, dialled, self._dialled.protocol, "out")
+
+    def _judged(self, base: CheckResult, found: ExternalConnection | None, ended: Ended | None) -> CheckResult:
+        if found is None:
+            dialled = end_point(self._dialled.address, self._dialled.port)
+            if ended is not None and ended.code:
+                return _said(base, "Refused", f"{dialled} could not be dialled: {ended.message.strip() or 'refused'}")
+            return _said(base, "NotSeen", f"A connection to {dialled} was not seen on the pod's node.")
+        seen = msgspec.structs.replace(
+            base, gateway=found.gateway, seen_as=found.source_ip, seen_port=found.source_port, node=found.node
+        )
+        if not found.source_ip:
+            return _said(seen, "NoGateway", "The pod's node sent it on, and no gateway knows it.")
+        if found.source_ip not in seen.expected.split(","):
+            return _said(seen, "WrongSource", f"{found.target} sees {found.source_ip} instead of {seen.expected}.")
+        if not _is_complete(found):
+            return _said(seen, "NoAnswer", f"It leaves as {found.source_ip}, and {found.target} does not answer.")
+        return _said(seen, "OK", "")
+
+
+def _is_complete(connection: ExternalConnection) -> bool:
+    return bool(connection.source_ip) and (connection.bytes_in > 0 or connection.protocol != "TCP")
+
+
+def _new(listed: Iterable[ExternalConnection], before: Counter[object]) -> Iterator[ExternalConnection]:
+    """Those that were not there before. Several may look the same, so they are counted."""
+    seen: Counter[object] = Counter()
+    for each in listed:
+        identity = _identity(each)
+        seen[identity] += 1
+        if seen[identity] > before[identity]:
+            yield each
+
+
+def _identity(connection: ExternalConnection) -> object:
+    """What stays the same while a connection lives. Its port is known once a gateway has it."""
+    return connection.pod, connection.dialled, connection.source_ip, connection.source_port, connection.since
+
+
+def _said(base: CheckResult, result: str, message: str) -> CheckResult:
+    return msgspec.structs.replace(base, result=result, message=message)

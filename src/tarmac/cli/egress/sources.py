@@ -1,0 +1,92 @@
+"""Which pod stands for each source of an ExternalService: one behind the Service that no earlier source has."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, Forbidden, NotFound
+from tarmac.api.submariner.externalservice import ExternalService, ExternalServiceStatus, Source, SourceStatus
+from tarmac.client.client import Client
+from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES
+
+_SERVICE = "kubernetes.io/service-name"
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePod:
+    """A pod behind a source, and the node that it is on."""
+
+    name: str  # namespace/name
+    node: str
+
+
+@dataclass(slots=True)
+class CheckedSource:
+    """A source as it was written, as it is, and the pods to try it from, those that are ready first."""
+
+    service: str  # namespace/name
+    status: SourceStatus
+    pods: list[SourcePod]
+    trouble: ApiError | None = None  # why its pods could not be looked for
+
+    @property
+    def expected(self) -> str:
+        """The address that the outside should see."""
+        return ",".join(self.status.source_ips)
+
+
+async def sources_of(client: Client, service: ExternalService) -> list[CheckedSource]:
+    """Every source in its order. A pod of several counts for the first: that is whose address it has."""
+    status = service.status or ExternalServiceStatus()
+    taken: set[str] = set()
+    locations: dict[str, str | None] = {}
+    found: list[CheckedSource] = []
+    for number, source in enumerate(service.spec.sources):
+        namespace = source.service.namespace or service.metadata.namespace
+        known = status.sources[number] if number < len(status.sources) else SourceStatus(source.service)
+        checked = CheckedSource(f"{namespace}/{source.service.name}", known, [])
+        try:
+            own = [each async for each in _pods(client, namespace, source, locations)]
+        except ApiError as error:
+            checked.trouble = error
+        else:
+            checked.pods = [each for each in own if each.name not in taken]
+            taken.update(each.name for each in own)
+        found.append(checked)
+    return found
+
+
+async def _pods(
+    client: Client, namespace: str, source: Source, locations: dict[str, str | None]
+) -> AsyncIterator[SourcePod]:
+    listed = await client.resource(ENDPOINT_SLICES).list(namespace, labels=f"{_SERVICE}={source.service.name}")
+    endpoints = [endpoint for each in listed.items for endpoint in each.get("endpoints") or ()]
+    seen: set[str] = set()
+    for endpoint in sorted(endpoints, key=_first_ready):
+        target, node = endpoint.get("targetRef") or {}, endpoint.get("nodeName", "")
+        name = f"{namespace}/{target.get('name', '')}"
+        if target.get("kind") != "Pod" or name in seen:
+            continue
+        seen.add(name)
+        if not source.location or await _location(client, node, locations) in (None, source.location):
+            yield SourcePod(name, node)
+
+
+def _first_ready(endpoint: JsonObject) -> tuple[bool, str]:
+    conditions = endpoint.get("conditions") or {}
+    return conditions.get("ready") is False, (endpoint.get("targetRef") or {}).get("name", "")
+
+
+async def _location(client: Client, node: str, known: dict[str, str | None]) -> str | None:
+    """Where a node is; None when whoever asks may not know, and the pod has to be tried."""
+    if node not in known:
+        try:
+            found = await client.resource(NODES).get(node)
+        except (Forbidden, NotFound):
+            known[node] = None
+        else:
+            known[node] = (found["metadata"].get("labels") or {}).get(LABEL_LOCATION, "")
+    return known[node]

@@ -1,0 +1,1 @@
+"""External services: claims and their addresses; who may use them, and which nodes carry them."""

@@ -1,0 +1,115 @@
+"""Gateway for each SourceIP that is used: who may carry it, who votes, and the rules of those that use it.
+
+The loop keeps what a Gateway is besides its rules, and takes it away when nobody uses the address any more. Rules are
+put in by the loop of ExternalServices, each its own. Both write the version that they looked at.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tarmac.api.declare import encode
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, Conflict, NotFound
+from tarmac.api.submariner.names import API_VERSION, LABEL_CLASS, NAMESPACE
+from tarmac.api.submariner.relays import Gateway, GatewaySpec
+from tarmac.api.submariner.sourceip import SourceIP
+from tarmac.client.controller import RetryAfter
+from tarmac.controllers.context import Context
+from tarmac.controllers.external.stock import BY_HOLDER, MANAGER, Stock, owner_of_rule
+from tarmac.controllers.external.world import CachedWorld
+from tarmac.controllers.writing import delete_same, difference
+from tarmac.decide.egress.claims import RESTING, holders, phase_of
+from tarmac.decide.egress.gateways import gateway_spec, senders
+
+_LATER = 2.0  # seconds: nodes and owners change together
+
+
+class GatewayLoop:
+    """Reconciles by the name of the SourceIP."""
+
+    def __init__(self, context: Context, stock: Stock, world: CachedWorld) -> None:
+        self._stock, self._world = stock, world
+        self.controller = context.controller("gateways", self.reconcile, workers=1)
+        self.controller.watches(stock.known_source_ips)
+        self.controller.watches(stock.known_gateways, lambda item: (item.metadata.name,))
+        self.controller.watches(
+            stock.claims, lambda item: item.object.status.source_ip_names if item.object.status else []
+        )
+        self.controller.watches(stock.services, lambda item: self._addresses_of(item.metadata.namespace))
+        self.controller.awaits(stock.nodes)
+        stock.nodes_seen.listeners.append(self._nodes_changed)
+        self.controller.watches(stock.classes, lambda _: stock.known_source_ips.cache.keys(), after=_LATER)
+        self.controller.awaits(stock.namespaces)
+
+    def _nodes_changed(self) -> None:
+        for name in self._stock.known_source_ips.cache.keys():  # noqa: SIM118 no mapping
+            self.controller.queue.add_after(name, _LATER)
+
+    def _addresses_of(self, namespace: str) -> list[str]:
+        return [item.key for item in self._stock.known_source_ips.indexed(BY_HOLDER, namespace)]
+
+    async def reconcile(self, name: str) -> RetryAfter | None:
+        """Make, keep or take away one Gateway."""
+        address, known = self._stock.source_ips.get(name), self._stock.gateways.get(f"{NAMESPACE}/{name}")
+        if address is None and known is not None:
+            await self._confirm_gone(name)
+        wanted = self.wanted(address, known) if address is not None else None
+        if wanted is None:
+            if known is not None:
+                await delete_same(self._stock.gateway_resource, known.metadata)
+            return None
+        users = {f"{each.metadata.namespace}/{each.metadata.name}" for each in self._world.users(name)}
+        wanted.egress_rules = [rule for rule in wanted.egress_rules if owner_of_rule(rule) in users]
+        wanted.ingress_rules = [rule for rule in wanted.ingress_rules if owner_of_rule(rule) in users]
+        await self.write(name, known, wanted)
+        return None
+
+    async def _confirm_gone(self, name: str) -> None:
+        """Taking a Gateway away silences an address: not because our copy of addresses is behind."""
+        with suppress(NotFound):
+            self._stock.source_ips.wrote(await self._stock.source_ip_resource.get(name))
+            raise Conflict("our copy is behind")
+
+    def wanted(self, address: SourceIP, known: Gateway | None) -> GatewaySpec | None:
+        """The Gateway with the rules that it has; None when the address is not used, or by nobody who may."""
+        offered = self._stock.classes.get(address.spec.class_name)
+        status = address.status
+        claims = [self._stock.claims.get(f"{each.namespace}/{each.name}") for each in holders(address)]
+        allowed = [each for each in claims if each is not None and offered is not None
+                   and self._world.allowed(offered, each.metadata.namespace)]  # fmt: skip
+        idle = phase_of(address) in RESTING or not self._world.users(address.metadata.name)
+        if offered is None or not allowed or idle or status is None or not status.id:
+            return None
+        able = self._world.candidates(address.metadata.name)
+        if not able and known is None:
+            return None
+        limits = [each.spec.limits for each in allowed]
+        return gateway_spec(known, address, offered, limits, able, list(self._stock.nodes_seen.views.values()))
+
+    async def write(self, name: str, known: Gateway | None, wanted: GatewaySpec) -> Gateway | None:
+        """Make it, or change what differs; what it is after that. Whose rules it has decides on its senders."""
+        wanted.senders = senders(wanted, self._stock.nodes_seen.by_digits)
+        resource = self._stock.gateway_resource
+        if known is None:
+            address = self._stock.source_ips.get(name)
+            labels = {LABEL_CLASS: address.spec.class_name} if address is not None else {}
+            metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
+            body: JsonObject = {
+                "apiVersion": API_VERSION,
+                "kind": "Gateway",
+                "metadata": metadata,
+                "spec": encode(wanted),
+            }
+            with suppress(AlreadyExists):  # our copy is behind, and will show it
+                made = await resource.create(body, manager=MANAGER)
+                self._stock.gateways.wrote(made)
+                return made
+            return None
+        patch = difference(encode(known.spec), encode(wanted))
+        if not patch:
+            return known
+        body = {"metadata": {"resourceVersion": known.metadata.resource_version}, "spec": patch}
+        changed = await resource.patch(name, body, NAMESPACE, manager=MANAGER)
+        self._stock.gateways.wrote(changed)
+        return changed

@@ -1,0 +1,100 @@
+"""Takes addresses for claims, and gives back what was taken for nothing.
+
+An address is taken by making the SourceIP of its name, or by changing one that is there in the version that was looked
+at; only one can succeed, whoever else tries.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.declare import encode
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, Conflict, NotFound
+from tarmac.api.submariner.names import ADDRESS_FINALIZER, API_VERSION
+from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
+from tarmac.controllers.external.stock import MANAGER, Stock
+from tarmac.controllers.external.world import CachedWorld
+from tarmac.decide.egress.claims import holders
+from tarmac.decide.egress.pool import Pool, Take, Takes
+from tarmac.decide.egress.sources import first_place
+from tarmac.decide.verdict import Verdict
+
+_TRIES = 64  # addresses that somebody else was faster for, before the pass ends and begins anew
+
+
+class Taking:
+    """Writes SourceIPs on behalf of claims."""
+
+    def __init__(self, stock: Stock, world: CachedWorld) -> None:
+        self._stock, self._world = stock, world
+
+    async def bind(self, claim: SourceIPClaim, pool: Pool) -> Verdict[Takes]:
+        """Make the addresses that the pool decides on the claim's, one after another."""
+        for _ in range(_TRIES):
+            verdict = pool.bind(claim)
+            if verdict.value is None:
+                await self._give_back(claim, pool)
+                return verdict
+            free = next((take for take in verdict.value if not take.held), None)
+            if free is None:
+                return verdict
+            try:
+                taken = await self._take(claim, free, pool.offered)
+            except (AlreadyExists, Conflict, NotFound):
+                pool.lose(free.address)
+                taken = await self._taken_by_others(free.name)
+            if taken is not None:
+                self._stock.source_ips.wrote(taken)
+                pool.put(taken)
+        raise Conflict("too many others take addresses of this class")
+
+    async def _taken_by_others(self, name: str) -> SourceIP | None:
+        """Somebody was faster: see for whom. It may have been another process, for this very claim."""
+        try:
+            return await self._stock.source_ip_resource.get(name)
+        except NotFound:
+            return None
+
+    async def _take(self, claim: SourceIPClaim, take: Take, offered: SourceIPClass) -> SourceIP:
+        """Make the address the claim's. Creating the object is the lock; a change is of the version looked at."""
+        resource, own = self._stock.source_ip_resource, claim.metadata
+        reference: JsonObject = {"namespace": own.namespace, "name": own.name, "uid": own.uid}
+        if take.known is None:
+            spec: JsonObject = {
+                "address": str(take.address),
+                "className": offered.metadata.name,
+                "claimRef": reference,
+                "reclaimPolicy": offered.spec.reclaim_policy,
+                **({"location": place} if (place := self._place(claim, offered)) else {}),
+            }
+            metadata = {"name": take.name, "finalizers": [ADDRESS_FINALIZER]}
+            body = {"apiVersion": API_VERSION, "kind": "SourceIP", "metadata": metadata, "spec": spec}
+            return await resource.create(body, manager=MANAGER)
+        known = take.known
+        meant = known.spec.claim_ref is not None and not known.spec.claim_ref.uid
+        shared = [encode(each) for each in holders(known)] if known.spec.claim_ref is not None and not meant else []
+        spec = {"sharedBy": [*shared[1:], reference]} if shared else {"claimRef": reference}
+        version = {"resourceVersion": known.metadata.resource_version}
+        changed = await resource.patch(take.name, {"metadata": version, "spec": spec}, manager=MANAGER)
+        if changed.status is None or changed.status.phase not in ("Released", "Quarantined"):
+            return changed
+        # It rested, and goes back to the namespace that had it. Should this not be written, the loop of addresses
+        # sees a living claim and writes it.
+        version = {"resourceVersion": changed.metadata.resource_version}
+        status = {"phase": "Bound", "quarantinedUntil": None}
+        body = {"metadata": version, "status": status}
+        return await resource.patch(take.name, body, subresource="status", manager=MANAGER)
+
+    def _place(self, claim: SourceIPClaim, offered: SourceIPClass) -> str:
+        """Where the address is to be carried; empty: anywhere that the class is."""
+        users = self._stock.users(claim)
+        if claim.spec.location or offered.spec.binding_mode == "Immediate" or not users:
+            return claim.spec.location
+        return first_place(users[0], offered, self._world)
+
+    async def _give_back(self, claim: SourceIPClaim, pool: Pool) -> None:
+        """All families or none: what a pass that was cut short took, and nobody has used, is let go."""
+        for known in pool.held_by(claim):
+            version = {"resourceVersion": known.metadata.resource_version}
+            body: JsonObject = {"metadata": version, "spec": {"claimRef": None}}
+            freed = await self._stock.source_ip_resource.patch(known.metadata.name, body, manager=MANAGER)
+            self._stock.source_ips.wrote(freed)

@@ -1,1 +1,0 @@
-"""ExternalService: says so while nothing carries one out."""

@@ -1,0 +1,197 @@
+"""External services without a kernel: it remembers what it was told, and can say which source the outside would see.
+
+Addresses that it carries live until they are dropped: nothing times out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from ipaddress import ip_interface
+from typing import TYPE_CHECKING
+
+from tarmac.datapath.external import Counted, Departure, ExternalState, Means, SourceAddress, Translations
+from tarmac.decide.reach.allowances import Rules
+from tarmac.decide.reach.permitting import permits
+
+if TYPE_CHECKING:
+    from tarmac.datapath.fake import FakeDatapath
+
+
+class FakeStateSync:
+    """Shares connections with whoever it was told, or says why not."""
+
+    def __init__(self) -> None:
+        self.partner = self.problem = ""
+        self.works = True
+
+    async def possible(self) -> bool:
+        """As a test wants it."""
+        return self.works
+
+    async def backlog(self) -> int | None:
+        """Nothing ever waits."""
+        return 0 if self.partner else None
+
+
+class FakeExternal:
+    """The part of one node. `announced` are the addresses that segments were told about, in order."""
+
+    def __init__(self, node: FakeDatapath) -> None:
+        self._node = node
+        self.state = ExternalState("")
+        self.owners: dict[str, str] = {}
+        self.announced: list[str] = []
+        self.translations = Translations()
+        self.strangers: dict[str, str] = {}  # address -> hardware address
+        self.state_sync = FakeStateSync()
+        self.links: dict[str, Sequence[str]] = {}
+        self.encryption: Means = "userspace"
+        self.private_key = b""
+        self.cut: set[str] = set()  # links that are there and not connected
+        self._carried: dict[str, float] = {}
+
+    def identify(self, private_key: bytes) -> None:
+        """Remember it."""
+        self.private_key = private_key
+
+    async def means(self) -> Means:
+        """Whatever a test has said."""
+        return self.encryption
+
+    async def transferred(self) -> Mapping[str, int]:
+        """It counts nothing."""
+        return {each.address: 0 for each in self.state.peers}
+
+    async def apply(self, state: ExternalState) -> Mapping[str, Exception]:
+        """Remember it; an ExternalService whose Network is not here fails."""
+        here = {network.name for network in self._node.state.networks}
+        absent = {each.name for each in state.forwardings if any(way.network not in here for way in each.ways)}
+        sound = tuple(each for each in state.forwardings if each.name not in absent)
+        self.state = replace(state, forwardings=sound)
+        self.state_sync.partner = state.partner if self.state_sync.works else ""
+        self._carried = {each: left for each, left in self._carried.items() if self._source(each) is not None}
+        return {name: OSError(f"a network of {name} is not on this node") for name in absent}
+
+    async def mend(self) -> Sequence[str]:
+        """Nobody meddles with it."""
+        return ()
+
+    async def counted(self) -> Sequence[Counted]:
+        """It counts nothing."""
+        return ()
+
+    async def tracked(self) -> tuple[int, int] | None:
+        """It remembers none."""
+        return None if self.state.empty else (0, 1)
+
+    async def connections(self, transits: Collection[str], most: int) -> Translations:
+        """Those that a test has put there, whatever is asked about."""
+        return self.translations
+
+    def follow(self, owners: Mapping[str, str]) -> None:
+        """Remember who carries addresses."""
+        self.owners |= owners
+
+    def carry(self, seconds: Mapping[str, float]) -> None:
+        """Carry addresses."""
+        own = {each: left for each, left in seconds.items() if self._source(each) is not None}
+        self._carried |= own
+        self.owners |= dict.fromkeys(own, self.state.node_address)
+
+    def drop(self, addresses: Sequence[str]) -> None:
+        """Carry them no more."""
+        for each in addresses:
+            if self._carried.pop(each, None) is not None and self.owners.get(each) == self.state.node_address:
+                self.owners[each] = ""
+
+    def announce(self, addresses: Sequence[str]) -> None:
+        """Remember that segments were told."""
+        self.announced += [each for each in addresses if each in self._carried]
+
+    def carried(self) -> Mapping[str, float]:
+        """The addresses that it carries."""
+        return dict(self._carried)
+
+    def probe(self, address: str) -> str:
+        """Whoever a test has put there."""
+        return self.strangers.get(address, "")
+
+    async def interfaces(self, *, connected: bool = False) -> Mapping[str, Sequence[str]]:
+        """Those that a test has given it, and has not cut."""
+        return {name: own for name, own in self.links.items() if not connected or name not in self.cut}
+
+    async def remove(self) -> None:
+        """Forget everything."""
+        self.state, self._carried = ExternalState(""), {}
+        self.owners.clear()
+
+    def seen(self, sandbox_id: str, address: str, port: int, protocol: str = "TCP") -> str | None:
+        """The source that the server outside sees of a connection, if it comes to be."""
+        for way in (way for each in self.state.forwardings for way in each.departures):
+            if (way.dialled, way.port, way.protocol) == (address, port, protocol) and self._has(sandbox_id, way):
+                owner = self._node.neighbour(self.owners.get(way.source, ""))
+                allowed = self._permits(way) and owner is not None and owner.external.lets_out(way, self.state)
+                return way.source if allowed else None
+        return None
+
+    def lets_out(self, way: Departure, of: ExternalState) -> bool:
+        """Whether a gateway sends on what comes from another node."""
+        source = self._source(way.source)
+        return (
+            source is not None
+            and self._hears(of)
+            and way.source in self._carried
+            and any(
+                (each.transit, each.node, each.target, each.protocol, each.port)
+                == (way.transit, of.node_address, way.target, way.protocol, way.target_port)
+                for each in source.exits
+            )
+        )
+
+    def answers(self, target: str, address: str, port: int, protocol: str = "TCP") -> str | None:
+        """The sandbox that a server outside comes to at an address that this node carries."""
+        source = self._source(address)
+        if source is None or address not in self._carried:
+            return None
+        for way in source.entrances:
+            node = self._node.neighbour(way.node)
+            known = node is not None and self._hears(node.external.state)
+            if (way.target, way.port, way.protocol) == (target, port, protocol) and node is not None and known:
+                return node.external.arrives(target, way.transit, port, protocol)
+        return None
+
+    def arrives(self, target: str, transit: str, port: int, protocol: str) -> str | None:
+        """The sandbox on this node that answers a server outside, by a transit address."""
+        for way in (way for each in self.state.forwardings for way in each.arrivals):
+            if (way.target, way.transit, way.port, way.protocol) == (target, transit, port, protocol):
+                rules = self._rules(way.network, way.endpoint[0])
+                if permits(rules.ingress, target, protocol, way.endpoint[1]):
+                    return self._holder(way.network, way.endpoint[0])
+        return None
+
+    def _hears(self, other: ExternalState) -> bool:
+        """Whether packets pass between two nodes: both encrypt, with a key of the other's, or neither does."""
+        mine = {each.address: each.public_key for each in self.state.peers}.get(other.node_address)
+        theirs = {each.address: each.public_key for each in other.peers}.get(self.state.node_address)
+        return mine is theirs is None or bool(mine and theirs)
+
+    def _source(self, address: str) -> SourceAddress | None:
+        return next((each for each in self.state.sources if each.address == address and each.outside), None)
+
+    def _has(self, sandbox_id: str, way: Departure) -> bool:
+        return self._holder(way.network, way.pod) == sandbox_id
+
+    def _holder(self, network: str, address: str) -> str | None:
+        for sandbox_id, interfaces in self._node.attached.items():
+            for each in interfaces:
+                if each.network == network and address in (str(ip_interface(own).ip) for own in each.addresses):
+                    return sandbox_id
+        return None
+
+    def _permits(self, way: Departure) -> bool:
+        return permits(self._rules(way.network, way.pod).egress, way.target, way.protocol, way.target_port)
+
+    def _rules(self, network: str, address: str) -> Rules:
+        found = next((each for each in self._node.state.networks if each.name == network), None)
+        return Rules() if found is None else found.rules.get(address, Rules())

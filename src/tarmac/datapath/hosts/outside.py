@@ -1,0 +1,93 @@
+"""The outside of cities on one machine: a segment that every city has a link to, and whose servers are no nodes.
+
+It is a namespace of its own with a bridge, which has the server's addresses itself. Each city's link is called
+`outside0`; on it the egress namespace of a gateway puts a link of its own. Safe to repeat, as the hosts are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+
+from tarmac.datapath.hosts.plan import CityHost, HostUnderlay
+from tarmac.datapath.hosts.segment import Segment
+from tarmac.datapath.hosts.wiring import bridge, index_of, member
+from tarmac.datapath.linux import links, namespaces, routing
+from tarmac.datapath.linux.netlink import Netlink
+
+INTERFACE: Final = "outside0"
+_BRIDGE: Final = "lan"
+_MTU: Final = 1500
+
+
+def outside_namespace(underlay: HostUnderlay) -> Path:
+    """The outside's own."""
+    return underlay.run / "outside"
+
+
+def build_outside(underlay: HostUnderlay, segment: Segment) -> None:
+    """Have it there. Raises OSError."""
+    path = outside_namespace(underlay)
+    namespaces.create(path)
+    with namespaces.inside(path):
+        namespaces.set_controls({"ipv6/conf/all/accept_dad": "0", "ipv6/conf/default/accept_dad": "0"})
+        there = Netlink()
+    try:
+        there.request([bridge(_BRIDGE, _MTU)])
+        lan, loopback = index_of(there, _BRIDGE), index_of(there, "lo")
+        own = [
+            routing.address(lan, server, subnet.prefixlen)
+            for server, subnet in zip(segment.servers, segment.subnets, strict=True)
+        ]
+        there.request([links.setting(loopback), links.setting(lan), *own])
+        for number, city in enumerate(sorted(underlay.cities, key=lambda each: each.name)):
+            _plug(there, lan, path, segment, number, city)
+    finally:
+        there.close()
+
+
+def remove_outside(underlay: HostUnderlay) -> None:
+    """Leave nothing of it. What gateways put on the cities' links goes with them."""
+    if not outside_namespace(underlay).exists():
+        return
+    for city in underlay.cities:
+        if namespaces.exists(city.namespace):
+            with namespaces.inside(city.namespace):
+                netlink = Netlink()
+            try:
+                found = links.link(netlink, INTERFACE)
+                netlink.request([links.deletion(found.index)] if found is not None else [])
+            finally:
+                netlink.close()
+    namespaces.remove(outside_namespace(underlay))
+
+
+def _plug(there: Netlink, lan: int, path: Path, segment: Segment, number: int, city: CityHost) -> None:
+    port = f"c{hashlib.sha256(city.name.encode()).hexdigest()[:8]}"
+    with namespaces.inside(city.namespace):
+        namespaces.set_controls({"ipv6/conf/default/accept_ra": "0"})
+        netlink = Netlink()
+    try:
+        if links.link(netlink, INTERFACE) is None:
+            peer = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                netlink.request([links.veth(INTERFACE, _mac(city, 0), _MTU, port, _mac(city, 1), peer)])
+            finally:
+                os.close(peer)
+        there.request([member(index_of(there, port), lan)])
+        outside, wanted = index_of(netlink, INTERFACE), segment.of_city(number)
+        known = {each.partition("/")[0] for each in routing.prefixed_addresses(netlink).get(outside, ())}
+        netlink.request([routing.no_address(outside, each) for each in sorted(known - set(wanted))])
+        own = [
+            routing.address(outside, address, subnet.prefixlen)
+            for address, subnet in zip(wanted, segment.subnets, strict=True)
+        ]
+        netlink.request([links.setting(outside), *own])
+    finally:
+        netlink.close()
+
+
+def _mac(city: CityHost, end: int) -> str:
+    return "02:" + hashlib.sha256(f"{city.link}/outside/{end}".encode()).digest()[:5].hex(":")

@@ -1,0 +1,33 @@
+"""Bridges and their members by netlink, for the hosts of one machine."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from tarmac.datapath.linux import links
+from tarmac.datapath.linux.netlink import CREATE, EXCLUSIVE, EXISTS, Message, Netlink, nested, number, text
+
+_NEWLINK: Final = 16
+_LINK_INFO: Final = struct.Struct("=BxHiII")
+_NAME, _MTU, _MASTER, _INFO, _KIND = 3, 4, 10, 18, 1
+_UP: Final = 1
+
+
+def bridge(name: str, mtu: int) -> Message:
+    """A bridge; one that is there stays."""
+    body = _LINK_INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + number(_MTU, mtu) + nested(_INFO, text(_KIND, "bridge"))
+    return Message(_NEWLINK, CREATE | EXCLUSIVE, body, EXISTS)
+
+
+def member(index: int, of: int) -> Message:
+    """Have a link up, on a bridge."""
+    return Message(_NEWLINK, 0, _LINK_INFO.pack(0, 0, index, _UP, _UP) + number(_MASTER, of))
+
+
+def index_of(netlink: Netlink, name: str) -> int:
+    """The index of a link. Raises OSError when there is none."""
+    found = links.link(netlink, name)
+    if found is None:
+        raise OSError(f"the link {name} went away while it was set up")
+    return found.index

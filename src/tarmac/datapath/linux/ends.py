@@ -1,0 +1,147 @@
+"""The links of a Network's pods and machines on this node, as far as their router namespace has them.
+
+A pod has a pair whose other end is in its namespace, a machine a tap that a process reads and writes frames through.
+The router's end is the same for both: its name says whose it is from the moment it exists, its alias says it in full,
+and its fixed neighbours are the addresses behind it. So what a process that was killed has made is found again, and
+every step may be repeated.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from ipaddress import ip_interface
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.datapath.interface import ROUTER, Traffic
+from tarmac.datapath.linux import links, namespaces, routing, taps
+from tarmac.datapath.linux.naming import END_PREFIX, ROUTER_MAC, end_name, interface_mac
+from tarmac.datapath.linux.netlink import Netlink
+from tarmac.datapath.linux.nftables import Nftables, Table
+from tarmac.datapath.linux.pod import gateway_of
+from tarmac.datapath.linux.routing import Route, host_prefix
+from tarmac.datapath.linux.tables.antispoof import End, antispoof
+
+
+@dataclass(frozen=True, slots=True)
+class RouterLink:
+    """The router's end of a link. The sandbox is unknown when its maker was killed right after making it."""
+
+    index: int
+    sandbox_id: str
+    end: End
+
+
+class RouterEnds:
+    """The router's ends in the namespace at `path`, whose sockets these are."""
+
+    def __init__(self, path: Path, netlink: Netlink, nftables: Nftables) -> None:
+        self._path = path
+        self._netlink = netlink
+        self._nftables = nftables
+        self.all = self._found()
+
+    def attach(self, sandbox_id: str, position: int, interface: AttachedInterface, namespace: int, most: int) -> None:
+        """Make one link of a pod, into the namespace of an open file, for packets of at most so many bytes."""
+        name, made = end_name(sandbox_id, position), _as_made(sandbox_id, position, interface, most)
+        self._netlink.request([links.veth(name, ROUTER_MAC, made.mtu, made.name, made.mac, namespace)])
+        self._connect(sandbox_id, name, made)
+
+    def attach_tap(self, sandbox_id: str, position: int, interface: AttachedInterface, most: int) -> AttachedInterface:
+        """Make one link of a machine; the interface as it came to be."""
+        name, made = end_name(sandbox_id, position), _as_made(sandbox_id, position, interface, most)
+        with namespaces.inside(self._path):
+            if links.link(self._netlink, name) is None:  # one that is there may be in use
+                taps.make(name)
+            taps.prepare(name)
+        self._connect(sandbox_id, name, made)
+        return made
+
+    def open_tap(self, name: str) -> io.FileIO:
+        """A link of a machine, to read and write frames. Raises OSError."""
+        with namespaces.inside(self._path):
+            return taps.open_tap(name)
+
+    def traffic(self) -> Iterator[tuple[str, Traffic]]:
+        """What machines received and sent on each link so far, by sandbox: the router's counters, turned round."""
+        guests = {each.index: each.sandbox_id for each in self.all if each.end.guest}
+        for link in self._links() if guests else ():
+            if link.index in guests:
+                yield guests[link.index], Traffic(received=link.transmitted, transmitted=link.received)
+
+    def settle(self, sandbox_id: str, position: int) -> None:
+        """Begin to send on a link, once its other end is up."""
+        links.settle(self._netlink, end_name(sandbox_id, position))
+
+    def remove(self, gone: Sequence[RouterLink]) -> None:
+        """Let nothing through these any more.
+
+        Links of pods go with their namespaces, many at a time; one by one the kernel would take fifty milliseconds for
+        each, during which nobody else could change anything. `clear` removes those that stay. A tap goes at once:
+        nothing would take it along, and whoever has it open is not to send anything more.
+        """
+        self.all = [each for each in self.all if each not in gone]
+        self._nftables.ensure(self.antispoof(), verify=False)
+        indexes = {each.index for each in gone}
+        stale = [each for each in routing.routes(self._netlink) if each.link in indexes]
+        self._netlink.request([routing.no_route(each) for each in stale])
+        self._netlink.request([links.deletion(each.index) for each in gone if each.end.guest])
+
+    def clear(self) -> None:
+        """Remove links that belong to nobody."""
+        known = {each.index for each in self.all}
+        stale = [link for link in self._links() if link.index not in known]
+        self._netlink.request([links.deletion(link.index) for link in stale])
+
+    def antispoof(self) -> tuple[Table, Table]:
+        """The tables that check what comes out of these links."""
+        return antispoof(END_PREFIX, [each.end for each in self.all if each.end.mac])
+
+    def prefixes(self) -> Set[str]:
+        """The addresses behind these links, as networks."""
+        return {host_prefix(address) for each in self.all for address in each.end.addresses}
+
+    def _connect(self, sandbox_id: str, name: str, interface: AttachedInterface) -> None:
+        """Begin to use a link that has been made."""
+        link = links.link(self._netlink, name)
+        if link is None:
+            raise OSError(f"link {name} has vanished")
+        addresses = tuple(str(ip_interface(each).ip) for each in interface.addresses)
+        end = End(name, interface.mac, addresses, link.kind == taps.KIND)
+        # The check of its source comes before the link can carry anything.
+        self.all = [each for each in self.all if each.end.link != name] + [RouterLink(link.index, sandbox_id, end)]
+        self._nftables.ensure(self.antispoof(), verify=False)
+        # To be given the hardware address that it has would make a link forget its fixed neighbours for a moment.
+        mac = ROUTER_MAC if link.mac != ROUTER_MAC else ""
+        own = [gateway for version in (4, 6) if (gateway := gateway_of(interface, version))]
+        self._netlink.request(
+            [
+                links.setting(link.index, alias=sandbox_id, mac=mac, mtu=interface.mtu if end.guest else 0),
+                *(routing.address(link.index, gateway) for gateway in own),
+                *((routing.address(link.index, ROUTER, 64),) if end.guest else ()),
+                *(routing.neighbour(link.index, address, interface.mac) for address in addresses),
+                *(routing.route(Route(host_prefix(address), link.index)) for address in addresses),
+            ]
+        )
+
+    def _found(self) -> list[RouterLink]:
+        known = routing.neighbours(self._netlink)
+        found: list[RouterLink] = []
+        for link in self._links():
+            addresses = known.get(link.index, {})
+            end = End(link.name, next(iter(addresses.values()), ""), tuple(addresses), link.kind == taps.KIND)
+            found.append(RouterLink(link.index, link.alias, end))
+        return found
+
+    def _links(self) -> list[links.Link]:
+        return [link for link in links.links(self._netlink) if link.name.startswith(END_PREFIX)]
+
+
+def _as_made(sandbox_id: str, position: int, interface: AttachedInterface, most: int) -> AttachedInterface:
+    """An interface with the hardware address and packet size that its link will have."""
+    mtu = min((limit for limit in (interface.mtu, most) if limit), default=1500)
+    return replace(interface, mac=interface.mac or interface_mac(sandbox_id, position), mtu=mtu)

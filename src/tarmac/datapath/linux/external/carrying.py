@@ -1,0 +1,211 @@
+"""Which addresses a node carries, and for how long still. Used from the thread of leases as well as the datapath's.
+
+The kernel ends it: an address lives by elements that time out, in the table that lets packets through, in the guard and
+in the one for ARP. All three are renewed in one transaction. What a change of rules must put back is read from there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tarmac.base.clock import Clock
+from tarmac.datapath.external import SourceAddress
+from tarmac.datapath.linux import links, routing
+from tarmac.datapath.linux.external.outside import NOBODY, Announcer
+from tarmac.datapath.linux.external.probing import probe
+from tarmac.datapath.linux.external.ruleset import Ruleset
+from tarmac.datapath.linux.netlink import Message, Netlink
+from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.tables.gateway import NAME, Marked, live, marks
+
+_LIVES: Final = re.compile(r"(0x[0-9a-f]+) timeout \S+ expires ((?:\d+(?:ms|s|m|h|d))+)")
+_TIMES: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
+_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True, slots=True)
+class Carriable:
+    """An address that this node may carry: on which link, and the number of the way out by it.
+
+    `routes` are those of a link that it has to itself, which are there only while the link is up.
+    """
+
+    source: SourceAddress
+    link: str
+    index: int
+    number: int
+    mac: str
+    routes: tuple[Route, ...] = ()
+
+    @property
+    def virtual(self) -> bool:
+        """Whether it has a link, and a hardware address, to itself."""
+        return self.source.outside is not None and self.source.outside.virtual
+
+    def arrival(self) -> list[Message]:
+        """What puts it on its link. A link that was down has lost its routes."""
+        up = [links.setting(self.index)] if self.virtual else []
+        return [*up, routing.address(self.index, self.source.address), *map(routing.route, self.routes)]
+
+    def departure(self) -> list[Message]:
+        """What takes it from its link."""
+        down = [links.setting(self.index, up=False)] if self.virtual else []
+        return [routing.no_address(self.index, self.source.address), *down]
+
+    @property
+    def marked(self) -> Marked:
+        """Its address and mark."""
+        return self.source.address, self.source.mark
+
+
+class Carrier:
+    """The addresses of one egress namespace, which the thread is in when this is made."""
+
+    def __init__(self, namespace: Path, ruleset: Ruleset, clock: Clock) -> None:
+        self._namespace, self._clock = namespace, clock
+        self._ruleset, self._netlink = ruleset, Netlink()
+        self._announcer = Announcer(namespace)
+        self.carriable: Mapping[str, Carriable] = {}
+        self._marks: Mapping[str, int] = {}
+        self._gateways: Mapping[str, int] = {}
+        self._owners: dict[str, str] = {}
+        self._probed: set[str] = set()  # whose own links are up to ask by
+        self._node_address = ""
+
+    def serve(
+        self,
+        node_address: str,
+        marks: Mapping[str, int],
+        carriable: Mapping[str, Carriable],
+        gateways: Mapping[str, int],
+    ) -> None:
+        """Know addresses by their marks, those that may be carried here, and the numbers of the ways to gateways."""
+        with self._ruleset.lock:
+            self._node_address, self._marks, self._gateways = node_address, marks, gateways
+            self.carriable = carriable
+
+    def follow(self, owners: Mapping[str, str]) -> None:
+        """Send what goes out under addresses to these nodes."""
+        with self._ruleset.lock:
+            self._owners |= owners
+            self._ruleset.refill("inet", NAME, "owners", marks(self.owners_by_mark()))
+
+    def owners_by_mark(self) -> dict[int, int]:
+        """The numbers of the ways to whoever carries addresses, by mark; without those that nobody is known to."""
+        found: dict[int, int] = {}
+        for address, node in self._owners.items():
+            own = self.carriable.get(address)
+            number = (own.number if own else None) if node == self._node_address else self._gateways.get(node)
+            if number is not None and address in self._marks:
+                found[self._marks[address]] = number
+        return found
+
+    def carry(self, seconds: Mapping[str, float]) -> None:
+        """Let addresses live for so long, and put those that are new here on their link first."""
+        asked = self._clock.monotonic()
+        with self._ruleset.lock:
+            # A change of rules may have held the lock for long: what was promised has gone on ending meanwhile.
+            waited = self._clock.monotonic() - asked
+            left = {each: rest - waited for each, rest in seconds.items() if each in self.carriable and rest > waited}
+            places = [self.carriable[each] for each in left]
+            new = [each for each in places if self._owners.get(each.source.address) != self._node_address]
+            self._netlink.request([message for each in new for message in each.arrival()])
+            if places:
+                self._ruleset.passing(_renewal({each.marked: left[each.source.address] for each in places}))
+            if new:
+                self.follow({each.source.address: self._node_address for each in new})
+
+    def drop(self, addresses: Iterable[str]) -> None:
+        """Let addresses live no more, then take them from their links."""
+        with self._ruleset.lock:
+            gone = [self.carriable[each] for each in addresses if each in self.carriable]
+            if not gone:
+                return
+            lives = {each.marked: 1.0 for each in gone}
+            self._ruleset.passing(live(lives) + live(lives, "delete"))
+            self._netlink.request([message for each in gone for message in each.departure()])
+            own = [each.source.address for each in gone]
+            self.follow({each: "" for each in own if self._owners.get(each) == self._node_address})
+
+    def announce(self, addresses: Iterable[str]) -> None:
+        """Tell segments where addresses are, if they live here at this moment: no rule looks at what says so."""
+        with self._ruleset.lock:
+            living = self.carried()
+            for each in addresses:
+                if each in living:
+                    place = self.carriable[each]
+                    self._announcer.announce(place.link, place.mac, each)
+
+    def probe(self, address: str) -> str:
+        """The hardware address of whoever else has an address on its segment; empty when nobody answers."""
+        place = self.carriable.get(address)
+        if place is None or place.source.outside is None:
+            return ""
+        if not place.virtual:
+            return probe(self._namespace, place.link, place.mac, address, self._clock)
+        # Its own link is down while it is not carried. Whoever asks has the votes, so nobody else uses it meanwhile.
+        with self._ruleset.lock:
+            self._probed.add(address)
+            self._netlink.request([links.setting(place.index)])
+        try:
+            return probe(self._namespace, place.link, place.mac, address, self._clock)
+        finally:
+            with self._ruleset.lock:
+                self._probed.discard(address)
+                if address not in self.carried():
+                    self._netlink.request([links.setting(place.index, up=False)])
+
+    def carried(self) -> dict[str, float]:
+        """The addresses that live, and for how many seconds still."""
+        by_mark = {each.source.mark: address for address, each in self.carriable.items()}
+        shown = self._ruleset.listing(f"inet {NAME} live")
+        found = {int(mark, 16): _duration(left) for mark, left in _LIVES.findall(shown)}
+        return {by_mark[mark]: left for mark, left in found.items() if mark in by_mark}
+
+    def restored(self) -> str:
+        """The commands that let addresses live on for what they have left, in tables that are replaced."""
+        return live({self.carriable[each].marked: left for each, left in self.carried().items()})
+
+    def tidy(self) -> None:
+        """Take addresses from links that should not have them: of an earlier life, or not carried here any more.
+
+        Those that live are put on theirs, which may be another than before.
+        """
+        living = self.carried()
+        at_home = {(self.carriable[each].index, each) for each in living}
+        for index in {each.index for each in self.carriable.values() if not each.virtual}:
+            found = {(index, each) for each in routing.addresses(self._netlink, index) - {NOBODY}}
+            self._netlink.request([routing.no_address(*each) for each in sorted(found - at_home)])
+        virtual = [each for each in self.carriable.values() if each.virtual]
+        there = [self.carriable[each] for each in living]
+        idle = [each for each in virtual if each.source.address not in living.keys() | self._probed]
+        self._netlink.request([message for each in there for message in each.arrival()])
+        self._netlink.request([links.setting(each.index, up=False) for each in idle])
+        self._tidy_routes(virtual)
+        lapsed = [each for each, node in self._owners.items() if node == self._node_address and each not in living]
+        self.follow(dict.fromkeys(lapsed, ""))
+
+    def _tidy_routes(self, virtual: Sequence[Carriable]) -> None:
+        """Take routes away that links of addresses should not have: of a segment or router of before."""
+        wanted = {route for each in virtual for route in each.routes}
+        tables = {route.table for route in wanted}
+        stale = [each for each in routing.routes(self._netlink, tables) if each not in wanted] if tables else []
+        self._netlink.request([routing.no_route(each) for each in stale])
+
+    def close(self) -> None:
+        """Close what is open; addresses live on."""
+        self._announcer.close()
+        self._netlink.close()
+
+
+def _renewal(lives: Mapping[Marked, float]) -> str:
+    """What is there is not changed by adding it again, and cannot be taken out when it has just ended: so both."""
+    return live(lives) + live(lives, "delete") + live(lives)
+
+
+def _duration(text: str) -> float:
+    return sum(int(number) * _SECONDS[unit] for number, unit in _TIMES.findall(text))

@@ -1,0 +1,330 @@
+"""External services on this node as a whole: the egress namespace, the Networks' legs, and who may send by the tunnel.
+
+Made on demand: a node without any part in external services has none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from tarmac.datapath.external import (
+    Arrival,
+    Counted,
+    Departure,
+    ExternalState,
+    Forwarding,
+    Means,
+    SourceAddress,
+    Translated,
+    Translations,
+)
+from tarmac.datapath.linux import namespaces
+from tarmac.datapath.linux.external.checking import check_forwarding, check_source, leaving_out
+from tarmac.datapath.linux.external.encryption import Encryption, Run, overhead
+from tarmac.datapath.linux.external.leg import Leg
+from tarmac.datapath.linux.external.namespace import EgressNamespace
+from tarmac.datapath.linux.external.statesync import StateSync
+from tarmac.datapath.linux.host import Host
+from tarmac.datapath.linux.naming import leg_name, router_name
+from tarmac.datapath.linux.tables.admission import Answerer, Sender
+from tarmac.decide.reach.marks import node_marks
+
+T = TypeVar("T")
+Parts = tuple[Sequence[Departure], Sequence[Arrival]]
+Failures = dict[str, Exception]
+
+
+class External:
+    """What a node has of external services; `run` runs work in the datapath's thread, where `host` is known."""
+
+    def __init__(self, run_dir: Path, routers: Path, host: Callable[[], Host], run: Run) -> None:
+        self._path, self._routers = run_dir / "external" / "netns", routers
+        self._host, self._run = host, run
+        self._egress: EgressNamespace | None = None
+        self._legs: dict[str, Leg] = {}
+        self._followed: dict[str, str] = {}
+        self.encryption = Encryption(run_dir, host, run)
+        self.state_sync = StateSync(run_dir, self._path, run)
+
+    def identify(self, private_key: bytes) -> None:
+        """The node's own key, by which it encrypts."""
+        self.encryption.private_key = private_key
+
+    async def means(self) -> Means:
+        """By what the tunnel to other cities can be encrypted."""
+        return await self.encryption.means()
+
+    async def transferred(self) -> Mapping[str, int]:
+        """Bytes exchanged with nodes of other cities."""
+        return await self.encryption.transferred()
+
+    async def apply(self, state: ExternalState) -> Mapping[str, Exception]:
+        """Make the node so; failures by ExternalService or address."""
+        # Peers are closed before rules lead anything to them, and opened for others only once no rule does any more.
+        await self.encryption.begin(state.node_address, state.peers)
+        failures = await self._run(lambda: self._apply(state))
+        await self.encryption.settle(state.node_address, state.peers)
+        await self.state_sync.ensure(state.node_address, "" if state.empty else state.partner)
+        return self._unencrypted(state) | failures
+
+    async def mend(self) -> Sequence[str]:
+        """Put back what somebody else changed; what it was."""
+        mended = await self._run(self._mend)
+        await self.state_sync.look()
+        return [*mended, "encryption"] if await self.encryption.mend() else mended
+
+    async def counted(self) -> Sequence[Counted]:
+        """Connections by way, as this node has let them through as a gateway."""
+        return await self._run(lambda: [] if self._egress is None else self._egress.counted())
+
+    async def tracked(self) -> tuple[int, int] | None:
+        """How many connections the egress namespace remembers, and how many it could."""
+        return await self._run(lambda: None if self._egress is None else self._egress.tracked())
+
+    async def connections(self, transits: Collection[str], most: int) -> Translations:
+        """Live connections under some transit addresses."""
+        return await self._run(lambda: self._connections(transits, most))
+
+    def follow(self, owners: Mapping[str, str]) -> None:
+        """Send what goes out under addresses to the nodes that carry them now."""
+        self._followed |= owners  # an egress namespace that is made later follows them, too
+        if self._egress is not None:
+            self._egress.carrier.follow(owners)
+
+    def carry(self, seconds: Mapping[str, float]) -> None:
+        """Carry addresses for so long."""
+        if self._egress is not None:
+            self._egress.carrier.carry(seconds)
+
+    def drop(self, addresses: Sequence[str]) -> None:
+        """Stop carrying addresses."""
+        if self._egress is not None:
+            self._egress.carrier.drop(addresses)
+
+    def announce(self, addresses: Sequence[str]) -> None:
+        """Tell the segments where addresses are, if this node carries them at this moment."""
+        if self._egress is not None:
+            self._egress.carrier.announce(addresses)
+
+    def carried(self) -> Mapping[str, float]:
+        """The addresses that this node carries, and for how many seconds still."""
+        return {} if self._egress is None else self._egress.carrier.carried()
+
+    def probe(self, address: str) -> str:
+        """The hardware address of a stranger who has an address; empty when nobody answers."""
+        egress = self._egress
+        return "" if egress is None else egress.carrier.probe(address)
+
+    async def interfaces(self, *, connected: bool = False) -> Mapping[str, Sequence[str]]:
+        """The node's own interfaces and their addresses."""
+        return await self._run(lambda: self._host().interfaces(connected=connected))
+
+    async def remove(self) -> None:
+        """Leave nothing of it behind."""
+        await self._run(self.remove_now)
+
+    def close(self) -> None:
+        """Close what is open, in the datapath's thread; all stays as it is."""
+        self.encryption.close()
+        for leg in self._legs.values():
+            leg.close()
+        self._legs.clear()
+        if self._egress is not None:
+            self._egress.close()
+            self._egress = None
+
+    def remove_now(self) -> None:
+        """Leave nothing of it behind, in the datapath's thread."""
+        self._end()
+        self.state_sync.remove_now()
+        self.encryption.remove_now()
+        self.close()
+
+    def _unencrypted(self, state: ExternalState) -> Failures:
+        """The ExternalServices that suffer when nothing can be encrypted: those with gateways in other cities."""
+        peers = {each.address for each in state.peers} if self.encryption.failed else set[str]()
+        closed = {each.address for each in state.sources if peers.intersection(each.candidates)}
+        found = (each.name for each in state.forwardings if any(way.source in closed for way in each.ways))
+        return {name: OSError(f"tunnels to other cities are closed: {self.encryption.failed}") for name in found}
+
+    def _apply(self, state: ExternalState) -> Failures:
+        if state.empty:
+            self._end()
+            return {}
+        failures: Failures = {}
+        forwardings = list(_sound(state.forwardings, check_forwarding, failures, lambda each: each.name))
+        sources = list(_sound(state.sources, check_source, failures, lambda each: each.address))
+        forwardings = self._at_home(forwardings, failures)
+        sound = replace(state, forwardings=tuple(forwardings), sources=tuple(sources))
+        self._host().admit(_senders(sound), _answerers(sound))
+        egress = self._egress_namespace()
+        mtu = self._host().mtu(0, state.node_address)
+        encrypted = {each: mtu - overhead(each) for each in self.encryption.encrypted()}
+        networks = self._connected(egress, forwardings, mtu, min(encrypted.values(), default=mtu), failures)
+        failures |= egress.ensure(sound, _transits(forwardings, sources), encrypted)
+        egress.allow()
+        for name, leg in self._known_legs():
+            self._allow(leg, [(each, _in(each, name)) for each in networks.get(name, ())], failures)
+        for name, leg in self._known_legs():
+            if name not in networks:
+                self._forget(name, leg)
+        egress.keep_only(leg_name(name) for name in networks)
+        return failures
+
+    def _allow(self, leg: Leg, parts: Sequence[tuple[Forwarding, Parts]], failures: Failures) -> None:
+        def attempt(some: Sequence[tuple[Forwarding, Parts]]) -> None:
+            leg.allow([out for _, (each, _) in some for out in each], [back for _, (_, each) in some for back in each])
+
+        failures |= {each.name: fault for (each, _), fault in leaving_out(parts, attempt)}
+
+    def _mend(self) -> Sequence[str]:
+        mended = [name for name, leg in self._known_legs() if leg.mend()]
+        if self._egress is not None and self._egress.ruleset.drifted():
+            self._egress.allow(anew=True)
+            mended.append("egress")
+        return mended
+
+    def _connections(self, transits: Collection[str], most: int) -> Translations:
+        forwarded: list[Translated] = []
+        for _, leg in self._known_legs():
+            if leg.leads(transits):
+                forwarded += leg.translations(transits, most - len(forwarded))
+        carried = [] if self._egress is None else self._egress.translations(transits, most)
+        return Translations(forwarded, carried)
+
+    def _egress_namespace(self) -> EgressNamespace:
+        if self._egress is None:
+            made = EgressNamespace(self._path, self._host())
+            made.carrier.follow(self._followed)
+            self._egress = made
+        return self._egress
+
+    def _connected(
+        self,
+        egress: EgressNamespace,
+        forwardings: Iterable[Forwarding],
+        mtu: int,
+        largest: int,
+        failures: Failures,
+    ) -> dict[str, list[Forwarding]]:
+        """Those of each router namespace that has a link by now. One that cannot get it fails its own."""
+        found = _by_network(forwardings)
+        for name, own in list(found.items()):
+            path = self._routers / name
+            try:
+                egress.connect(path, mtu)
+                self._leg(path).lead(mtu, largest)
+                egress.settle(path)
+            except OSError as failure:
+                failures |= {each.name: failure for each in own}
+                del found[name]
+        return found
+
+    def _at_home(self, forwardings: Iterable[Forwarding], failures: Failures) -> list[Forwarding]:
+        """Those whose Networks are on this node: the pods of others cannot be here."""
+        found: list[Forwarding] = []
+        here: dict[str, bool] = {}
+        for each in forwardings:
+            for network in each.networks - here.keys():
+                here[network] = namespaces.exists(self._routers / router_name(network))
+            missing = [network for network in each.networks if not here[network]]
+            if missing:
+                failures[each.name] = OSError(f"network {min(missing)} is not on this node")
+            else:
+                found.append(each)
+        return found
+
+    def _leg(self, path: Path) -> Leg:
+        known = self._legs.get(path.name)
+        if known is not None and known.identity != path.stat().st_ino:
+            known.close()
+            known = None
+        self._legs[path.name] = known or Leg(path)
+        return self._legs[path.name]
+
+    def _known_legs(self) -> list[tuple[str, Leg]]:
+        """Those of the router namespaces that are there."""
+        for name in [name for name in self._legs if not namespaces.exists(self._routers / name)]:
+            self._legs.pop(name).close()
+        return [(name, self._leg(self._routers / name)) for name in list(self._legs)]
+
+    def _forget(self, name: str, leg: Leg) -> None:
+        leg.allow((), ())  # ends its connections
+        leg.remove()
+        self._legs.pop(name).close()
+
+    def _end(self) -> None:
+        """Go without any of it. What an earlier process left is found by its namespace."""
+        self.state_sync.stop_now()  # before its namespace goes, which would live on with it
+        if self._egress is None and not self._path.parent.exists():
+            return
+        for path in self._routers.iterdir() if self._routers.exists() else ():
+            if namespaces.exists(path):
+                self._forget(path.name, self._leg(path))
+        self._host().admit_nobody()
+        if self._egress is not None or namespaces.exists(self._path):
+            egress = self._egress_namespace()
+            self._egress = None  # whatever becomes of it, it is closed
+            egress.remove()
+        self._path.unlink(missing_ok=True)  # without a namespace, it is of one that was killed
+        self._path.parent.rmdir()
+
+
+def _sound(parts: Iterable[T], check: Callable[[T], None], failures: Failures, name: Callable[[T], str]) -> Iterator[T]:
+    for each in parts:
+        try:
+            check(each)
+        except ValueError as fault:
+            failures[name(each)] = fault
+        else:
+            yield each
+
+
+def _by_network(forwardings: Iterable[Forwarding]) -> dict[str, list[Forwarding]]:
+    """By the name of the router namespace."""
+    found: dict[str, list[Forwarding]] = {}
+    for each in forwardings:
+        for network in each.networks:
+            found.setdefault(network, []).append(each)
+    return {router_name(network): own for network, own in found.items()}
+
+
+def _in(forwarding: Forwarding, router: str) -> Parts:
+    """The part of an ExternalService in one Network."""
+    own = {network for network in forwarding.networks if router_name(network) == router}
+    return (
+        [each for each in forwarding.departures if each.network in own],
+        [each for each in forwarding.arrivals if each.network in own],
+    )
+
+
+def _transits(forwardings: Iterable[Forwarding], sources: Iterable[SourceAddress]) -> dict[str, tuple[str, int]]:
+    """The leg and the SourceIP's mark of each transit address."""
+    marks = {each.address: each.mark for each in sources}
+    found: dict[str, tuple[str, int]] = {}
+    for each in forwardings:
+        for way in each.ways:
+            if way.transit not in found and way.source in marks:
+                found[way.transit] = leg_name(router_name(way.network)), marks[way.source]
+    return found
+
+
+def _senders(state: ExternalState) -> set[Sender]:
+    ways = (way for each in state.sources for way in (*each.exits, *each.entrances))
+    found = {(way.node, way.transit) for way in ways if way.node != state.node_address}
+    return found | ({(state.partner, node_marks(state.partner)[1])} if state.partner else set())
+
+
+def _answerers(state: ExternalState) -> set[Answerer]:
+    candidates: Mapping[str, SourceAddress] = {each.address: each for each in state.sources}
+    return {
+        (gateway, way.target, way.transit)
+        for each in state.forwardings
+        for way in each.ways
+        if way.source in candidates
+        for gateway in candidates[way.source].candidates
+        if gateway != state.node_address
+    }

@@ -1,0 +1,99 @@
+"""A program that outlives the agent which started it, and is found again by the next one.
+
+The file with the process's number says which one it is; the command line says whether that number is still its own. An
+agent that is killed between starting a program and writing its number down leaves it without its file: it is then
+looked for among all processes by the command line, which holds a path that no other node has.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_SECONDS: Final = 10
+_DETACHED: Final = '"$@" </dev/null >/dev/null 2>&1 & echo $!'
+_PROCESSES: Final = Path("/proc")
+
+
+class DetachedProgram:
+    """The process whose command line ends with `words`, written down in the file `pid`."""
+
+    def __init__(self, words: Sequence[str], pid: Path) -> None:
+        self._words, self._pid = [each.encode() for each in words], pid
+
+    def process(self) -> int:
+        """Its number; 0 when it does not run."""
+        try:
+            written = int(self._pid.read_text())
+        except (FileNotFoundError, ValueError):
+            return 0
+        return written if self._is_ours(written) else 0
+
+    @property
+    def was_started(self) -> bool:
+        """Whether it runs, or has run and nobody has ended it."""
+        return self._pid.exists()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started and runs no more."""
+        return self.was_started and not self.process()
+
+    def start(self, program: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Start it in the namespaces of this thread; whether it stays is seen later. Raises OSError."""
+        self.end()
+        self._pid.parent.mkdir(parents=True, exist_ok=True)
+        # Nobody's child but the first process's, which cleans up after it.
+        done = subprocess.run(
+            ["sh", "-c", _DETACHED, "sh", str(program), *map(os.fsdecode, self._words)],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environment,
+            start_new_session=True,
+            timeout=_SECONDS,
+        )
+        if done.returncode:
+            raise OSError(f"{program.name} could not be started: {done.stderr.strip()}")
+        self._pid.write_text(done.stdout)
+
+    def end(self) -> None:
+        """End it, whoever started it, and wait until it is gone."""
+        known = self.process()
+        for process in [known] if known else self._unwritten():
+            _end(process)
+        self._pid.unlink(missing_ok=True)
+
+    def _unwritten(self) -> list[int]:
+        numbers = (int(each.name) for each in _PROCESSES.iterdir() if each.name.isdecimal())
+        return [each for each in numbers if self._is_ours(each)]
+
+    def _is_ours(self, process: int) -> bool:
+        try:
+            line = (_PROCESSES / str(process) / "cmdline").read_bytes().split(b"\0")[:-1]
+        except OSError:
+            return False
+        return line[-len(self._words) :] == self._words
+
+
+def _end(process: int) -> None:
+    """It has nothing to finish: what it knew is in the kernel."""
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    try:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        ended = select.poll()
+        ended.register(handle, select.POLLIN)
+        ended.poll(_SECONDS * 1000)
+    finally:
+        os.close(handle)

@@ -1,0 +1,194 @@
+"""Tables of one namespace whose chains seldom change and whose elements often do.
+
+A change of elements is a transaction of its own, so that the rest keeps its counters and nobody waits long; only when
+chains change, or nothing is known, everything is replaced at once. The kernel counts the transactions of a namespace.
+One that is not ours means that somebody has touched something, which is then compared with what it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tarmac.datapath.linux.netlink import NETFILTER, Netlink, attributes
+from tarmac.datapath.linux.nftables import Nftables, NftablesFault, Table
+
+Elements = Mapping[str, Mapping[str, str]]
+"""By the name of a set or map: what each key leads to, empty in sets."""
+
+_GET_GENERATION: Final = 10 << 8 | 16
+_GENERATION_ID: Final = 1
+_HEADER: Final = 4
+_MOST: Final = 5_000
+"""Elements changed in one transaction: a renewal of a lease waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A table: its chains and declarations as text, and what is in its sets and maps."""
+
+    family: str
+    name: str
+    chains: str
+    elements: Elements
+
+    def replacement(self) -> str:
+        """The commands that make it so, whatever was there."""
+        return Table(self.family, self.name, self.chains).replacement() + "".join(
+            self._command("add", into, list(content.items())) for into, content in self.elements.items() if content
+        )
+
+    def changes(self, before: Filled) -> Iterator[str]:
+        """The commands that make it of another with the same chains, in transactions; what goes, goes first."""
+        gone, changed, new = list[_Step](), list[_Step](), list[_Step]()
+        for name, wanted in self.elements.items():
+            known = before.elements.get(name, {})
+            if known is wanted:
+                continue
+            gone += [(name, key, None) for key in known.keys() - wanted.keys()]
+            for key, value in wanted.items():
+                if key not in known:
+                    new.append((name, key, value))
+                elif known[key] != value:
+                    changed.append((name, key, value))
+        moved = {(name, key) for name, key, _ in changed}
+        steps = [*gone, *changed, *new]
+        for start in range(0, len(steps), _MOST):
+            yield "".join(self._steps(steps[start : start + _MOST], moved))
+
+    def _steps(self, steps: Iterable[_Step], moved: set[tuple[str, str]]) -> Iterator[str]:
+        """An element in place cannot be changed: it is taken out and put in again in the same transaction."""
+        added: dict[str, list[tuple[str, str]]] = {}
+        removed: dict[str, list[tuple[str, str]]] = {}
+        for name, key, value in steps:
+            if value is None or (name, key) in moved:
+                removed.setdefault(name, []).append((key, ""))
+            if value is not None:
+                added.setdefault(name, []).append((key, value))
+        for word, elements in (("delete", removed), ("add", added)):
+            for name, pairs in elements.items():
+                yield self._command(word, name, pairs)
+
+    def _command(self, word: str, name: str, pairs: Sequence[tuple[str, str]]) -> str:
+        listed = ", ".join(f"{key} : {value}" if value else key for key, value in pairs)
+        return f"{word} element {self.family} {self.name} {name} {{ {listed} }}\n"
+
+
+_Step = tuple[str, str, str | None]
+
+
+class Ruleset:
+    """The tables of the namespace that the thread is in when this is made. `lock` is held during each transaction."""
+
+    def __init__(self) -> None:
+        self.lock: Final = threading.RLock()
+        self._nftables = Nftables()
+        self._netlink = Netlink(NETFILTER)
+        self._tables: dict[tuple[str, str], Filled] = {}
+        self._generation = -1  # after our last transaction; none is known before the first
+        self._baseline: list[bytes] = []
+
+    def ensure(self, wanted: Sequence[Filled], restored: Callable[[], str] = str, *, anew: bool = False) -> None:
+        """Make tables so. `restored` gives the commands that put back elements which a replacement would lose."""
+        with self.lock:
+            if not anew and all(self._has_chains(table) for table in wanted):
+                try:
+                    self._change(wanted)
+                except NftablesFault:  # the kernel has not what we think: write it anew, which says whose fault it is
+                    pass
+                else:
+                    return
+            self._tables.clear()
+            self.transaction("".join(table.replacement() for table in wanted) + restored())
+            self._generation = self._current()
+            self._tables = {(table.family, table.name): table for table in wanted}
+
+    def refill(self, family: str, table: str, name: str, content: Mapping[str, str]) -> None:
+        """Change what is in one set or map. Nothing happens before its table is there. Raises NftablesFault."""
+        with self.lock:
+            known = self._tables.get((family, table))
+            if known is None:
+                return
+            try:
+                self._change([replace(known, elements={**known.elements, name: content})])
+            except NftablesFault:
+                self._tables.clear()  # the kernel has not what we think: whoever ensures next writes all of it anew
+                raise
+
+    def transaction(self, commands: str) -> None:
+        """Carry out commands; they are ours, so they are no drift. Raises NftablesFault."""
+        with self.lock:
+            self._baseline = []
+            self._nftables.run(commands)
+            self._generation = _after(self._generation)
+
+    def passing(self, commands: str) -> None:
+        """Carry out commands about elements that come and go by themselves, which no comparison looks at."""
+        with self.lock:
+            self._nftables.run(commands)
+            self._generation = _after(self._generation)
+
+    def drifted(self) -> bool:
+        """Whether somebody else has changed one of the tables since we last looked."""
+        with self.lock:
+            current = self._current()
+            meddled = current != self._generation
+            shown = self._shown() if meddled or not self._baseline else self._baseline
+            if meddled and shown != self._baseline:
+                return True
+            self._generation, self._baseline = current, shown
+            return False
+
+    def listing(self, name: str) -> str:
+        """What a set or map holds, as nft writes it: `FAMILY TABLE SET`. Empty when there is none."""
+        with self.lock:
+            return self._nftables.text(f"list set {name}")
+
+    def shown(self, family: str, table: str) -> list[dict[str, Any]]:
+        """A table as nft describes it, counters included."""
+        with self.lock:
+            return self._nftables.listing(family, table, stateless=False)
+
+    def elements(self, family: str, table: str, name: str) -> list[tuple[str, str]]:
+        """Keys and values of a map as the kernel has them, numbers in decimal."""
+        parts = [each["map"] for each in self._nftables.listing(family, table) if "map" in each]
+        return [(str(key), str(value)) for part in parts if part["name"] == name for key, value in part.get("elem", ())]
+
+    def remove(self, tables: Iterable[tuple[str, str]]) -> None:
+        """Take tables away."""
+        with self.lock:
+            for family, name in tables:
+                self._nftables.remove(family, name)
+            self._tables.clear()
+
+    def close(self) -> None:
+        """Close what is open; the rules stay."""
+        self._netlink.close()
+        self._nftables.close()
+
+    def _has_chains(self, table: Filled) -> bool:
+        known = self._tables.get((table.family, table.name))
+        return known is not None and known.chains == table.chains
+
+    def _change(self, wanted: Sequence[Filled]) -> None:
+        for table in wanted:
+            known = self._tables[table.family, table.name]
+            if known.elements == table.elements:
+                continue
+            for commands in table.changes(known):
+                self.transaction(commands)
+            self._tables[table.family, table.name] = table
+
+    def _shown(self) -> list[bytes]:
+        return [self._nftables.fingerprint(family, name) for family, name in self._tables]
+
+    def _current(self) -> int:
+        body = self._netlink.get(_GET_GENERATION, bytes(_HEADER))
+        assert body is not None, "every namespace has a generation"
+        return int.from_bytes(attributes(body, _HEADER)[_GENERATION_ID])
+
+
+def _after(generation: int) -> int:
+    return (generation + 1) % (1 << 32) or 1

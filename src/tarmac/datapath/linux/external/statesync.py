@@ -1,0 +1,257 @@
+"""Two gateways know each other's connections: Debian's `conntrackd` in the egress namespace of each.
+
+What one kernel learns of a connection is told to the other one and put into its table at once, translation and mark
+included. So the partner goes on with a connection whose port was changed on the way out, which it could not guess, and
+with one in which only the outside speaks.
+
+The two speak unicast through the tunnel, by the addresses that stand for nodes. The program outlives the agent and is
+taken up by the next one if its settings are still the same. A node without the program works without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import log
+from tarmac.datapath.linux import links, namespaces
+from tarmac.datapath.linux.external.encryption import Run
+from tarmac.datapath.linux.external.programs import DetachedProgram
+from tarmac.datapath.linux.naming import TUNNEL
+from tarmac.datapath.linux.netlink import Netlink
+from tarmac.datapath.linux.tables.gateway import SYNC_PORT
+from tarmac.decide.reach.marks import node_marks
+
+_PATIENCE: Final = 5.0
+_PAUSE: Final = 0.02
+_AGAIN: Final = 10.0  # after it could not be started, or did not stay
+_SECONDS: Final = 2
+_LOOPBACK: Final = 1
+_WAITING: Final = ("txqueue", "rsqueue")
+
+_log = log("external")
+
+
+class StateSync:
+    """The program of one node, whose egress namespace is at `namespace`. `run` runs in the datapath's thread."""
+
+    def __init__(self, run_dir: Path, namespace: Path, run: Run, clock: Clock | None = None) -> None:
+        found = shutil.which("conntrackd")
+        self.program: Path | None = Path(found) if found else None
+        self.partner = ""
+        self.problem = ""
+        self._namespace, self._run, self._clock = namespace, run, clock or SystemClock()
+        self._trial = run_dir / "statesync-trial"
+        self._place = run_dir / "statesync"
+        self._wanted = ("", "")  # own address, partner's
+        self._rests_until = float("-inf")
+        self._proven: Path | None = None
+        self._turn = asyncio.Lock()
+
+    async def possible(self) -> bool:
+        """Whether the program runs on this machine, as tried in a namespace of its own until it did once."""
+        async with self._turn:
+            if self.program is not None and self._proven != self.program and await self._tried():
+                self._proven = self.program  # one that failed may only have been slow: it is tried again when asked
+            return self.program is not None and self._proven == self.program
+
+    async def ensure(self, own: str, partner: str) -> None:
+        """Share connections with the gateway at a node's address from now on; with nobody, if that is empty."""
+        async with self._turn:
+            if (own, partner) != self._wanted:
+                self._rests_until = float("-inf")
+            self._wanted = own, partner
+            await self._look()
+
+    async def look(self) -> None:
+        """Have it so again, should the program have ended."""
+        async with self._turn:
+            await self._look()
+
+    async def backlog(self) -> int | None:
+        """How many changes the partner has not confirmed yet; None when nothing is shared."""
+        if not self.partner or self.program is None:
+            return None
+        return await asyncio.to_thread(self._asked, self.program)
+
+    def stop_now(self) -> None:
+        """Share connections with nobody any more, in the datapath's thread."""
+        self.partner, self._wanted = "", ("", "")
+        _stop(self._place)
+
+    def remove_now(self) -> None:
+        """Leave nothing of it behind, not even of a trial, in the datapath's thread."""
+        self.stop_now()
+        _leave(self._trial, self._trial.with_suffix(".netns"))
+
+    async def _look(self) -> None:
+        own, partner = self._wanted
+        if not partner:
+            self.partner = self.problem = ""
+            if self._place.with_suffix(".conf").exists():
+                await self._run(lambda: _stop(self._place))
+            return
+        text = settings(self._place, node_marks(own)[1], node_marks(partner)[1], TUNNEL)
+        process = _running(self._place, self._namespace, text)
+        # Nobody waits until it can be asked: leases are served after this, and whoever looks next will see.
+        self.partner = partner if process and _answers(self._place, process) else ""
+        now = self._clock.monotonic()
+        if self.partner:
+            self.problem = ""
+        elif now >= self._rests_until:
+            self._rests_until = now + _AGAIN
+            await self._begin(self._place, self._namespace, text)
+        elif not process and not self.problem:
+            self._fail("conntrackd does not stay")
+
+    async def _begin(self, place: Path, namespace: Path, text: str) -> bool:
+        program = self.program
+        try:
+            if program is None:
+                raise OSError("there is no conntrackd on this node")
+            await self._run(lambda: _begin(program, place, namespace, text))
+        except (OSError, subprocess.SubprocessError) as error:
+            self._fail(str(error))
+            return False
+        return True
+
+    def _fail(self, why: str) -> None:
+        if why != self.problem:
+            _log.warning("connections are not shared with another gateway", why=why)
+        self.problem = why
+
+    async def _tried(self) -> bool:
+        """Run it for a moment with nobody to speak to."""
+        place, namespace = self._trial, self._trial.with_suffix(".netns")
+        text = settings(place, "::1", "::1", "lo")
+        until = self._clock.monotonic() + _PATIENCE
+        try:
+            await self._run(lambda: _trial_namespace(namespace))
+            begun = await self._begin(place, namespace, text)
+            while begun and self._clock.monotonic() < until:
+                process = _running(place, namespace, text)
+                if not process:
+                    break
+                if _answers(place, process):
+                    return True
+                await self._clock.sleep(_PAUSE)
+            self._fail(self.problem or "conntrackd does not stay")
+            return False
+        finally:
+            await self._run(lambda: _leave(place, namespace))
+
+    def _asked(self, program: Path) -> int | None:
+        command = [str(program), "-C", str(self._place.with_suffix(".conf")), "-s", "queue"]
+        try:
+            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_SECONDS)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return waiting(done.stdout)
+
+
+def settings(place: Path, own: str, partner: str, link: str) -> str:
+    """What the program is told: reliable unicast, and what is heard goes into the kernel without being kept."""
+    return f"""\
+Sync {{
+    Mode FTFW {{
+        DisableExternalCache yes
+        StartupResync yes
+    }}
+    UDP {{
+        IPv6_address {own}
+        IPv6_Destination_Address {partner}
+        Port {SYNC_PORT}
+        Interface {link}
+        SndSocketBuffer 1249280
+        RcvSocketBuffer 1249280
+        Checksum yes
+    }}
+}}
+General {{
+    Systemd no
+    HashSize 32768
+    HashLimit 524288
+    LogFile no
+    Syslog no
+    LockFile {place.with_suffix(".lock")}
+    UNIX {{
+        Path {place.with_suffix(".ctl")}
+    }}
+    NetlinkBufferSize 2097152
+    NetlinkBufferSizeMaxGrowth 16777216
+}}
+"""
+
+
+def waiting(statistics: str) -> int:
+    """How many messages are in the queues, by the program's own words."""
+    found, queue = 0, ""
+    for line in statistics.splitlines():
+        words = line.split()
+        if words[:1] == ["queue"]:
+            queue = words[1].rstrip(":")
+        elif words[:2] == ["current", "elements:"] and queue in _WAITING:
+            found += int(words[2])
+    return found
+
+
+def _daemon(place: Path) -> DetachedProgram:
+    return DetachedProgram(["-C", str(place.with_suffix(".conf"))], place.with_suffix(".pid"))
+
+
+def _running(place: Path, namespace: Path, text: str) -> int:
+    """The process that runs with these very settings in a namespace; 0 when there is none."""
+    try:
+        process = _daemon(place).process() if place.with_suffix(".conf").read_text() == text else 0
+        own = os.stat(f"/proc/{process}/ns/net") if process else None
+    except FileNotFoundError:
+        return 0
+    return process if own is not None and own.st_ino == namespace.stat().st_ino else 0
+
+
+def _answers(place: Path, process: int) -> bool:
+    """Whether it can be asked by now."""
+    if not place.with_suffix(".ctl").exists():
+        return False
+    with suppress(ProcessLookupError):
+        # It makes itself the most urgent process of the machine; what it does can wait for pods.
+        if os.sched_getscheduler(process) != os.SCHED_OTHER:
+            os.sched_setscheduler(process, os.SCHED_OTHER, os.sched_param(0))
+    return True
+
+
+def _begin(program: Path, place: Path, namespace: Path, text: str) -> None:
+    _stop(place)  # also the lock of one that was killed, which would keep the next from starting
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.with_suffix(".conf").write_text(text)
+    with namespaces.inside(namespace):
+        _daemon(place).start(program)
+
+
+def _stop(place: Path) -> None:
+    if any(place.with_suffix(suffix).exists() for suffix in (".conf", ".pid")):
+        _daemon(place).end()
+    # The settings last: while they are there, somebody has still to look for a process.
+    for suffix in (".ctl", ".lock", ".conf"):
+        place.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _leave(place: Path, namespace: Path) -> None:
+    _stop(place)
+    namespaces.remove(namespace)
+
+
+def _trial_namespace(path: Path) -> None:
+    namespaces.create(path)
+    with namespaces.inside(path):
+        netlink = Netlink()
+    try:
+        netlink.request([links.setting(_LOOPBACK)])
+    finally:
+        netlink.close()

@@ -1,0 +1,78 @@
+"""The numbers that packets carry in an egress namespace as marks, each a way out: to a gateway, or by an own link.
+
+A number is a routing table. The kernel's routes are the record of which gateway has which. All addresses with a link of
+their own share one number; the mark of the address, which packets carry too, chooses their table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tarmac.datapath.linux.naming import tunnel_gateway, tunnel_mac
+from tarmac.datapath.linux.policyrouting import Rule
+from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.tables.admission import EXTERNAL_VNI
+from tarmac.datapath.linux.tables.gateway import FIRST_OUTSIDE, NUMBER_SHIFT
+
+FIRST_TABLE: Final = 1000
+TABLES: Final = range(FIRST_TABLE, FIRST_TABLE + 256)
+VIRTUAL: Final = 0xFF
+"""The number of the ways out of addresses that have a link of their own."""
+
+_FIRST_VIRTUAL: Final = 10_000
+_OF_ADDRESSES, _BEFORE_MAIN, _BEHIND_MAIN = 90, 100, 33_000
+_MASK: Final = 0xFF << NUMBER_SHIFT
+_MASK_OF_ADDRESS: Final = _MASK | 0xFFFF
+
+
+def hop(node_address: str) -> str:
+    """The next hop that stands for a node in the tunnel."""
+    return tunnel_gateway(tunnel_mac(EXTERNAL_VNI, node_address))
+
+
+def gateway_numbers(gateways: Iterable[str], present: Iterable[Route]) -> dict[str, int]:
+    """A number for each gateway, by address; those that have one by the kernel's routes keep it."""
+    known = {route.gateway: route.table - FIRST_TABLE for route in present if route.table < FIRST_TABLE + FIRST_OUTSIDE}
+    wanted = sorted(set(gateways))
+    found = {each: known[hop(each)] for each in wanted if hop(each) in known}
+    taken = set(found.values())
+    free = (number for number in range(1, FIRST_OUTSIDE) if number not in taken)
+    for each in wanted:
+        if each not in found and (number := next(free, None)) is not None:
+            found[each] = number
+    return found
+
+
+def outside_numbers(interfaces: Iterable[str]) -> dict[str, int]:
+    """A number for each interface of the node that leads outside."""
+    return dict(zip(sorted(set(interfaces)), range(FIRST_OUTSIDE, VIRTUAL), strict=False))
+
+
+def virtual_table(mark: int) -> int:
+    """The routing table of an address with a link of its own."""
+    return _FIRST_VIRTUAL + mark
+
+
+def tunnel_ways(tunnel: int, numbers: Mapping[str, int]) -> set[Route]:
+    """The routes to gateways."""
+    return {
+        Route(prefix, tunnel, hop(gateway), FIRST_TABLE + number)
+        for gateway, number in numbers.items()
+        for prefix in ("0.0.0.0/0", "::/0")
+    }
+
+
+def rules(numbers: Iterable[int], virtual: Iterable[int] = ()) -> list[Rule]:
+    """The rules for these numbers, and for the marks of addresses with a link of their own.
+
+    What the namespace itself sends has no number, and goes by the first link outside that has routes.
+    """
+    found, marks = sorted(numbers), sorted(virtual)
+    outside = [number for number in found if number >= FIRST_OUTSIDE]
+    return [
+        *(Rule(_BEFORE_MAIN + number, FIRST_TABLE + number, number << NUMBER_SHIFT, _MASK) for number in found),
+        *(Rule(_OF_ADDRESSES, virtual_table(each), VIRTUAL << NUMBER_SHIFT | each, _MASK_OF_ADDRESS) for each in marks),
+        *(Rule(_BEHIND_MAIN, FIRST_TABLE + number) for number in outside[:1]),
+        *(Rule(_BEHIND_MAIN, virtual_table(each)) for each in marks),
+    ]

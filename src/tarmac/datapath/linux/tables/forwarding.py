@@ -1,0 +1,145 @@
+"""External services in a router namespace: which pod may dial whom, and who answers when the server connects back.
+
+A pod dials an address that leads nowhere. If it may, its connection is marked, its destination becomes the server and
+its source, on the link `egress`, a transit address; all that belongs to a marked connection goes by that link and by no
+other. If it may not, `egress` refuses it. What comes by that link without having been asked for is for open ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from tarmac.datapath.external import Arrival, Departure
+from tarmac.datapath.linux.external.ruleset import Filled
+from tarmac.datapath.linux.naming import EGRESS, END_PREFIX, UPLINK
+from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, both, chain, declaration, version
+
+NAME: Final = "tarmac-external"
+INWARD: Final = 0x10000
+"""The mark of connections that came from outside. Below it are the numbers of transit addresses."""
+
+ROUTED: Final = 1
+"""The mark of packets that leave by the link `egress`."""
+
+FIRST_PLACE: Final = 256
+"""Of numbers that choose one among several, which are no marks that anybody routes by."""
+
+_POD, _EGRESS = f'iifname "{END_PREFIX}*"', f'iifname "{EGRESS}"'
+_TO_PORT: Final = "meta l4proto . th dport"
+
+
+def forwarding(departures: Sequence[Departure], arrivals: Sequence[Arrival], numbers: Mapping[str, int]) -> Filled:
+    """The table. `numbers` are those of transit addresses."""
+    sizes, chosen = _chosen(arrivals)
+    elements = {f"{name}{family}": dict[str, str]() for name in _TYPES for family in FAMILIES} | chosen
+    for each in departures:
+        family, at = version(each.dialled), f"{each.dialled} . {each.protocol.lower()} . {each.port}"
+        elements[f"dial{family}"][f"{each.pod} . {at}"] = str(numbers[each.transit])
+        elements[f"target{family}"][at] = f"{each.target} . {each.target_port}"
+    for transit, number in numbers.items():
+        elements[f"transit{version(transit)}"][str(number)] = transit
+    declared = [_declared(family) for family in FAMILIES] + [
+        choice(each, f"{TYPES[each[0]]} . inet_service") for each in sizes
+    ]
+    return Filled("inet", NAME, "".join(declared) + _CHAINS, elements)
+
+
+_TYPES: Final = {
+    "dial": "{0} . {0} . inet_proto . inet_service : mark",
+    "target": "{0} . inet_proto . inet_service : {0} . inet_service",
+    "transit": "mark : {0}",
+    "arrive": "{0} . {0} . inet_proto . inet_service : verdict",
+}
+
+Size = tuple[int, int, bool]
+"""Of choices: the family, among how many, and whether the client's port does not count."""
+
+
+def _declared(family: int) -> str:
+    return "".join(declaration("map", f"{name}{family}", kind.format(TYPES[family])) for name, kind in _TYPES.items())
+
+
+def _chosen(arrivals: Iterable[Arrival]) -> tuple[list[Size], dict[str, dict[str, str]]]:
+    """Endpoints of each open port, numbered, so that a hash of the client chooses one."""
+    ports: dict[str, list[Arrival]] = {}
+    for each in sorted(arrivals):
+        ports.setdefault(f"{each.target} . {each.transit} . {each.protocol.lower()} . {each.port}", []).append(each)
+    elements: dict[str, dict[str, str]] = {}
+    sizes: set[Size] = set()
+    for key, group in ports.items():
+        size = version(group[0].transit), len(group), group[0].affinity
+        sizes.add(size)
+        elements.setdefault(f"arrive{size[0]}", {})[key] = f"goto {choice_name(size)}"
+        places = elements.setdefault(choice_name(size), {})
+        for place, (address, port) in enumerate((each.endpoint for each in group), FIRST_PLACE):
+            places[f"{key} . {place}"] = f"{address} . {port}"
+    return sorted(sizes), elements
+
+
+def choice_name(size: Size) -> str:
+    """The name of a chain and its map."""
+    family, number, affinity = size
+    return f"choice{family}-{number}{'-client' if affinity else ''}"
+
+
+def choice(size: Size, leads_to: str) -> str:
+    """The chain, and the map from who wants to talk with whom, and a number drawn by a hash of the client.
+
+    The number is in the packet's mark for a moment: nft has no room for the hash in the key of a map of IPv6. The hash
+    is the same on all gateways, whoever carries an address.
+    """
+    family, number, affinity = size
+    name, word = choice_name(size), WORDS[family]
+    client = f"{word} saddr" + ("" if affinity else " . th sport")
+    declared = declaration(
+        "map", name, f"{TYPES[family]} . {TYPES[family]} . inet_proto . inet_service . mark : {leads_to}"
+    )
+    return declared + chain(
+        name,
+        [
+            f"meta mark set jhash {client} mod {number} seed 0x7461726d offset {FIRST_PLACE}",
+            f"{CARRIED} dnat {word} to {word} saddr . {word} daddr . {_TO_PORT} . meta mark map @{name}",
+        ],
+    )
+
+
+_SYN: Final = "tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu"
+_CHAINS: Final = "".join(
+    [
+        chain(
+            "marking",
+            [
+                *both(f"{_POD} ct state new {CARRIED} ct mark set IP saddr . IP daddr . {_TO_PORT} map @dial#"),
+                f"{_EGRESS} ct state new ct mark set {INWARD:#x}",
+                f"{_POD} ct mark != 0 meta mark set {ROUTED}",
+            ],
+            "filter hook prerouting priority -150",
+        ),
+        chain(
+            "translate",
+            [
+                *both(f"{_POD} ct mark != 0 {CARRIED} dnat IP to IP daddr . {_TO_PORT} map @target#"),
+                *both(f"{_EGRESS} {CARRIED} IP saddr . IP daddr . {_TO_PORT} vmap @arrive#"),
+            ],
+            "nat hook prerouting priority -100",
+        ),
+        chain(
+            "guard",
+            [
+                f'ct mark != 0 oifname != "{EGRESS}" oifname != "{END_PREFIX}*" drop',
+                f'oifname "{EGRESS}" ct mark 0 drop',
+                f"{_EGRESS} ct state invalid drop",
+                f"{_EGRESS} ct state new ct status & dnat == 0 drop",
+                f'oifname "{EGRESS}" {_SYN}',
+                f"{_EGRESS} {_SYN}",
+            ],
+            "filter hook forward priority -1",
+        ),
+        # Errors that the router itself makes about a connection would leave by the uplink, under the node's address.
+        chain("own", [f'oifname "{UPLINK}" ct mark != 0 meta mark set {ROUTED}'], "route hook output priority -150"),
+        chain(
+            "mask", both(f'oifname "{EGRESS}" snat IP to ct mark map @transit#'), "nat hook postrouting priority 100"
+        ),
+    ]
+)

@@ -1,0 +1,289 @@
+"""External services in a node's egress namespace: which way out a packet takes, and what a gateway lets through.
+
+What a pod's node sends on is not tracked: its transit address says under which SourceIP it goes out, and so who carries
+that now. A gateway knows every connection: whether it may be, under which address it leaves, and that nothing leaves
+under an address that is not live. Elements of `live` end by themselves; whoever may carry an address renews them.
+
+The guard is a table of its own: should the others be missing, nothing with another address gets out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from math import gcd
+from typing import Any, Final
+
+from tarmac.datapath.external import Counted, Entrance, SourceAddress, Transport
+from tarmac.datapath.linux.external.ruleset import Filled
+from tarmac.datapath.linux.naming import LEG_PREFIX, OUTSIDE_PREFIX, TUNNEL
+from tarmac.datapath.linux.tables.forwarding import FIRST_PLACE, Size, choice, choice_name
+from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, both, chain, declaration, version
+
+NAME: Final = "tarmac-external"
+GUARD: Final = "tarmac-external-guard"
+TABLES: Final = (("inet", NAME), ("arp", NAME), ("inet", GUARD))
+
+MAJOR: Final = 1
+"""Of the classes, numbered by marks, that packets are queued in."""
+
+NUMBER_SHIFT: Final = 24
+FIRST_OUTSIDE: Final = 0xF0
+"""Numbers of ways, in the upper bits of packets' marks: gateways from 1, own links to the outside from here."""
+
+SYNC_PORT: Final = 3780
+"""Where gateways tell each other of their connections, by UDP."""
+
+_LEG, _TUNNEL, _OUTSIDE = f'iifname "{LEG_PREFIX}*"', f'iifname "{TUNNEL}"', f'iifname "{OUTSIDE_PREFIX}*"'
+_TO_OUTSIDE: Final = f'oifname "{OUTSIDE_PREFIX}*"'
+_TO_PORT: Final = "meta l4proto . th dport"
+_FOUR: Final = "{0} . {0} . inet_proto . inet_service"
+_MAPS: Final = {
+    "ids": "{0} : mark",
+    "out": f"{_FOUR} : mark",
+    "back": f"{_FOUR} : mark",
+    "in": f"{_FOUR} : mark",
+    "choose": f"{_FOUR} : verdict",
+    "source": "mark : {0}",
+}
+_COUNTED: Final = ("out", "in")
+_PROTOCOLS: Final[Mapping[int, Transport]] = {6: "TCP", 17: "UDP", 132: "SCTP"}
+_SETS: Final = {"legs": "ifname . {0}", "own": "{0}", "sources": "{0}"}
+_PASSING: Final = "dynamic,timeout"
+
+
+def gateway(
+    legs: Mapping[str, tuple[str, int]],
+    owners: Mapping[int, int],
+    ways: Mapping[int, int],
+    sources: Sequence[SourceAddress],
+    partners: Iterable[str] = (),
+) -> list[Filled]:
+    """The tables: own transit addresses with their leg and SourceIP's mark; by mark, the numbers of the way to whoever
+    carries the address and of the own way out; the addresses that this node may carry; and by the addresses that stand
+    for them, the gateways that connections are shared with."""
+    elements = {f"{name}{family}": dict[str, str]() for name in (*_MAPS, *_SETS) for family in FAMILIES}
+    elements |= {"owners": marks(owners), "exits": marks(ways), "partners": dict.fromkeys(partners, "")}
+    limited = (each for each in sources if each.out_rate or each.in_rate)
+    elements["shape"] = {str(each.mark): f"{MAJOR}:{each.mark:x}" for each in limited}
+    for transit, (leg, mark) in legs.items():
+        family = version(transit)
+        elements[f"legs{family}"][f'"{leg}" . {transit}'] = ""
+        elements[f"own{family}"][transit] = ""
+        elements[f"ids{family}"][transit] = str(mark)
+    sizes = _filled(elements, sources)
+    limits = {each.connections for each in sources if each.connections is not None}
+    for limit in limits:
+        elements[f"limited-{limit}"] = {str(each.mark): "" for each in sources if each.connections == limit}
+    return [Filled("inet", NAME, _chains(sizes, sorted(limits)), elements), _RESOLUTION, _GUARD]
+
+
+Marked = tuple[str, int]
+"""A SourceIP and its mark."""
+
+
+def live(left: Mapping[Marked, float], word: str = "add") -> str:
+    """The commands that let addresses live for so many seconds, or take those out that do."""
+    sets: dict[str, list[str]] = {}  # one command for each: a gateway renews all its addresses several times a second
+    for (address, mark), seconds in left.items():
+        until = f" timeout {max(1, int(seconds * 1000))}ms" if word == "add" else ""
+        family = version(address)
+        sets.setdefault(f"inet {NAME} live", []).append(f"{mark}{until}")
+        sets.setdefault(f"inet {GUARD} live{family}", []).append(f"{address}{until}")
+        if family == 4:
+            sets.setdefault(f"arp {NAME} live", []).append(f"{address}{until}")
+    return "".join(f"{word} element {name} {{ {', '.join(each)} }}\n" for name, each in sets.items())
+
+
+def counted(listing: Sequence[Mapping[str, Any]], sources: Iterable[SourceAddress]) -> Iterator[Counted]:
+    """The connections by way in a listing of the table."""
+    addresses = {each.mark: each.address for each in sources}
+    for part in (each["map"] for each in listing if "map" in each and each["map"]["name"][:-1] in _COUNTED):
+        for key, mark in part.get("elem", ()):
+            if mark not in addresses or "counter" not in key.get("elem", {}):
+                continue  # not ours
+            one, other, protocol, port = key["elem"]["val"]["concat"]
+            inward, number = part["name"].startswith("in"), key["elem"]["counter"]["packets"]
+            yield Counted(addresses[mark], one if inward else other, _PROTOCOLS[protocol], port, inward, number)
+
+
+def marks(numbers: Mapping[int, int]) -> dict[str, str]:
+    """The elements that lead from an address's mark to the mark of packets that take a way."""
+    return {str(mark): f"{number << NUMBER_SHIFT | mark:#x}" for mark, number in numbers.items()}
+
+
+def _filled(elements: dict[str, dict[str, str]], sources: Iterable[SourceAddress]) -> list[Size]:
+    """Put in what the addresses allow; the sizes of choices among nodes."""
+    sizes: set[Size] = set()
+    for each in sources:
+        family, mark = version(each.address), str(each.mark)
+        elements[f"sources{family}"][each.address] = ""
+        elements[f"source{family}"][mark] = each.address
+        for way in each.exits:
+            key = f"{way.transit} . {way.target} . {way.protocol.lower()} . {way.port}"
+            elements[f"out{family}"][key] = mark
+        ports: dict[tuple[str, str, int], list[Entrance]] = {}
+        for entrance in sorted(each.entrances):
+            ports.setdefault((entrance.target, entrance.protocol.lower(), entrance.port), []).append(entrance)
+        for (target, protocol, port), group in ports.items():
+            key = f"{target} . {each.address} . {protocol} . {port}"
+            places = _places(group)
+            size = family, len(places), group[0].affinity
+            sizes.add(size)
+            elements[f"in{family}"][key] = mark
+            elements[f"choose{family}"][key] = f"goto {choice_name(size)}"
+            chosen = elements.setdefault(choice_name(size), {})
+            chosen |= {f"{key} . {place}": transit for place, transit in enumerate(places, FIRST_PLACE)}
+            for entrance in group:
+                elements[f"back{family}"][f"{entrance.transit} . {target} . {protocol} . {port}"] = mark
+    return sorted(sizes)
+
+
+def _places(group: Sequence[Entrance]) -> list[str]:
+    """Transit addresses, each as often as its weight in lowest terms."""
+    weights = [max(1, each.weight) for each in group]
+    common = reduce(gcd, weights)
+    return [each.transit for each, weight in zip(group, weights, strict=True) for _ in range(weight // common)]
+
+
+def _chains(sizes: Sequence[Size], limits: Sequence[int]) -> str:
+    declared = declaration("map", "owners", "mark : mark") + declaration("map", "exits", "mark : mark")
+    declared += declaration("map", "shape", "mark : classid")
+    declared += declaration("set", "live", "mark", flags=_PASSING)
+    declared += declaration("set", "partners", TYPES[6])
+    for family in FAMILIES:
+        named = {name: kind.format(TYPES[family]) for name, kind in (_MAPS | _SETS).items()}
+        declared += "".join(
+            declaration("map" if name in _MAPS else "set", f"{name}{family}", kind, counted=name in _COUNTED)
+            for name, kind in named.items()
+        )
+    declared += "".join(choice(each, TYPES[each[0]]) for each in sizes)
+    for limit in limits:
+        declared += declaration("set", f"limited-{limit}", "mark")
+        declared += declaration("set", f"count-{limit}", "mark", flags="dynamic")
+    return declared + _STEADY + chain("refuse", _refusals(limits), "filter hook prerouting priority -99")
+
+
+def _refusals(limits: Sequence[int]) -> list[str]:
+    """Who comes from inside and may not is told so. A reset for something other than a beginning could end a connection
+    that another gateway carries; and nobody outside is told anything."""
+    over = [
+        f"ct state new ct mark @limited-{each} add @count-{each} {{ ct mark ct count over {each} }}" for each in limits
+    ]
+    unknown = [f"{link} ct state new ct mark 0 goto refused" for link in (_LEG, _TUNNEL)]
+    return (
+        unknown
+        + [f"{link} {rule} goto refused" for rule in over for link in (_LEG, _TUNNEL)]
+        + [f"{_OUTSIDE} {rule} drop" for rule in over]
+    )
+
+
+_ALLOWED: Final = [
+    *both(f"{CARRIED} ct mark set IP saddr . IP daddr . {_TO_PORT} map @out#"),
+    "ct mark != 0 return",
+    # A connection that the server began, and whose gateway is gone: its own port tells it.
+    *both("tcp flags & (syn | rst) == 0 ct mark set IP saddr . IP daddr . meta l4proto . th sport map @back#"),
+]
+
+_FROM_PARTNER: Final = f"{_TUNNEL} ip6 saddr @partners udp dport {SYNC_PORT}"
+
+_STEADY: Final = "".join(
+    [
+        chain(
+            "leaving",
+            [
+                *both("meta mark set IP saddr map @ids#"),
+                "meta mark set meta mark map @owners",
+                f"meta mark & {0xFF << NUMBER_SHIFT:#x} == 0 drop",  # nobody carries the address now
+                f"meta mark < {FIRST_OUTSIDE << NUMBER_SHIFT:#x} notrack",
+            ],
+        ),
+        chain(
+            "first",
+            [
+                "ip option lsrr exists drop",
+                "ip option ssrr exists drop",
+                "exthdr rt exists drop",
+                *both(f"{_LEG} iifname . IP saddr @legs# goto leaving"),
+                f"{_LEG} drop",
+                *both(f"{_TUNNEL} IP daddr @own# notrack"),
+                f"{_FROM_PARTNER} notrack",
+                *both(f"{_OUTSIDE} IP saddr @sources# drop"),
+            ],
+            "filter hook prerouting priority -300",
+        ),
+        chain("allowed", _ALLOWED),
+        chain(
+            "refused",
+            [
+                "tcp flags & (syn | ack | rst) == syn reject with tcp reset",
+                "meta l4proto tcp drop",
+                "reject with icmpx type admin-prohibited",
+            ],
+        ),
+        chain(
+            "marking",
+            [
+                *(f"{link} ct state new ct mark 0 jump allowed" for link in (_LEG, _TUNNEL)),
+                *both(
+                    f"{_OUTSIDE} ct state new ct mark 0 {CARRIED} ct mark set IP saddr . IP daddr . {_TO_PORT} map @in#"
+                ),
+                f"{_TUNNEL} ct mark != 0 meta mark set ct mark map @exits",
+            ],
+            "filter hook prerouting priority -150",
+        ),
+        chain(
+            "translate",
+            both(f"{_OUTSIDE} ct mark != 0 {CARRIED} IP saddr . IP daddr . {_TO_PORT} vmap @choose#"),
+            "nat hook prerouting priority -100",
+        ),
+        chain(
+            "passing",
+            [
+                f'ct state untracked {_LEG} oifname "{TUNNEL}" accept',
+                f'ct state untracked {_TUNNEL} oifname "{LEG_PREFIX}*" accept',
+                "ct state { untracked, invalid } drop",
+                "ct mark != @live drop",
+                f"{_TO_OUTSIDE} accept",
+                f"{_OUTSIDE} accept",
+                "drop",
+            ],
+            "filter hook forward priority 0",
+        ),
+        chain(
+            "inside",
+            [
+                "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, packet-too-big } accept",
+                f"{_FROM_PARTNER} accept",
+                "drop",
+            ],
+            "filter hook input priority 0",
+        ),
+        # What gateways say about connections is none that the other one would have to know.
+        chain("sharing", [f"ip6 daddr @partners udp dport {SYNC_PORT} notrack"], "filter hook output priority -300"),
+        # Errors that the gateway itself makes about a connection leave as the connection does.
+        chain(
+            "errors",
+            [f"{_TO_OUTSIDE} ct mark != 0 meta mark set ct mark map @exits"],
+            "route hook output priority -150",
+        ),
+        chain("shape", ["meta priority set ct mark map @shape"], "filter hook postrouting priority -150"),
+        chain("mask", both(f"{_TO_OUTSIDE} snat IP to ct mark map @source#"), "nat hook postrouting priority 100"),
+    ]
+)
+
+_RESOLUTION: Final = Filled(
+    "arp",
+    NAME,
+    declaration("set", "live", "ipv4_addr", flags=_PASSING)
+    + chain("output", ["arp saddr ip != @live drop"], "filter hook output priority 0"),  # questions teach, too
+    {},
+)
+
+_GUARD: Final = Filled(
+    "inet",
+    GUARD,
+    "".join(declaration("set", f"live{family}", TYPES[family], flags=_PASSING) for family in FAMILIES)
+    + chain("guard", both(f"{_TO_OUTSIDE} IP saddr != @live# drop"), "filter hook postrouting priority 300"),
+    {},
+)

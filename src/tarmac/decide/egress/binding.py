@@ -1,0 +1,68 @@
+"""Whether a claim may have an address now, and whether one that has addresses still has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.api.submariner.externalservice import ExternalService
+from tarmac.api.submariner.sourceip import SourceIPClaim, SourceIPClass
+from tarmac.decide import reasons
+from tarmac.decide.egress.classes import overlapped_by
+from tarmac.decide.egress.known import KnownWorld
+from tarmac.decide.egress.pool import Pool, Takes
+from tarmac.decide.verdict import Refusal, Verdict
+
+
+def has_been_bound(claim: SourceIPClaim) -> bool:
+    """Whether it has addresses, or had: then it gets no others."""
+    return claim.status is not None and claim.status.phase in ("Bound", "Lost")
+
+
+def decide_claim(
+    claim: SourceIPClaim, offered: SourceIPClass | None, pool: Pool | None, world: KnownWorld
+) -> Verdict[Takes]:
+    """The claim's addresses, or why it has none."""
+    if has_been_bound(claim):
+        return kept(claim, pool)
+    refusal = refused(claim, offered, world.naming(claim), world)
+    if refusal is not None or pool is None:
+        return Verdict(None, (refusal,) if refusal is not None else ())
+    return pool.bind(claim)
+
+
+def kept(claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
+    """What a bound claim still has: all of it, or it is lost."""
+    verdict = pool.bind(claim) if pool is not None else Verdict[Takes](None)
+    takes = verdict.value or ()
+    if takes and pool is not None and all(take.held and pool.ranges.hold(take.address) for take in takes):
+        return verdict
+    message = "Its address is gone, or no range of the class holds it."
+    return Verdict(None, (Refusal(reasons.ADDRESS_LOST, message, rule="claim"),))
+
+
+def refused(
+    claim: SourceIPClaim, offered: SourceIPClass | None, users: Sequence[ExternalService], world: KnownWorld
+) -> Refusal | None:
+    """Why a claim that has no address may not have one now, whichever are free."""
+    name, namespace = claim.spec.class_name, claim.metadata.namespace
+    if claim.metadata.deletion_timestamp is not None:
+        return Refusal(reasons.TERMINATING, "The claim is being deleted.", rule="claim")
+    if offered is None:
+        message = f"SourceIPClass {name} does not exist."
+        return Refusal(
+            reasons.CLASS_NOT_FOUND, message, name, "class", f"Name another class, or ask a manager for {name}."
+        )
+    older = overlapped_by(offered, world.classes())
+    if older is not None:
+        return older
+    if not world.allowed(offered, namespace):
+        message = f"SourceIPClass {name} does not allow namespace {namespace}."
+        return Refusal(reasons.NOT_AUTHORIZED, message, name, "class", "Ask a manager to allow the namespace.")
+    places = {each.name for each in offered.spec.locations}
+    if claim.spec.location and places and claim.spec.location not in places:
+        message = f"Addresses of SourceIPClass {name} are not routable at {claim.spec.location}."
+        return Refusal(reasons.LOCATION_NOT_IN_CLASS, message, rule="class", change="Choose a Location of the class.")
+    if offered.spec.binding_mode == "WaitForFirstConsumer" and not users:
+        message = "No ExternalService names the claim yet."
+        return Refusal(reasons.WAIT_FOR_FIRST_CONSUMER, message, rule="claim")
+    return None

@@ -1,0 +1,182 @@
+"""Which nodes may carry an address, in which order, and which of them vote on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address, ip_network
+
+from tarmac.api.submariner.addressrules import bounds_of
+from tarmac.api.submariner.names import LABEL_GATEWAY, Address
+from tarmac.api.submariner.nodefacts import NodeFacts, interface_addresses
+from tarmac.api.submariner.sourceip import ClassLocation, SourceIPClassSpec
+from tarmac.decide import reasons
+from tarmac.decide.egress.claims import selects
+from tarmac.decide.egress.ranges import digest
+from tarmac.decide.egress.views import NodeView
+from tarmac.decide.verdict import Refusal, Verdict
+
+MOST_VOTERS = 5
+_MOST_VIRTUAL = 256  # addresses on one node where each has a link of its own
+
+
+def outside_interface(facts: NodeFacts | None, offered: SourceIPClassSpec, address: Address) -> str | None:
+    """The interface of a node that is on the segment of an address; None when it has none."""
+    named = offered.subnet.interface if offered.subnet is not None else ""
+    if named:
+        return next((each.name for each in facts.interfaces if each.name == named), None) if facts is not None else None
+    length = offered.subnet.prefix_length if offered.subnet is not None else None
+    if length is not None and length <= address.max_prefixlen and (length > 32) == (address.version == 6):
+        segment = ip_network((int(address), length), strict=False)
+        first, last = int(segment.network_address), int(segment.broadcast_address)
+    else:
+        whole = next((each for each in map(bounds_of, offered.ranges) if each.holds(address)), None)
+        first, last = (whole.first, whole.last) if whole is not None else (1, 0)
+    for name, own, prefix in interface_addresses(facts):
+        around = ip_network((int(own), prefix), strict=False) if own.version == address.version else None
+        if around is not None and (first <= int(own) <= last or address in around):
+            return name
+    return None
+
+
+def _place(offered: SourceIPClassSpec, location: str) -> ClassLocation | None:
+    """What the class says about a place; None when its addresses are not routable there."""
+    if not offered.locations:
+        return ClassLocation(location)
+    return next((each for each in offered.locations if each.name == location), None)
+
+
+def _is_gateway(offered: SourceIPClassSpec, node: NodeView) -> bool:
+    place = _place(offered, node.location)
+    if place is None:
+        return False
+    if place.gateway_selector is not None:
+        return selects(place.gateway_selector, node.labels)
+    return node.labels.get(LABEL_GATEWAY) == "true"
+
+
+def _is_full(offered: SourceIPClassSpec, node: NodeView, load: Mapping[str, int]) -> bool:
+    place = _place(offered, node.location)
+    most = place.max_per_node if place is not None else None
+    if most is None and offered.announce == "virtualMAC":
+        most = _MOST_VIRTUAL
+    return most is not None and load.get(node.name, 0) >= most
+
+
+def candidates(
+    offered: SourceIPClassSpec,
+    address: str,
+    nodes: Iterable[NodeView],
+    *,
+    location: str = "",
+    owner: str = "",
+    load: Mapping[str, int] | None = None,
+) -> Verdict[tuple[NodeView, ...]]:
+    """The nodes that may carry an address, the first in line first.
+
+    `load` is how many other addresses each node carries. An owner that is cordoned stays while nobody else can take it.
+    """
+    nodes = list(nodes)
+    gateways = [node for node in nodes if node.ready and _is_gateway(offered, node) and location in ("", node.location)]
+    if not gateways:
+        where = f" at {location}" if location else ""
+        message = f"No Ready node{where} may carry {address}."
+        return Verdict(None, (Refusal(reasons.NO_GATEWAY, message, change=f"Label a node {LABEL_GATEWAY}=true."),))
+    parsed = ip_address(address)
+    linked = [node for node in gateways if outside_interface(node.facts, offered, parsed) is not None]
+    if not linked:
+        message = f"None of {len(gateways)} gateways has an interface on the segment of {address}."
+        change = "Name the interface in the class's subnet.interface, or give a gateway an address of the segment."
+        return Verdict(None, (Refusal(reasons.NO_OUTSIDE_INTERFACE, message, change=change),))
+    free = [node for node in linked if node.name == owner or not _is_full(offered, node, load or {})]
+    if not free:
+        message = f"All {len(linked)} gateways carry as many addresses as they may."
+        return Verdict(None, (Refusal(reasons.GATEWAY_FULL, message, change="Add a gateway, or raise maxPerNode."),))
+    able = [node for node in free if not node.cordoned] or [node for node in free if node.name == owner]
+    if not able:
+        message = f"Every gateway that could carry {address} is cordoned."
+        return Verdict(None, (Refusal(reasons.NO_GATEWAY, message, change="Uncordon one."),))
+    able = _able_to_encrypt(able, nodes)
+    partner = partners(able).get(owner, "")
+    able.sort(key=lambda node: (node.name != partner, -digest(address, node.name)))
+    return Verdict(tuple(able))
+
+
+def _able_to_encrypt(able: list[NodeView], nodes: Iterable[NodeView]) -> list[NodeView]:
+    """Without those that cannot, where there are others and more than one city.
+
+    Pods need every candidate, since any may carry the address next: one gateway that cannot encrypt would be enough to
+    refuse the pods of all other cities.
+    """
+    if len({node.city for node in nodes if node.facts is not None}) < 2:
+        return able
+    return [node for node in able if node.facts is not None and node.facts.encryption != "none"] or able
+
+
+def partners(nodes: Iterable[NodeView]) -> dict[str, str]:
+    """Who knows the connections of whom, of those that can: pairs by name, within a Location first."""
+    pairs: dict[str, str] = {}
+    alone: list[NodeView] = []
+    by_place: dict[str, list[NodeView]] = {}
+    able = [node for node in nodes if node.facts is not None and node.facts.state_sync]
+    for node in sorted(able, key=lambda each: each.name):
+        by_place.setdefault(node.location, []).append(node)
+    for place in sorted(by_place):
+        alone += _paired(by_place[place], pairs)
+    _paired(sorted(alone, key=lambda each: each.name), pairs)
+    return pairs
+
+
+def _paired(nodes: Sequence[NodeView], pairs: dict[str, str]) -> Sequence[NodeView]:
+    """Pair each with the next that it may tunnel to: what they say about connections is nobody else's. Who is left."""
+    left, alone = list(nodes), list[NodeView]()
+    while left:
+        one = left.pop(0)
+        other = next((each for each in left if can_tunnel(one, each)), None)
+        if other is None:
+            alone.append(one)
+        else:
+            left.remove(other)
+            pairs[one.name], pairs[other.name] = other.name, one.name
+    return alone
+
+
+def voters(offered: SourceIPClassSpec, able: Sequence[NodeView], nodes: Iterable[NodeView]) -> tuple[NodeView, ...]:
+    """Who votes on an address: its candidates, others while they are fewer than three, an odd number, at most five.
+
+    With fewer than three nodes there is no majority that survives a loss: one votes, the first candidate.
+    """
+    named = {node.name for node in able}
+    others = [node for node in nodes if node.ready and node.facts is not None and node.name not in named]
+    others.sort(key=lambda node: (_place(offered, node.location) is None, node.name))
+    everybody = [*able, *others]
+    if len(everybody) < 3:
+        return tuple(able[:1])
+    wanted = min(max(len(able), 3), MOST_VOTERS)
+    if wanted % 2 == 0:
+        wanted += 1 if len(everybody) > wanted else -1
+    return tuple(everybody[:wanted])
+
+
+def next_voters(current: Sequence[str], wanted: Sequence[str], *, acknowledged: bool) -> list[str]:
+    """The next set on the way from the current to the wanted one: one voter more or fewer at a time.
+
+    The next step comes only when every candidate has acknowledged the set before, so that two sets in use at once
+    differ by one, and their majorities share a voter.
+    """
+    if not current:
+        return list(wanted)
+    if not acknowledged:
+        return list(current)
+    new = next((each for each in wanted if each not in current), None)
+    if new is not None:
+        return [*current, new]
+    old = next((each for each in current if each not in wanted), None)
+    return [each for each in current if each != old] if old is not None else list(current)
+
+
+def can_tunnel(one: NodeView, other: NodeView) -> bool:
+    """Whether two nodes may send each other the packets of external services: between cities only encrypted."""
+    if one.city == other.city:
+        return True
+    means = {node.facts.encryption if node.facts is not None else "none" for node in (one, other)}
+    return means == {"off"} or not means & {"none", "off"}

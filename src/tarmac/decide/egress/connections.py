@@ -1,0 +1,96 @@
+"""Live connections of an ExternalService, joined from what the nodes of its pods and of its addresses say.
+
+A node that forwards knows the pod, the node that carries the SourceIP knows what the outside sees; both know the
+transit address. A node is asked when one of the ExternalService's Forwarders or Gateways names it, and believed about
+its own transit addresses and the addresses that it carries only: whatever else it says is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.schema import JsonObject
+from tarmac.api.submariner.connections import (
+    MOST_CONNECTIONS,
+    CarriedConnection,
+    ExternalConnection,
+    ForwardedConnection,
+    NodeConnections,
+)
+from tarmac.api.submariner.names import end_point
+from tarmac.base.clock import rfc3339
+
+Transit = tuple[str, int, str, str, int]
+"""By which both ends of a tunnel know a connection: transit address and port, protocol, target and its port."""
+
+
+class Relays(NamedTuple):
+    """Who takes part: nodes with their transit addresses, and nodes with the SourceIPs that they say they carry."""
+
+    transits: Mapping[str, set[str]]
+    owners: Mapping[str, set[str]]
+
+    @property
+    def nodes(self) -> list[str]:
+        """Whom to ask."""
+        return sorted({*self.transits, *self.owners})
+
+
+def gateways_of(forwarders: Iterable[JsonObject]) -> set[str]:
+    """Names of the Gateways on the way."""
+    return {mapping(rule, "gateway").get("name", "") for each in forwarders for rule in _rules(each)} - {""}
+
+
+def relays_of(forwarders: Iterable[JsonObject], gateways: Iterable[JsonObject]) -> Relays:
+    """Who takes part, by the Forwarders of an ExternalService and the Gateways on their way."""
+    transits: dict[str, set[str]] = {}
+    for each in forwarders:
+        own = transits.setdefault(each["spec"]["nodeName"], set())
+        own.update(rule.get("transitip", "") for rule in _rules(each))
+    owners: dict[str, set[str]] = {}
+    for gateway in gateways:
+        for node in objects(mapping(gateway, "status"), "nodes"):
+            if node.get("owner"):
+                owners.setdefault(node["name"], set()).add(mapping(gateway, "spec").get("gatewayip", ""))
+    return Relays(transits, owners)
+
+
+def joined(
+    told: Mapping[str, NodeConnections], relays: Relays
+) -> Iterator[tuple[ForwardedConnection, ExternalConnection]]:
+    """Each forwarded connection with what the address's owner says of it. A node's word counts for what is its own."""
+    carried: dict[Transit, tuple[str, CarriedConnection]] = {}
+    for node, answer in told.items():
+        for each in answer.carried[:MOST_CONNECTIONS]:
+            if each.source_ip in relays.owners.get(node, ()):
+                key = (each.transit, each.transit_port, each.protocol, each.target, each.target_port)
+                carried[key] = (node, each)
+    for node, answer in sorted(told.items()):
+        for one in answer.forwarded[:MOST_CONNECTIONS]:
+            if one.transit in relays.transits.get(node, ()):
+                key = (one.transit, one.transit_port, one.protocol, one.target, one.target_port)
+                yield one, _shown(node, one, *carried.get(key, ("", None)))
+
+
+def _rules(forwarder: JsonObject) -> list[JsonObject]:
+    spec = mapping(forwarder, "spec")
+    return [*objects(spec, "egressrules"), *objects(spec, "ingressrules")]
+
+
+def _shown(node: str, one: ForwardedConnection, gateway: str, other: CarriedConnection | None) -> ExternalConnection:
+    return ExternalConnection(
+        pod=one.pod,
+        node=node,
+        protocol=one.protocol,
+        direction=one.direction,
+        dialled=end_point(one.dialled, one.dialled_port),
+        target=end_point(one.target, one.target_port),
+        source_ip=other.source_ip if other is not None else "",
+        source_port=other.source_port if other is not None else 0,
+        gateway=gateway,
+        bytes_out=one.bytes_out,
+        bytes_in=one.bytes_in,
+        since=rfc3339(one.since) if one.since > 0 else "",
+    )

@@ -1,0 +1,112 @@
+"""The Gateway of one address: who may carry it and who votes, its limits, the rules of all who use it, and their nodes.
+
+Nodes read no other Nodes: where another node is, and what its key is, they know from Gateways. Of each node that is
+what its own Node says, found by its name and never by an address that somebody else may claim, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tarmac.api.submariner.relays import Gateway, GatewayNode, GatewayRule, GatewaySpec
+from tarmac.api.submariner.sourceip import AddressLimits, SourceIP, SourceIPClass
+from tarmac.base.quantity import Quantity
+from tarmac.decide.egress.candidates import next_voters, partners, voters
+from tarmac.decide.egress.compiling import GatewayPart
+from tarmac.decide.egress.views import NodeView
+
+
+def rules_of(namespace: str, name: str) -> Callable[[GatewayRule], bool]:
+    """Whether a rule is an ExternalService's, by the name of its Forwarder. Neither name has a dot in it."""
+    prefix = f"{namespace}.{name}."
+    return lambda rule: rule.forwarder is not None and rule.forwarder.name.startswith(prefix)
+
+
+def with_part(spec: GatewaySpec, mine: Callable[[GatewayRule], bool], part: GatewayPart | None) -> GatewaySpec:
+    """The Gateway with one ExternalService's rules replaced; those of others stay as they are.
+
+    In one order, whoever writes last: several that share an address would change it for ever otherwise.
+    """
+    made = part or GatewayPart()
+    kept = _copied(spec)
+    kept.egress_rules = sorted([*(rule for rule in spec.egress_rules if not mine(rule)), *made.egress], key=_order)
+    kept.ingress_rules = sorted([*(rule for rule in spec.ingress_rules if not mine(rule)), *made.ingress], key=_order)
+    return kept
+
+
+def _order(rule: GatewayRule) -> tuple[str, str, str, str, int, int]:
+    name = rule.forwarder.name if rule.forwarder is not None else ""
+    return name, rule.protocol, rule.source_ip, rule.destination_ip, rule.target_port, rule.destination_port
+
+
+def senders(spec: GatewaySpec, node: Callable[[str], NodeView | None]) -> list[GatewayNode]:
+    """The nodes whose Pods use the address: those of the Forwarders of its rules. `node` finds one by its digits."""
+    rules = (*spec.egress_rules, *spec.ingress_rules)
+    digits = {rule.forwarder.name.rpartition(".")[2] for rule in rules if rule.forwarder is not None}
+    found = [each for each in map(node, digits) if each is not None]
+    return [_gateway_node(each) for each in sorted(found, key=lambda each: each.name)]
+
+
+def _copied(spec: GatewaySpec) -> GatewaySpec:
+    return GatewaySpec(**{name: getattr(spec, name) for name in spec.__struct_fields__})
+
+
+def gateway_spec(
+    known: Gateway | None,
+    address: SourceIP,
+    offered: SourceIPClass,
+    limits: Sequence[AddressLimits | None],
+    able: Sequence[NodeView],
+    nodes: Iterable[NodeView],
+) -> GatewaySpec:
+    """What the Gateway is besides its rules, which stay.
+
+    While nobody may carry the address, whoever did stays in line: a node that is not heard from may well go on.
+    Voters take one step towards those that are wanted, and only when every candidate has acknowledged the last.
+    """
+    every = {node.name: node for node in nodes}
+    before = known.spec if known is not None else GatewaySpec()
+    wanted = [node.name for node in voters(offered.spec, able, every.values())] if able else []
+    current = [each.name for each in before.voters]
+    settled = known is not None and bool(able) and is_acknowledged(known, every)
+    chosen = next_voters(current, wanted, acknowledged=settled)
+    old = {each.name: each for each in before.voters}
+    made = _copied(before)
+    made.gateway_ip = address.spec.address
+    made.mark = address.status.id if address.status is not None else 0
+    made.announce, made.subnet = offered.spec.announce, offered.spec.subnet
+    made.limits = lowest([offered.spec.limits, *limits])
+    pairs = partners(able)
+    stay = [_gateway_node(every[each.name]) if each.name in every else each for each in before.candidates]
+    made.candidates = [_gateway_node(node, pairs.get(node.name, "")) for node in able] or stay
+    made.voters = [_gateway_node(every[name]) if name in every else old[name] for name in chosen]
+    return made
+
+
+def is_acknowledged(gateway: Gateway, nodes: Iterable[str]) -> bool:
+    """Whether every candidate that is there has the newest generation in force."""
+    said = {each.name: each.applied_generation for each in (gateway.status.nodes if gateway.status is not None else ())}
+    there = set(nodes)
+    asked = [each.name for each in gateway.spec.candidates if each.name in there]
+    return all(said.get(name) == gateway.metadata.generation for name in asked)
+
+
+def _gateway_node(node: NodeView, partner: str = "") -> GatewayNode:
+    key = node.facts.public_key if node.facts is not None else ""
+    return GatewayNode(node.name, node.address, node.city, key, partner)
+
+
+def lowest(limits: Iterable[AddressLimits | None]) -> AddressLimits | None:
+    """The lowest of each limit; None when there is none."""
+    said = [each for each in limits if each is not None]
+    if not said:
+        return None
+
+    def least(values: Iterable[Quantity | None]) -> Quantity | None:
+        return min((each for each in values if each is not None), default=None)
+
+    return AddressLimits(
+        egress_bandwidth=least(each.egress_bandwidth for each in said),
+        ingress_bandwidth=least(each.ingress_bandwidth for each in said),
+        connections=min((each.connections for each in said if each.connections is not None), default=None),
+    )

@@ -1,0 +1,55 @@
+"""What an address says about who carries it: whether a stranger keeps it from being carried, and who had it before."""
+
+from __future__ import annotations
+
+from tarmac.api.declare import Time
+from tarmac.api.submariner.relays import GatewayNodeStatus
+from tarmac.api.submariner.sourceip import AddressOwner, AddressPhase, SourceIPStatus
+from tarmac.decide import reasons
+from tarmac.decide.rollup.conditions import Finding
+from tarmac.decide.verdict import Refusal
+
+_HELD = ("Bound", "Conflict")
+_CAUSES = {
+    "First": "nobody has carried it before",
+    "HandedOver": "it was handed over",
+    "Silent": "its gateway was not heard of any more",
+    "Regained": "its lease had lapsed",
+}
+
+
+def phase_with(phase: AddressPhase | None, conflict: Refusal | None) -> AddressPhase | None:
+    """The phase of an address that is held, once it is known whether a stranger has it on its segment."""
+    if phase not in _HELD:
+        return phase
+    return "Conflict" if conflict is not None else "Bound"
+
+
+def owned(owner: AddressOwner | None, number: int, conflict: Refusal | None) -> Finding:
+    """The condition `Owned`."""
+    if not number:
+        return Finding("Owned", "False", reasons.SOURCE_IP_IDS_EXHAUSTED, "No identity is free for its packets.")
+    if owner is not None:
+        return Finding("Owned", "True", reasons.GATEWAY_OWNS, f"{owner.gateway} carries it.")
+    if conflict is not None:
+        return Finding("Owned", "False", conflict.reason, conflict.message)
+    return Finding("Owned", "False", reasons.OWNER_CHANGING, "No gateway carries it.")
+
+
+def owner_changed(address: str, before: AddressOwner | None, said: GatewayNodeStatus | None) -> str:
+    """What is to be told of a new owner: from whom to whom, why, and for how long nobody had it. Empty: no news."""
+    if said is None or (before is not None and (before.gateway, before.epoch) == (said.name, said.epoch)):
+        return ""
+    former = said.former_owner or (before.gateway if before is not None else "")
+    move = f"{address} has come to {said.name}" + (f" from {former}" if former else "")
+    gap = f", carried by nobody for {said.gap_milliseconds} ms" if said.gap_milliseconds is not None else ""
+    return f"{move}: {_CAUSES.get(said.cause or '', 'no cause is known')}{gap}."
+
+
+def last_failover(old: SourceIPStatus, said: GatewayNodeStatus | None) -> Time | None:
+    """When an address last came from one gateway to another."""
+    if said is None:
+        return old.last_failover
+    before = old.owner.gateway if old.owner is not None else ""
+    former = said.former_owner or before
+    return said.since if former and former != said.name else old.last_failover

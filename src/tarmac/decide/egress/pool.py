@@ -1,0 +1,187 @@
+"""Which addresses a claim gets, or why none: one class at a time, its claims oldest first.
+
+A `Pool` is what a class has and who holds it, brought up to date with each decision, so that many claims are decided
+in one pass. What it decides is a wish: the address is taken when the SourceIP of its name is made or changed, which
+only one can do. Whoever loses that race asks again without the address.
+
+Already held: it stays. Asked for by number: that one or none. Otherwise one that a manager has made beforehand, then
+a free one, upward from a place that follows from the claim's uid. All families of a claim or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from tarmac.api.submariner.names import Address, object_name
+from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
+from tarmac.decide import reasons
+from tarmac.decide.egress.claims import RESTING, holders, phase_of
+from tarmac.decide.egress.ranges import Ranges, digest, family_of
+from tarmac.decide.verdict import Refusal, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """One address for a claim. `known` is its SourceIP if there is one already; `held`: it is the claim's already."""
+
+    address: Address
+    known: SourceIP | None = None
+    held: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the SourceIP."""
+        return object_name(self.address)
+
+
+Takes = tuple[Take, ...]
+
+
+def _is_meant_for(source_ip: SourceIP, claim: SourceIPClaim) -> bool:
+    """Whether a manager has set an address aside for a claim of this name."""
+    own, first = claim.metadata, source_ip.spec.claim_ref
+    return first is not None and (first.namespace, first.name, first.uid) == (own.namespace, own.name, "")
+
+
+class Pool:
+    """A class and its addresses. `source_ips` are those of the class; `interfaces` what gateways have themselves."""
+
+    def __init__(
+        self, offered: SourceIPClass, source_ips: Iterable[SourceIP], interfaces: Collection[Address] = ()
+    ) -> None:
+        self.offered, self.ranges = offered, Ranges(offered.spec, interfaces)
+        self._known: dict[Address, SourceIP] = {}
+        self._gone: set[Address] = set()  # that somebody else was faster for
+        self._by_namespace: dict[str, set[Address]] = {}
+        self._by_uid: dict[str, set[Address]] = {}
+        self._bound: set[Address] = set()
+        self._spare: set[Address] = set()  # made beforehand, and nobody's or meant for a claim that is to come
+        self._full: set[int] = set()  # families without a free address: looked for once, not for each claim that waits
+        for each in source_ips:
+            self.put(each)
+
+    def put(self, source_ip: SourceIP) -> None:
+        """One of its addresses as it is now."""
+        address = ip_address(source_ip.spec.address)
+        self._known[address] = source_ip
+        self._spare.discard(address)
+        if phase_of(source_ip) in RESTING:
+            return
+        if source_ip.spec.claim_ref is None or not source_ip.spec.claim_ref.uid:
+            self._spare.add(address)
+            return
+        self._bound.add(address)
+        for each in holders(source_ip):
+            self._by_namespace.setdefault(each.namespace, set()).add(address)
+            self._by_uid.setdefault(each.uid, set()).add(address)
+
+    def lose(self, address: Address) -> None:
+        """Somebody else was faster: try another."""
+        self._gone.add(address)
+
+    def held_by(self, claim: SourceIPClaim) -> list[SourceIP]:
+        """What a claim holds."""
+        return [self._known[address] for address in self._by_uid.get(claim.metadata.uid, ())]
+
+    def bind(self, claim: SourceIPClaim) -> Verdict[Takes]:
+        """The claim's addresses, in the order of its families. A refusal concerns all of them."""
+        takes: list[Take] = []
+        for family in claim.spec.families:
+            found = self._of_family(claim, int(family[-1]))
+            if isinstance(found, Refusal):
+                return Verdict(None, (found,))
+            takes.append(found)
+        return Verdict(tuple(takes))
+
+    def _of_family(self, claim: SourceIPClaim, family: int) -> Take | Refusal:
+        mine = [each for each in self._by_uid.get(claim.metadata.uid, ()) if each.version == family]
+        if mine:
+            said = claim.status.source_ip_names if claim.status is not None else []
+            address = min(mine, key=lambda each: (object_name(each) not in said, int(each)))
+            return Take(address, self._known[address], held=True)
+        asked = ip_address(claim.spec.address) if claim.spec.address else None
+        if asked is not None and asked.version == family:
+            found = self._asked_for(asked, claim)
+        else:
+            found = self._any(claim, family)
+        return found if isinstance(found, Refusal) else self._within_quota(found, claim) or found
+
+    def _asked_for(self, address: Address, claim: SourceIPClaim) -> Take | Refusal:
+        name, known = self.offered.metadata.name, self._known.get(address)
+        if not self.ranges.hold(address):
+            message = f"{address} is in no range of SourceIPClass {name}."
+            return Refusal(reasons.ADDRESS_NOT_IN_CLASS, message, change="Ask for one that is, or for any.")
+        if self.ranges.reserve(address):
+            message = f"{address} is never handed out: it is the first or last of its segment, its router or a gateway."
+            return Refusal(reasons.ADDRESS_RESERVED, message, change="Ask for another, or for any.")
+        if known is None and address not in self._gone:
+            return Take(address)
+        return self._known_one(address, known, claim)
+
+    def _known_one(self, address: Address, known: SourceIP | None, claim: SourceIPClaim) -> Take | Refusal:
+        if known is not None and (_is_meant_for(known, claim) or self._is_available(known)):
+            return Take(address, known)
+        if known is not None and phase_of(known) in RESTING:
+            return self._resting(address, known, claim)
+        if known is not None and known.spec.claim_ref is not None and self.offered.spec.sharing == "Class":
+            return Take(address, known)
+        held = known.spec.claim_ref if known is not None else None
+        whose = "by a claim of this namespace" if held and held.namespace == claim.metadata.namespace else "by others"
+        return Refusal(reasons.ADDRESS_IN_USE, f"{address} is held {whose}.", change="Ask for another, or for any.")
+
+    def _resting(self, address: Address, known: SourceIP, claim: SourceIPClaim) -> Take | Refusal:
+        """Whoever had it last may have it back; a retained one only once a manager has let it go."""
+        status = known.status
+        last, until = (status.last_claim, status.quarantined_until) if status is not None else (None, None)
+        kept = known.spec.claim_ref is not None and known.spec.reclaim_policy == "Retain"
+        if last is not None and last.namespace == claim.metadata.namespace and not kept:
+            return Take(address, known)
+        when = f" until {until}" if until else ""
+        message = f"{address} rests{when}: outsiders may still take it for whoever had it before."
+        return Refusal(reasons.ADDRESS_QUARANTINED, message, change="Wait, or ask for another.")
+
+    def _any(self, claim: SourceIPClaim, family: int) -> Take | Refusal:
+        name, place = self.offered.metadata.name, claim.spec.location
+        made = [
+            address
+            for address in self._spare - self._gone
+            if address.version == family
+            and (not place or self._known[address].spec.location in ("", place))
+            and (_is_meant_for(self._known[address], claim) or self._is_available(self._known[address]))
+        ]
+        if made:
+            first = min(made, key=lambda address: (not _is_meant_for(self._known[address], claim), int(address)))
+            return Take(first, self._known[first])
+        if self.offered.spec.auto_assign is False:
+            message = f"SourceIPClass {name} gives addresses only to claims that ask for one by number."
+            return Refusal(reasons.POOL_EXHAUSTED, message, change="Set spec.address to the one that was agreed on.")
+        for address in self.ranges.search(family, digest(claim.metadata.uid)) if family not in self._full else ():
+            if address not in self._known and address not in self._gone:
+                return Take(address)
+        self._full.add(family)
+        message = f"SourceIPClass {name} has no free IPv{family} address."
+        return Refusal(reasons.POOL_EXHAUSTED, message, change=f"Add a range to SourceIPClass {name}.")
+
+    def _is_available(self, known: SourceIP) -> bool:
+        going = known.metadata.deletion_timestamp is not None
+        return known.spec.claim_ref is None and phase_of(known) in ("", "Available") and not going
+
+    def _within_quota(self, take: Take, claim: SourceIPClaim) -> Refusal | None:
+        quota, namespace = self.offered.spec.quota, claim.metadata.namespace
+        if quota is None:
+            return None
+        name, mine = self.offered.metadata.name, self._by_namespace.get(namespace, set())
+        most = next((each.addresses for each in quota.overrides if each.namespace == namespace), quota.per_namespace)
+        held = {family_of(each) for each in self._by_uid.get(claim.metadata.uid, ())}
+        new = len(set(claim.spec.families) - held)  # all families or none, so all of them have to fit
+        if most is not None and take.address not in mine and len(mine) + new > most:
+            message = (
+                f"Namespace {namespace} has {len(mine)} of the {most} addresses that SourceIPClass {name} gives it."
+            )
+            return Refusal(reasons.QUOTA_EXCEEDED, message, change="Delete a claim, or ask for a higher quota.")
+        if quota.total is not None and take.address not in self._bound and len(self._bound) + new > quota.total:
+            message = f"{len(self._bound)} of the {quota.total} addresses of SourceIPClass {name} are in use."
+            return Refusal(reasons.QUOTA_EXCEEDED, message, change=f"Raise the total quota of SourceIPClass {name}.")
+        return None

@@ -1,0 +1,105 @@
+"""Objects of Kubernetes as external services see them: Services with their endpoints, Pods, Nodes.
+
+Controllers read them from caches, explanations and plans from a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from ipaddress import ip_address
+
+import msgspec
+
+from tarmac.api.conditions import is_true
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.networking.interfaces import decode_interfaces
+from tarmac.api.networking.names import (
+    ANNOTATION_INTERFACES,
+    ANNOTATION_NETWORK,
+    LABEL_LOCATION,
+    TOPOLOGY_CITY_CODE,
+)
+from tarmac.api.schema import JsonObject
+from tarmac.api.submariner.names import ANNOTATION_ALLOWED_FROM, Address
+from tarmac.api.submariner.nodefacts import interface_addresses, read_facts
+from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, ServiceView
+
+
+def service_view(service: JsonObject, slices: Iterable[JsonObject]) -> ServiceView:
+    """A Service and the endpoints in its slices."""
+    metadata, spec = service["metadata"], service.get("spec") or {}
+    ports = (
+        PortView(each.get("name", ""), each.get("protocol", "TCP"), each["port"]) for each in spec.get("ports") or ()
+    )
+    return ServiceView(
+        metadata["namespace"],
+        metadata["name"],
+        tuple(ports),
+        tuple(endpoint for each in slices for endpoint in _endpoints(each)),
+        (metadata.get("annotations") or {}).get(ANNOTATION_ALLOWED_FROM, ""),
+        spec.get("sessionAffinity") == "ClientIP",
+    )
+
+
+def _endpoints(slice_: JsonObject) -> Iterator[EndpointView]:
+    metadata = slice_["metadata"]
+    network = (metadata.get("annotations") or {}).get(ANNOTATION_NETWORK, "")
+    ports = tuple(
+        PortView(each.get("name") or "", each.get("protocol", "TCP"), each["port"])
+        for each in slice_.get("ports") or ()
+        if each.get("port")
+    )
+    for each in slice_.get("endpoints") or ():
+        reference, conditions = each.get("targetRef") or {}, each.get("conditions") or {}
+        own = reference.get("namespace", metadata["namespace"]) == metadata["namespace"]
+        ours = reference.get("kind") == "Pod" and own
+        ready = conditions.get("ready") is not False
+        yield EndpointView(
+            address=(each.get("addresses") or [""])[0],
+            pod=reference.get("name", "") if ours else "",
+            uid=reference.get("uid", "") if ours else "",
+            network=network,
+            ready=ready,
+            serving=conditions.get("serving", ready) is not False,
+            ports=ports,
+        )
+
+
+def pod_view(pod: JsonObject) -> PodView | None:
+    """A Pod; None for one that has ended."""
+    if (pod.get("status") or {}).get("phase") in TERMINAL:
+        return None
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    addresses: dict[str, list[str]] = {}
+    with suppress(msgspec.MsgspecError):
+        for each in decode_interfaces((metadata.get("annotations") or {}).get(ANNOTATION_INTERFACES) or "[]"):
+            addresses.setdefault(each.network, []).extend(own.partition("/")[0] for own in each.addresses)
+    return PodView(metadata["uid"], spec.get("nodeName", ""), bool(spec.get("hostNetwork")), addresses)
+
+
+def node_view(node: JsonObject) -> NodeView:
+    """A Node."""
+    metadata, status = node["metadata"], node.get("status") or {}
+    labels: dict[str, str] = metadata.get("labels") or {}
+    addresses = (each["address"] for each in status.get("addresses") or () if each.get("type") == "InternalIP")
+    return NodeView(
+        name=metadata["name"],
+        address=next(addresses, ""),
+        city=labels.get(TOPOLOGY_CITY_CODE, ""),
+        location=labels.get(LABEL_LOCATION, ""),
+        ready=is_true(node, "Ready"),
+        cordoned=bool((node.get("spec") or {}).get("unschedulable")),
+        labels=labels,
+        facts=read_facts(metadata.get("annotations") or {}),
+    )
+
+
+def node_addresses(node: JsonObject, view: NodeView) -> set[Address]:
+    """Every address that a node has itself, by its status and by its agent's word."""
+    found = {address for _, address, _ in interface_addresses(view.facts)}
+    for each in (node.get("status") or {}).get("addresses") or ():
+        if each.get("type") in ("InternalIP", "ExternalIP"):
+            with suppress(ValueError):
+                found.add(ip_address(each.get("address", "")))
+    return found

@@ -1,0 +1,161 @@
+"""The world that external services are worked out in, read from a snapshot: for explanations and plans.
+
+An object is decoded when it is asked for; what is asked for again and again is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from tarmac.api.networking.network import Network
+from tarmac.api.partial import Partial, PartialMetadata
+from tarmac.api.schema import JsonObject
+from tarmac.api.submariner.externalservice import ExternalService
+from tarmac.api.submariner.names import NAMESPACE, Address, forwarder_name
+from tarmac.api.submariner.relays import Forwarder, Gateway
+from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
+from tarmac.decide.egress.claims import names_claim
+from tarmac.decide.egress.known import KnownWorld
+from tarmac.decide.egress.pool import Pool
+from tarmac.decide.egress.reading import node_addresses, node_view, pod_view, service_view
+from tarmac.decide.egress.status import owner_of
+from tarmac.decide.egress.views import NodeView, PodView, ServiceView, age
+from tarmac.decide.snapshot.external import (
+    EXTERNAL_SERVICES,
+    FORWARDERS,
+    GATEWAYS,
+    NAMESPACES,
+    SERVICES,
+    SLICES,
+    SOURCE_IP_CLAIMS,
+    SOURCE_IP_CLASSES,
+    SOURCE_IPS,
+)
+from tarmac.decide.snapshot.snapshot import LOCATIONS, NETWORKS, NODES, PODS, Snapshot
+
+_SERVICE: Final = "kubernetes.io/service-name"
+
+
+class _Labelled(Partial):
+    metadata: PartialMetadata
+
+
+_labelled = msgspec.json.Decoder(_Labelled).decode
+
+
+class SnapshotWorld(KnownWorld):
+    """Everything there was at one moment."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._services: dict[str, list[ExternalService]] = {}  # by namespace
+
+    def service(self, key: str) -> ServiceView | None:
+        """A Service and the endpoints in its slices."""
+        found = SERVICES.get(self._snapshot, key)
+        if found is None:
+            return None
+        namespace, _, name = key.partition("/")
+        encoded = self._snapshot.list(SLICES.resource, namespace)
+        mine = (raw for raw in encoded if (_labelled(raw).metadata.labels or {}).get(_SERVICE) == name)
+        return service_view(found, map(SLICES.decode, mine))
+
+    def pod(self, key: str) -> PodView | None:
+        """A pod that has not ended."""
+        found = PODS.get(self._snapshot, key)
+        return pod_view(found) if found is not None else None
+
+    @cached_property
+    def _nodes(self) -> dict[str, tuple[NodeView, JsonObject]]:
+        return {each["metadata"]["name"]: (node_view(each), each) for each in NODES.all(self._snapshot)}
+
+    @cached_property
+    def _views(self) -> dict[str, NodeView]:
+        return {name: view for name, (view, _) in self._nodes.items()}
+
+    def nodes(self) -> Mapping[str, NodeView]:
+        """Every node, by name."""
+        return self._views
+
+    @cached_property
+    def addresses_of_nodes(self) -> set[Address]:
+        """Every address that a node itself has."""
+        return {address for view, node in self._nodes.values() for address in node_addresses(node, view)}
+
+    def is_of_a_node(self, address: Address) -> bool:
+        """Whether a node itself has an address."""
+        return address in self.addresses_of_nodes
+
+    def claim(self, key: str) -> SourceIPClaim | None:
+        """A claim."""
+        return SOURCE_IP_CLAIMS.get(self._snapshot, key)
+
+    def source_ip(self, name: str) -> SourceIP | None:
+        """An address by the name of its object."""
+        return SOURCE_IPS.get(self._snapshot, name)
+
+    def gateway(self, name: str) -> Gateway | None:
+        """The Gateway of an address."""
+        return GATEWAYS.get(self._snapshot, f"{NAMESPACE}/{name}")
+
+    def forwarder(self, service: ExternalService, node: str) -> Forwarder | None:
+        """The Forwarder of an ExternalService on a node."""
+        own = service.metadata
+        return FORWARDERS.get(self._snapshot, f"{NAMESPACE}/{forwarder_name(own.namespace, own.name, node)}")
+
+    def address_class(self, name: str) -> SourceIPClass | None:
+        """A class."""
+        return SOURCE_IP_CLASSES.get(self._snapshot, name)
+
+    def classes(self) -> Iterable[SourceIPClass]:
+        """Every class."""
+        return SOURCE_IP_CLASSES.all(self._snapshot)
+
+    def pool(self, offered: SourceIPClass) -> Pool:
+        """A class with its addresses."""
+        name = offered.metadata.name
+        mine = (each for each in SOURCE_IPS.all(self._snapshot) if each.spec.class_name == name)
+        return Pool(offered, mine, self.addresses_of_nodes)
+
+    def labels_of(self, namespace: str) -> Mapping[str, str] | None:
+        """The labels of a namespace; None when it is not there."""
+        found = NAMESPACES.get(self._snapshot, namespace)
+        return None if found is None else found["metadata"].get("labels") or {}
+
+    def has_location(self, name: str) -> bool:
+        """Whether a Location exists."""
+        return self._snapshot.get(LOCATIONS.resource, name) is not None
+
+    def network(self, key: str) -> Network | None:
+        """A Network."""
+        return NETWORKS.get(self._snapshot, key)
+
+    def networks_of(self, namespace: str) -> Iterable[str]:
+        """The keys of the Networks of a namespace."""
+        return (f"{namespace}/{each.metadata.name}" for each in NETWORKS.all(self._snapshot, namespace))
+
+    def naming(self, claim: SourceIPClaim) -> Sequence[ExternalService]:
+        """The ExternalServices that name a claim, or an address that it holds; the oldest first."""
+        namespace = claim.metadata.namespace
+        if namespace not in self._services:
+            self._services[namespace] = sorted(EXTERNAL_SERVICES.all(self._snapshot, namespace), key=age)
+        return [each for each in self._services[namespace] if names_claim(each, claim)]
+
+    def called(self, name: str) -> Iterable[ExternalService]:
+        """The ExternalServices of a name, in all namespaces."""
+        encoded = self._snapshot.list(EXTERNAL_SERVICES.resource)
+        return map(EXTERNAL_SERVICES.decode, (raw for raw in encoded if _labelled(raw).metadata.name == name))
+
+    @cached_property
+    def _owners(self) -> dict[str, str]:
+        found = {each.metadata.name: owner_of(each) for each in GATEWAYS.all(self._snapshot)}
+        return {name: owner.name for name, owner in found.items() if owner is not None}
+
+    def load(self, but: str) -> Mapping[str, int]:
+        """How many addresses besides one each node carries."""
+        return Counter(node for name, node in self._owners.items() if name != but)

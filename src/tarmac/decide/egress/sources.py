@@ -1,0 +1,194 @@
+"""Who may use an ExternalService: each source by itself, with every reason why it, or one of its pods, may not.
+
+A source comes to something when its Service is there and granted, its address is held by a bound claim of the
+ExternalService's own namespace whose class allows it, and nothing about it is ambiguous. Then its pods are those that
+the Service's EndpointSlices name and that are there, with that uid and an address on that Network. Whatever is missing
+leaves that source, or that pod, out: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from tarmac.api.submariner.externalservice import ExternalService
+from tarmac.api.submariner.names import Address
+from tarmac.api.submariner.sourceip import SourceIPClass
+from tarmac.api.submariner.targets import not_outside, reserved_for
+from tarmac.decide import reasons
+from tarmac.decide.egress.admitting import Resolved, SourcePod, admitted, lets_in
+from tarmac.decide.egress.candidates import can_tunnel
+from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, World
+from tarmac.decide.verdict import Refusal
+
+
+@dataclass(slots=True)
+class Resolution:
+    """An ExternalService, worked out."""
+
+    service: ExternalService
+    target: Address
+    refusal: Refusal | None  # why nothing of it works
+    sources: list[Resolved]
+
+    @property
+    def networks(self) -> list[str]:
+        """Those that its source pods are on."""
+        return sorted({pod.network for source in self.sources if source.works for pod in source.pods})
+
+    @property
+    def working(self) -> list[Resolved]:
+        """The sources that rules are made of."""
+        return [] if self.refusal is not None else [source for source in self.sources if source.works]
+
+
+def resolve(service: ExternalService, world: World) -> Resolution:
+    """Work an ExternalService out."""
+    target = ip_address(service.spec.target_ip)
+    found = [admitted(service, source, target, world) for source in service.spec.sources]
+    for source in found:
+        if source.works:
+            _add_pods(source, target, world)
+    _settle_ambiguities(found)
+    _open_ports(service, found, world)
+    made = Resolution(service, target, None, found)
+    made.refusal = _refused_target(made, world)
+    return made
+
+
+def _refused_target(made: Resolution, world: World) -> Refusal | None:
+    own = made.service.metadata.namespace
+    namespaces = sorted({own, *(source.key.partition("/")[0] for source in made.sources)})
+    held = reserved_for(made.target) or world.inside(made.target, made.networks, namespaces)
+    if held is None:
+        return None
+    message = f"spec.targetIP {made.target} {not_outside(held)}."
+    return Refusal(reasons.TARGET_INSIDE_PLATFORM, message, rule="target", change="Name a server outside.")
+
+
+def first_place(service: ExternalService, offered: SourceIPClass, world: World) -> str:
+    """Where an address is carried that waited for its first user: where that wants it, or has most of its pods."""
+    if service.spec.gateway is not None and service.spec.gateway.location:
+        return service.spec.gateway.location
+    pods: Counter[str] = Counter()
+    for source in service.spec.sources:
+        found = world.service(f"{source.service.namespace or service.metadata.namespace}/{source.service.name}")
+        for endpoint in found.endpoints if found is not None else ():
+            pod = world.pod(f"{found.namespace}/{endpoint.pod}") if found is not None else None
+            node = world.node(pod.node) if pod is not None else None
+            if node is not None and node.location:
+                pods[node.location] += 1
+    places = [each.name for each in offered.spec.locations] or list(pods)
+    return min(places, key=lambda place: (-pods[place], place), default="")
+
+
+def _add_pods(made: Resolved, target: Address, world: World) -> None:
+    assert made.service is not None, "it is there"
+    assert made.source_ip is not None, "it has an address"
+    seen: set[tuple[str, str]] = set()
+    carriers = world.candidates(made.source_ip.metadata.name)
+    for endpoint in made.service.endpoints:
+        key = f"{made.service.namespace}/{endpoint.pod}"
+        pod = world.pod(key) if endpoint.pod else None
+        node = world.node(pod.node) if pod is not None else None
+        refusal = _refused_pod(endpoint, pod, node, key)
+        if refusal is None and pod is not None and node is not None:
+            if made.source.location and node.location != made.source.location:
+                continue
+            refusal = _refused_node(node, carriers, key)
+        if refusal is not None or pod is None or node is None:
+            made.remarks += [refusal] if refusal is not None else []
+            continue
+        own = next((each for each in pod.addresses.get(endpoint.network, ()) if _is_of(each, target)), None)
+        if own is not None and (pod.uid, endpoint.network) not in seen:
+            seen.add((pod.uid, endpoint.network))
+            made.pods.append(SourcePod(pod.uid, key, node, endpoint.network, own, endpoint))
+
+
+def _is_of(address: str, target: Address) -> bool:
+    return (":" in address) == (target.version == 6)
+
+
+def _refused_pod(endpoint: EndpointView, pod: PodView | None, node: NodeView | None, key: str) -> Refusal | None:
+    """Why an endpoint is no source. The uid counts: another pod may have the name, or the address, by now."""
+    if not endpoint.pod:
+        return Refusal(reasons.NOT_A_POD, f"Endpoint {endpoint.address} is no Pod.", endpoint.address, "pods")
+    if pod is None or pod.uid != endpoint.uid or node is None:
+        return Refusal(reasons.NOT_A_POD, f"Pod {key} is not there any more, or not on a node.", key, "pods")
+    if pod.host_network:
+        change = "Leave it out of the Service, or run it without hostNetwork."
+        return Refusal(reasons.HOST_NETWORK_POD, f"Pod {key} is on its host's network.", key, "pods", change)
+    if endpoint.address not in pod.addresses.get(endpoint.network, ()):
+        message = (
+            f"Endpoint {endpoint.address} is not an address of Pod {key} on Network {endpoint.network or '(none)'}."
+        )
+        return Refusal(reasons.NOT_A_POD, message, key, "pods")
+    return None
+
+
+def _refused_node(node: NodeView, carriers: Sequence[NodeView], key: str) -> Refusal | None:
+    if node.facts is None:
+        message = f"Pod {key} is on node {node.name}, which does not take part in external services."
+        return Refusal(reasons.NODE_HAS_NO_DATAPATH, message, node.name, "pods")
+    other = next((each for each in carriers if not can_tunnel(node, each)), None)
+    if other is None:
+        return None
+    message = f"Pod {key} is on node {node.name}, whose tunnel to gateway {other.name} would not be encrypted."
+    return Refusal(reasons.ENCRYPTION_UNAVAILABLE, message, node.name, "pods", "Install WireGuard on both nodes.")
+
+
+def _settle_ambiguities(found: Sequence[Resolved]) -> None:
+    """A pod in two sources is the first's."""
+    taken: dict[tuple[str, str], Resolved] = {}
+    for source in found:
+        kept: list[SourcePod] = []
+        for pod in source.pods:
+            first = taken.setdefault((pod.uid, pod.network), source)
+            if first is source:
+                kept.append(pod)
+            else:
+                message = f"Pod {pod.name} is a source of {first.key} already, under {first.address}."
+                source.remarks.append(Refusal(reasons.AMBIGUOUS_SOURCE, message, pod.name, "pods"))
+        source.pods = kept
+
+
+def _wanted_ports(made: Resolved) -> list[PortView]:
+    """The Service's ports that the target may reach, before anybody else's are looked at."""
+    if not made.works or made.service is None or made.offered is None or made.source.inbound is False:
+        return []
+    allowed = made.offered.spec.inbound.ports if made.offered.spec.inbound is not None else []
+    return [port for port in made.service.ports if lets_in(made) and (not allowed or port.number in allowed)]
+
+
+def _open_ports(service: ExternalService, found: Sequence[Resolved], world: World) -> None:
+    """One key (target, SourceIP, protocol, port) leads to one Service: the older ExternalService's, then the first."""
+    taken: dict[tuple[str, str, int], str] = {}
+    target = ip_address(service.spec.target_ip)
+    for name in {source.source_ip.metadata.name for source in found if source.source_ip is not None}:
+        for other in world.users(name):
+            if other.metadata.uid == service.metadata.uid:
+                break
+            if ip_address(other.spec.target_ip) == target:
+                _take_ports(other, name, world, taken)
+    for source in found:
+        opened: list[PortView] = []
+        for port in _wanted_ports(source):
+            key = (source.address, port.protocol, port.number)
+            whose = taken.setdefault(key, source.key)
+            if whose == source.key:
+                opened.append(port)
+            else:
+                message = f"{source.address}:{port.number}/{port.protocol} leads the target to {whose} already."
+                change = "Use another address, or another port of the Service."
+                source.remarks.append(Refusal(reasons.INBOUND_CONFLICT, message, source.key, "inbound", change))
+        source.open_ports = tuple(opened)
+
+
+def _take_ports(other: ExternalService, source_ip: str, world: World, taken: dict[tuple[str, str, int], str]) -> None:
+    target = ip_address(other.spec.target_ip)
+    for source in (admitted(other, each, target, world) for each in other.spec.sources):
+        if source.source_ip is not None and source.source_ip.metadata.name == source_ip:
+            for port in _wanted_ports(source):
+                taken.setdefault((source.address, port.protocol, port.number), f"{source.key} of {other.metadata.name}")

@@ -1,0 +1,97 @@
+"""Why an ExternalService works or does not: each source, rule and node, by the decisions of its controller."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tarmac.api.compute.whyandplan import Explanation, Line, Subject
+from tarmac.api.submariner.names import API_VERSION
+from tarmac.decide import reasons
+from tarmac.decide.egress.admitting import Resolved
+from tarmac.decide.egress.compiling import Compiled, compile_service
+from tarmac.decide.egress.observing import observe
+from tarmac.decide.egress.snapshotworld import SnapshotWorld
+from tarmac.decide.egress.sources import Resolution, resolve
+from tarmac.decide.egress.status import Observed, is_applied, owner_of, roll_up
+from tarmac.decide.explain.answer import explanation, told, yes
+from tarmac.decide.snapshot.external import EXTERNAL_SERVICES
+from tarmac.decide.snapshot.snapshot import Snapshot
+from tarmac.decide.verdict import Refusal
+
+
+def explain_external_service(snapshot: Snapshot, key: str) -> Explanation | None:
+    """The explanation of an ExternalService; None when there is none of that name."""
+    service = EXTERNAL_SERVICES.get(snapshot, key)
+    if service is None:
+        return None
+    world = SnapshotWorld(snapshot)
+    found = resolve(service, world)
+    dialled = service.status.addresses[0] if service.status is not None and service.status.addresses else ""
+    nodes = {pod.node.name for source in found.working for pod in source.pods}
+    known = {node: world.forwarder(service, node) for node in sorted(nodes)}
+    forwarders = {node: each for node, each in known.items() if each is not None}
+    made = compile_service(found, dialled, forwarders, ())
+    return explain_service(found, made, dialled, observe(found, forwarders, world))
+
+
+def explain_service(found: Resolution, made: Compiled, dialled: str, seen: Observed) -> Explanation:
+    """A line for each rule and source: target, service and grant, claim, pods, gateway, rules, inbound, name."""
+    own = found.service.metadata
+    _, findings = roll_up(found, made, dialled, seen)
+    said = {each.type: each for each in findings}
+    lines = [*_about_target(found), *(line for source in found.sources for line in _about(found, source, seen))]
+    missing = said["Ready"]
+    if not missing.holds and all(line.answer == "Yes" for line in lines):
+        lines.append(told(Refusal(missing.reason, missing.message, rule="rules")))
+    name = said["ShortName"]
+    lines.append(yes(name.reason, name.message, "name") if name.holds else told(_remark(name.reason, name.message)))
+    subject = Subject(API_VERSION, "ExternalService", own.namespace, own.name)
+    return explanation(subject, "works" if missing.holds else "does not work", lines)
+
+
+def _remark(reason: str, message: str) -> Refusal:
+    return Refusal(reason, message, rule="name", change="Use the name with the namespace in it.")
+
+
+def _about_target(found: Resolution) -> Iterator[Line]:
+    if found.refusal is not None:
+        yield told(found.refusal)
+    else:
+        yield yes(reasons.RULES_IN_FORCE, f"{found.target} is outside the platform.", "target")
+
+
+def _about(found: Resolution, source: Resolved, seen: Observed) -> Iterator[Line]:
+    for refusal in (*source.refusals, *source.remarks):
+        yield told(refusal)
+    if source not in found.working or source.source_ip is None:
+        return
+    yield yes(reasons.ADDRESS_BOUND, f"Pods of {source.key} are seen as {source.address}", "claim")
+    name = source.source_ip.metadata.name
+    gateway = seen.gateways.get(name)
+    owner = owner_of(gateway)
+    if gateway is not None and owner is not None:
+        city = next((each.city for each in gateway.spec.candidates if each.name == owner.name), "")
+        yield yes(reasons.GATEWAY_OWNS, f"{source.address} is carried by {owner.name}", "gateway", city, owner.name)
+    else:
+        waiting = Refusal(reasons.OWNER_CHANGING, f"No gateway carries {source.address} yet.")
+        yield told(replace(seen.unassigned.get(name) or waiting, rule="gateway"))
+    yield from _about_nodes(source, seen)
+    if source.open_ports:
+        ports = ", ".join(f"{port.number}/{port.protocol}" for port in source.open_ports)
+        yield yes(
+            reasons.RULES_IN_FORCE, f"The target reaches {source.key} at {source.address}, ports {ports}", "inbound"
+        )
+
+
+def _about_nodes(source: Resolved, seen: Observed) -> Iterator[Line]:
+    if not source.pods:
+        yield told(Refusal(reasons.NO_PODS, f"No pod of {source.key} is there.", rule="pods"))
+    for (city, node), pods in sorted(Counter((pod.node.city, pod.node.name) for pod in source.pods).items()):
+        some = f"{pods} {'pod' if pods == 1 else 'pods'} of {source.key}"
+        if is_applied(seen.forwarders.get(node)):
+            yield yes(reasons.RULES_IN_FORCE, f"{some} may use it", "rules", city, node)
+        else:
+            message = f"The rules for {some} are on their way"
+            yield told(Refusal(reasons.PROGRAMMING, message, rule="rules"), city, node)

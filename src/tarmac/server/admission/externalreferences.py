@@ -1,0 +1,146 @@
+"""ExternalReferences: what external services may name, as far as it is known when they are written.
+
+A claim's author may use its class. Classes offer different addresses, and give up none that is held or resting. A
+SourceIP lies in its class. A server outside is no part of the platform. What comes later (a node in the target's place,
+a class that is not there yet) is told by the controller as a condition, and an update is not refused for what it
+leaves as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address, ip_network
+from typing import Final
+
+from tarmac.api.declare import decode
+from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.networking.names import INTERNAL_NETWORK, SYSTEM_PREFIX
+from tarmac.api.resource import Resource
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import conflict, invalid
+from tarmac.api.submariner.addressrules import Bounds
+from tarmac.api.submariner.names import GROUP, Address
+from tarmac.api.submariner.sourceip import AddressLimits
+from tarmac.api.submariner.targets import not_outside
+from tarmac.base.fielderrors import FieldErrors
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.platformaddresses import PlatformAddresses
+from tarmac.server.admission.rights import may_use
+from tarmac.server.admission.sourceranges import CLASSES, SOURCE_IPS, SourceRanges, overlapping, ranges_of
+from tarmac.server.reader import Reader
+from tarmac.server.security.authorize import Authorizer
+
+_CLAIMS, _SERVICES = f"{GROUP}/sourceipclaims", f"{GROUP}/externalservices"
+_NETWORKS = "networking.datumapis.com/networks"
+_LIMITS: Final = {
+    "egress_bandwidth": "egressBandwidth",
+    "ingress_bandwidth": "ingressBandwidth",
+    "connections": "connections",
+}
+
+Check = Callable[[Attributes, JsonObject, FieldErrors], None]
+
+
+class ExternalReferences(Plugin):
+    """Looks at the four kinds that people write."""
+
+    name = "ExternalReferences"
+
+    def __init__(self, reader: Reader, authorizer: Authorizer, addresses: PlatformAddresses) -> None:
+        self._reader, self._authorizer, self._addresses = reader, authorizer, addresses
+        self._ranges = SourceRanges(reader)
+        self._checks: Mapping[str, Check] = {
+            CLASSES: self._check_class,
+            SOURCE_IPS: self._check_source_ip,
+            _CLAIMS: self._check_claim,
+            _SERVICES: self._check_service,
+        }
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket in self._checks and subresource == "" and operation in ("CREATE", "UPDATE")
+
+    def guard(self, resource: Resource, namespace: str) -> str | None:
+        """Classes are compared with each other and with SourceIPs; the others with what may come later anyway."""
+        return "source-ips" if resource.bucket in (CLASSES, SOURCE_IPS) and self._reader.store.shared else None
+
+    def validate(self, attributes: Attributes) -> None:
+        """Every cause at once."""
+        assert attributes.obj is not None, "created or updated"
+        with FieldErrors() as errors:
+            self._checks[attributes.resource.bucket](attributes, attributes.obj["spec"], errors)
+        if errors:
+            raise invalid(attributes.resource.group, attributes.resource.kind, attributes.name, errors)
+
+    def _check_class(self, attributes: Attributes, spec: JsonObject, errors: FieldErrors) -> None:
+        if spec.get("ranges") == mapping(attributes.old, "spec").get("ranges"):
+            return
+        others = self._ranges.offered(without=attributes.name)
+        for index, mine in enumerate(ranges_of(attributes.obj)):
+            other = overlapping(mine.bounds, others)
+            if other is not None:
+                detail = f'overlaps {other.written} of SourceIPClass "{other.class_name}"'
+                errors.invalid(f"spec.ranges[{index}]", mine.written, detail)
+        dropped = [] if attributes.old is None else self._ranges.dropped(attributes.old, attributes.obj)
+        if dropped:
+            why = f"spec.ranges must go on holding {', '.join(dropped)}: delete what holds them, and let them rest"
+            raise conflict(attributes.resource.group, attributes.resource.plural, attributes.name, why)
+
+    def _check_source_ip(self, attributes: Attributes, spec: JsonObject, errors: FieldErrors) -> None:
+        offered = self._reader.get(CLASSES, spec["className"]) if attributes.old is None else None
+        address = ip_address(spec["address"])
+        if offered is not None and not any(each.bounds.holds(address) for each in ranges_of(offered)):
+            detail = f'must be in a range of SourceIPClass "{spec["className"]}"'
+            errors.invalid("spec.address", spec["address"], detail)
+
+    def _check_claim(self, attributes: Attributes, spec: JsonObject, errors: FieldErrors) -> None:
+        before, name = mapping(attributes.old, "spec"), spec["className"]
+        new, who = name != before.get("className"), attributes.user
+        if new and not may_use(self._authorizer, who, CLASSES, name, attributes.namespace):
+            errors.forbidden("spec.className", f'you may not use SourceIPClass "{name}"')
+        offered = self._reader.get(CLASSES, name)
+        if offered is not None and spec.get("limits") != before.get("limits"):
+            _check_limits(mapping(spec, "limits"), mapping(offered, "spec", "limits"), errors)
+
+    def _check_service(self, attributes: Attributes, spec: JsonObject, errors: FieldErrors) -> None:
+        before, target = mapping(attributes.old, "spec"), ip_address(spec["targetIP"])
+        namespaces = _namespaces(spec, attributes.namespace)
+        moved = spec["targetIP"] != before.get("targetIP")
+        fresh = namespaces if moved else namespaces - _namespaces(before, attributes.namespace)
+        held = (self._of_platform(target) if moved else None) or self._of_networks(target, fresh)
+        if held is not None:
+            errors.invalid("spec.targetIP", spec["targetIP"], not_outside(held))
+
+    def _of_platform(self, target: Address) -> str | None:
+        if self._addresses.are_in(str(target)):
+            return f"the addresses of nodes and API servers {target}"
+        found = overlapping(Bounds(target.version, int(target), int(target)), self._ranges.offered())
+        return f'SourceIPClass "{found.class_name}" {found.written}' if found is not None else None
+
+    def _of_networks(self, target: Address, namespaces: set[str]) -> str | None:
+        """Where its sources are, an address in the range of a Network means an instance."""
+        for namespace in sorted(namespaces):
+            for network in self._reader.list(_NETWORKS, f"{namespace}/"):
+                for written in _network_ranges(network, target.version):
+                    if target in ip_network(written):
+                        return f"Network {namespace}/{network['metadata']['name']} {written}"
+        return None
+
+
+def _check_limits(wanted: JsonObject, most: JsonObject, errors: FieldErrors) -> None:
+    asked, bounds = decode(AddressLimits, wanted), decode(AddressLimits, most)
+    for field, written in _LIMITS.items():
+        value, bound = getattr(asked, field), getattr(bounds, field)
+        if value is not None and bound is not None and value > bound:
+            errors.invalid(f"spec.limits.{written}", wanted[written], f"must not exceed the class's {most[written]}")
+
+
+def _namespaces(spec: JsonObject, own: str) -> set[str]:
+    """Those whose Networks its source Pods are on; Pods of the system are on one of their own."""
+    named = {mapping(source, "service").get("namespace") or own for source in objects(spec, "sources")} | {own}
+    return {INTERNAL_NETWORK.partition("/")[0] if each.startswith(SYSTEM_PREFIX) else each for each in named}
+
+
+def _network_ranges(network: JsonObject, family: int) -> set[str]:
+    field = f"ipv{family}Range"
+    written = {mapping(network, "spec", "ipam").get(field), mapping(network, "status").get(field)}
+    return {each for each in written if each}

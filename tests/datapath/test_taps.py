@@ -1,0 +1,86 @@
+"""What every datapath does for virtual machines beyond what it does for pods: taps, which outlive their users."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tarmac.datapath.interface import NetworkState
+from tests.datapath.conftest import ON_A_KERNEL, real_world
+from tests.datapath.test_datapath_contract import A6, B6, NET, PLAIN, A, B
+from tests.datapath.worlds import FakeWorld, World, nic, one_network
+
+NIC = nic(NET, f"{A}/20", f"{A6}/64")
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=ON_A_KERNEL)])
+async def nodes(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    """Nodes of either sort, whose first one has a network."""
+    made = FakeWorld() if request.param == "fake" else real_world()
+    try:
+        await made.node(1).apply(one_network(PLAIN))
+        yield made
+    finally:
+        await made.close()
+
+
+async def refusal(nodes: World, sandbox_id: str, position: int = 0) -> int | None:
+    """The number of the error that opening a tap ends with."""
+    with pytest.raises(OSError) as raised:
+        await nodes.node(1).open_tap(sandbox_id, position)
+    return raised.value.errno
+
+
+async def test_a_tap_has_one_user_at_a_time(nodes: World) -> None:
+    await nodes.node(1).attach_taps("vm", [NIC])
+    with await nodes.node(1).open_tap("vm", 0) as tap:
+        assert not os.get_inheritable(tap.fileno()), "only who is meant to have it gets it"
+        assert await refusal(nodes, "vm") == errno.EBUSY
+    (await nodes.node(1).open_tap("vm", 0)).close()
+
+
+async def test_what_is_no_tap_is_not_opened(nodes: World) -> None:
+    await nodes.node(1).attach_taps("vm", [NIC])
+    assert await refusal(nodes, "vm", 1) == errno.ENODEV
+    assert await refusal(nodes, "nobody") == errno.ENODEV
+    await nodes.pod(1, "pod", [nic(NET, f"{B}/20", f"{B6}/64")])
+    assert await refusal(nodes, "pod") == errno.ENODEV
+
+
+async def test_taps_go_with_their_sandbox_whoever_has_them_open(nodes: World) -> None:
+    await nodes.node(1).attach_taps("vm", [NIC])
+    with await nodes.node(1).open_tap("vm", 0):
+        await nodes.node(1).detach("vm")
+        assert await refusal(nodes, "vm") == errno.ENODEV
+        assert not nodes.node(1).sandboxes()
+
+
+async def test_taps_of_a_sandbox_that_is_gone_are_swept(nodes: World) -> None:
+    await nodes.node(1).attach_taps("vm", [NIC])
+    assert await nodes.node(1).sweep({"another"}) == ["vm"]
+    assert await refusal(nodes, "vm") == errno.ENODEV
+    assert await nodes.node(1).traffic() == {}
+
+
+async def test_who_attaches_is_told_what_the_guest_has_to_know(nodes: World) -> None:
+    nothing_said = nic(NET, f"{A}/20", mtu=0)
+    nothing_said.mac = ""
+    (made,) = (await nodes.node(1).attach_taps("vm", [nothing_said])).interfaces
+    assert made.mac
+    assert made.mtu
+    assert (made.name, made.network, made.addresses) == ("eth0", NET, [f"{A}/20"])
+    (again,) = (await nodes.node(1).attach_taps("vm", [nothing_said])).interfaces
+    assert again == made
+
+
+async def test_every_interface_has_a_tap_of_its_own(nodes: World) -> None:
+    back = NetworkState("shop/back", 4099, 1460, ranges=("172.20.0.0/16",))
+    await nodes.node(1).apply(one_network(back))
+    second = nic("shop/back", "172.20.0.5/24", name="eth1", vni=4099)
+    await nodes.node(1).attach_taps("vm", [NIC, second])
+    with await nodes.node(1).open_tap("vm", 0), await nodes.node(1).open_tap("vm", 1):
+        assert await refusal(nodes, "vm", 2) == errno.ENODEV
+    assert set(await nodes.node(1).traffic()) == {"vm"}

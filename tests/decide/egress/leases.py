@@ -1,0 +1,158 @@
+"""Nodes that hold and vote for one address over a network that loses, delays, repeats and reorders, on odd clocks.
+
+Time is that of an observer. A node's own clock is ahead or behind by any amount, and a little too fast or too slow. A
+node can stand still (its kernel does not) and can start anew, having forgotten all but epochs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Sequence
+from itertools import count
+
+from tarmac.decide.egress.lease.candidate import Candidate
+from tarmac.decide.egress.lease.messages import (
+    Ask,
+    Drop,
+    Effect,
+    Grant,
+    Message,
+    Own,
+    Probe,
+    Refuse,
+    Release,
+    Renew,
+    Send,
+    Vacant,
+)
+from tarmac.decide.egress.lease.voter import Voter
+
+ADDRESS = "192.0.2.7"
+TICK = 0.05
+
+
+class Node:
+    """One machine: a voter, a candidate, a kernel that goes silent by itself."""
+
+    def __init__(self, name: str, world: World, dice: random.Random) -> None:
+        self.name, self._world = name, world
+        self._ahead, self._rate = dice.uniform(-1e6, 1e6), 1 + dice.uniform(-0.0004, 0.0004)
+        self.silent_at = float("-inf")  # of the kernel, on the node's clock; a new agent finds it as it is
+        self.frozen_until = float("-inf")
+        self.epoch = 0
+        self.voted: dict[str, int] = {}
+        self.stranger = False  # somebody else has the address on the wire
+        self.candidates, self.voters = world.candidates, world.voters
+        self.start()
+
+    @property
+    def now(self) -> float:
+        return self._ahead + self._rate * self._world.now
+
+    @property
+    def live(self) -> bool:
+        return self.now < self.silent_at
+
+    def start(self) -> None:
+        self.voter = Voter(self.now, self.voted)
+        self.candidate = Candidate(self.name, ADDRESS, self.candidates, self.voters, self.epoch)
+        self.voter.serve({ADDRESS: self.candidates})
+
+    def follow(self, candidates: Sequence[str], voters: Sequence[str]) -> None:
+        """A new generation of the Gateway, which also says who was its last owner."""
+        self.candidate.announced(max((epoch for _, _, epoch in self._world.owners), default=0))
+        self.candidates, self.voters = candidates, voters
+        self.voter.serve({ADDRESS: candidates})
+        self.act(self.candidate.change(candidates, voters, self.now))
+
+    def tick(self) -> None:
+        self.act([*self.voter.tick(self.now), *self.candidate.tick(self.now)])
+
+    def receive(self, sender: str, message: Message) -> None:
+        match message:
+            case Ask():
+                self.act([self.voter.asked(sender, message, self.now)])
+            case Release():
+                self.act(list(self.voter.released(sender, message, self.now)))
+            case Grant():
+                self.act(self.candidate.granted(sender, message, self.now))
+            case Refuse():
+                self.act(self.candidate.refused(message))
+            case Vacant():
+                self.act(self.candidate.vacant(message, self.now))
+
+    def act(self, effects: Sequence[Effect]) -> None:
+        self.epoch, self.voted = max(self.epoch, self.candidate.epoch), self.voter.epochs
+        for effect in effects:
+            match effect:
+                case Send(to, message):
+                    self._world.send(self.name, to, message)
+                case Own(_, epoch, until):
+                    self._world.owned(self.name, epoch)
+                    self._carry(until)
+                case Renew(_, until):
+                    self._carry(until)
+                case Drop():
+                    self.silent_at = float("-inf")
+                case Probe():
+                    self.act(self.candidate.probed(self.stranger, self.now))
+
+    def _carry(self, until: float) -> None:
+        self.silent_at = until
+        if self.live:
+            self._world.check(self.name)
+
+
+class World:
+    """The nodes and the network."""
+
+    def __init__(self, seed: int, nodes: int, *, loss: float = 0.0, delay: float = 0.005, late: float = 0.0) -> None:
+        self.dice = random.Random(seed)
+        self.now = 0.0
+        self.loss, self.delay, self.late = loss, delay, late
+        self.cut: set[str] = set()
+        self.owners: list[tuple[float, str, int]] = []
+        self._order = count()
+        self._queue: list[tuple[float, int, str, str, Message]] = []
+        names = [f"n{number}" for number in range(nodes)]
+        self.candidates, self.voters = tuple(names[: max(1, nodes - 1)]), tuple(names)
+        self.nodes = {name: Node(name, self, self.dice) for name in names}
+
+    def send(self, sender: str, to: str, message: Message) -> None:
+        if sender != to and (self.dice.random() < self.loss or {sender, to} & self.cut):
+            return
+        for _ in range(2 if self.dice.random() < 0.05 else 1):
+            takes = 0.0 if sender == to else self.dice.expovariate(1 / self.delay)
+            takes += self.dice.uniform(0.3, 2.5) if sender != to and self.dice.random() < self.late else 0.0
+            heapq.heappush(self._queue, (self.now + takes, next(self._order), sender, to, message))
+
+    def owned(self, node: str, epoch: int) -> None:
+        assert all(epoch > earlier for _, _, earlier in self.owners), "epochs never go back"
+        self.owners.append((self.now, node, epoch))
+
+    def check(self, node: str) -> None:
+        others = [each.name for each in self.nodes.values() if each.live and each.name != node]
+        assert not others, f"{node} and {others} both carry the address at {self.now}"
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end:
+            step = min(self.now + TICK, end)
+            while self._queue and self._queue[0][0] <= step:
+                at, order, sender, to, message = heapq.heappop(self._queue)
+                thaw = self.nodes[to].frozen_until
+                if at < thaw:
+                    heapq.heappush(self._queue, (thaw, order, sender, to, message))
+                    continue
+                self.now = max(self.now, at)
+                if to not in self.cut or sender == to:
+                    self.nodes[to].receive(sender, message)
+            self.now = step
+            for node in self.nodes.values():
+                if self.now >= node.frozen_until:
+                    node.tick()
+
+    @property
+    def owner(self) -> str | None:
+        return next((each.name for each in self.nodes.values() if each.live), None)

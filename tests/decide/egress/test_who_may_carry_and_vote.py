@@ -1,0 +1,193 @@
+"""Candidates are Ready, labelled, linked and not full nodes of the class; the owner's partner is first in line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tarmac.api.shared import ObjectMeta
+from tarmac.api.submariner.nodefacts import NodeFacts
+from tarmac.api.submariner.relays import Gateway, GatewayNode, GatewaySpec
+from tarmac.decide.egress.candidates import (
+    can_tunnel,
+    candidates,
+    next_voters,
+    outside_interface,
+    partners,
+    voters,
+)
+from tarmac.decide.egress.classes import class_findings
+from tarmac.decide.egress.syncing import sync_pairs
+from tarmac.decide.egress.views import NodeView
+from tests.decide.egress.making import address_class
+from tests.decide.egress.worlds import node
+
+ADDRESS = "192.0.2.5"
+SPEC = address_class().spec
+
+
+def names(nodes: list[NodeView], **more: Any) -> list[str]:
+    verdict = candidates(more.pop("spec", SPEC), ADDRESS, nodes, **more)
+    assert verdict.value is not None, verdict.refusals
+    return [each.name for each in verdict.value]
+
+
+def refused(nodes: list[NodeView], **more: Any) -> str:
+    verdict = candidates(more.pop("spec", SPEC), ADDRESS, nodes, **more)
+    assert verdict.value is None
+    return verdict.refusals[0].reason
+
+
+def test_only_ready_labelled_linked_nodes_that_are_not_cordoned() -> None:
+    good = node("dfw-0", 1)
+    others = [
+        replace(good, name="down", ready=False),
+        replace(good, name="plain", labels={}),
+        replace(good, name="cordoned", cordoned=True),
+        replace(good, name="unlinked", facts=NodeFacts()),
+        replace(good, name="strange", facts=None),
+    ]
+    assert names([good, *others]) == ["dfw-0"]
+    assert refused([each for each in others if each.name in ("down", "plain")]) == "NoGateway"
+    assert refused([each for each in others if each.name in ("unlinked", "strange")]) == "NoOutsideInterface"
+    assert refused([each for each in others if each.name == "cordoned"]) == "NoGateway"
+
+
+def test_a_cordoned_owner_goes_on_while_nobody_else_can_take_it() -> None:
+    owner = node("dfw-0", 1, cordoned=True)
+    assert names([owner], owner="dfw-0") == ["dfw-0"]
+    assert names([owner, node("dfw-1", 2)], owner="dfw-0") == ["dfw-1"]
+
+
+def test_places_selectors_and_fullness_are_the_classs() -> None:
+    ams = {"name": "ams", "gatewaySelector": {"matchLabels": {"edge": "yes"}}, "maxPerNode": 2}
+    spec = address_class(locations=[{"name": "dfw"}, ams]).spec
+    edge = node("ams-0", 3, labels={"edge": "yes"})
+    nodes = [node("dfw-0", 1), node("ams-1", 2), edge, node("lhr-0", 4)]
+    assert sorted(names(nodes, spec=spec)) == ["ams-0", "dfw-0"]
+    assert names(nodes, spec=spec, location="ams") == ["ams-0"]
+    assert refused([edge], spec=spec, load={"ams-0": 2}) == "GatewayFull"
+    assert names([edge], spec=spec, load={"ams-0": 2}, owner="ams-0") == ["ams-0"]
+    virtual = address_class(announce="virtualMAC").spec
+    assert refused([node("dfw-0", 1)], spec=virtual, load={"dfw-0": 256}) == "GatewayFull"
+
+
+def test_the_order_is_spread_over_addresses_and_the_partner_is_first() -> None:
+    nodes = [node(f"dfw-{n}", n) for n in range(4)]
+    first = {names(nodes)[0], *(candidates(SPEC, f"192.0.2.{n}", nodes).value[0].name for n in range(2, 14))}  # type: ignore[index]
+    assert len(first) > 1, "not all on one node"
+    assert names(nodes, owner="dfw-2")[0] == "dfw-3"
+    assert names(nodes, owner="dfw-0")[0] == "dfw-1"
+
+
+def test_partners_are_of_one_place_first() -> None:
+    nodes = [node("ams-0"), node("dfw-0"), node("dfw-1"), node("dfw-2"), node("lhr-0")]
+    pairs = partners(nodes)
+    assert (pairs["dfw-0"], pairs["dfw-1"], pairs["ams-0"], pairs["dfw-2"]) == ("dfw-1", "dfw-0", "dfw-2", "ams-0")
+    assert "lhr-0" not in pairs
+
+
+def test_partners_are_gateways_that_can_share_connections() -> None:
+    mute = node("dfw-1", 1, facts=structs.replace(node("dfw-1").facts or NodeFacts(), state_sync=False))
+    pairs = partners([node("dfw-0"), mute, node("dfw-2")])
+    assert pairs == {"dfw-0": "dfw-2", "dfw-2": "dfw-0"}
+    bare = node("ams-0", encryption="none")
+    assert partners([bare, node("dfw-0")]) == {}, "nothing about connections goes between cities in the clear"
+    assert partners([bare, node("dfw-0"), node("lhr-0")]) == {"dfw-0": "lhr-0", "lhr-0": "dfw-0"}
+
+
+def test_a_class_says_whose_connections_nobody_else_knows_and_why() -> None:
+    def said(*nodes: NodeView) -> tuple[str, str]:
+        [_, found] = class_findings(address_class(), None, nodes)
+        assert found.type == "Redundant"
+        return found.reason, found.message
+
+    mute = node("dfw-1", 1, facts=structs.replace(node("dfw-1", 1).facts or NodeFacts(), state_sync=False))
+    assert said(node("dfw-0", 0), mute, node("dfw-2", 2)) == (
+        "NotSynced",
+        "Connections of dfw-1 are known to no other gateway: conntrackd does not run there.",
+    )
+    assert said(*(node(f"dfw-{n}", n) for n in range(3))) == (
+        "NotSynced",
+        "Connections of dfw-2 are known to no other gateway: the others are pairs.",
+    )
+    assert said(*(node(f"dfw-{n}", n) for n in range(4)))[0] == "Redundant"
+
+
+def test_one_gateway_shares_connections_with_one_other_and_both_agree() -> None:
+    def gateway(**pairs: str) -> Gateway:
+        made = [GatewayNode(name, partner=partner) for name, partner in pairs.items()]
+        return Gateway(ObjectMeta(name="x"), spec=GatewaySpec(candidates=made))
+
+    twice = [gateway(a="b", b="a"), gateway(a="b", b="a")]
+    assert sync_pairs([*twice, gateway(b="c", c="b"), gateway(c="d", d="c")]) == {
+        "a": "b", "b": "a", "c": "d", "d": "c",
+    }  # fmt: skip
+    assert sync_pairs([gateway(a="b", b="c", c="")]) == {}, "not what only one of them says"
+
+
+@pytest.mark.parametrize(
+    ("able", "others", "wanted"),
+    [
+        (["a"], [], ["a"]),
+        (["a", "b"], [], ["a"]),
+        (["a"], ["b", "c", "d"], ["a", "b", "c"]),
+        (["a", "b", "c"], ["d"], ["a", "b", "c"]),
+        (["a", "b", "c", "d"], [], ["a", "b", "c"]),
+        (["a", "b", "c", "d"], ["e"], ["a", "b", "c", "d", "e"]),
+        (["a", "b", "c", "d", "e", "f", "g"], [], ["a", "b", "c", "d", "e"]),
+    ],
+)
+def test_voters_are_odd_at_most_five_and_one_where_two_could_not_agree(
+    able: list[str], others: list[str], wanted: list[str]
+) -> None:
+    chosen = voters(SPEC, [node(each) for each in able], [node(each) for each in (*able, *others)])
+    assert [each.name for each in chosen] == wanted
+
+
+def test_voters_change_one_at_a_time_and_wait_to_be_acknowledged() -> None:
+    current, wanted, seen = ["a", "b", "c"], ["c", "d", "e"], [["a", "b", "c"]]
+    assert next_voters([], wanted, acknowledged=True) == wanted
+    assert next_voters(current, wanted, acknowledged=False) == current
+    while set(current) != set(wanted):
+        current = next_voters(current, wanted, acknowledged=True)
+        assert len(set(current) ^ set(seen[-1])) == 1
+        seen.append(current)
+    assert next_voters(current, wanted, acknowledged=True) == current
+
+
+def test_the_outside_interface_is_the_named_one_or_the_one_on_the_segment() -> None:
+    facts = node("dfw-0", 1).facts
+    assert outside_interface(facts, SPEC, ip_address(ADDRESS)) == "outside0"
+    assert (
+        outside_interface(facts, address_class(subnet={"interface": "outside0"}).spec, ip_address(ADDRESS))
+        == "outside0"
+    )
+    assert outside_interface(facts, address_class(subnet={"interface": "eth9"}).spec, ip_address(ADDRESS)) is None
+    assert outside_interface(facts, SPEC, ip_address("2001:db8::1")) is None
+    assert outside_interface(None, SPEC, ip_address(ADDRESS)) is None
+
+
+def test_a_gateway_that_cannot_encrypt_is_no_candidate_where_there_are_others_and_other_cities() -> None:
+    good, bad = node("dfw-0"), node("dfw-1", 2, encryption="none")
+    far = node("lhr-0", 3, labels={})
+    assert names([good, bad, far]) == ["dfw-0"]
+    assert sorted(names([good, bad])) == ["dfw-0", "dfw-1"], "in one city nobody encrypts"
+    assert names([bad, far]) == ["dfw-1"], "better than nobody"
+    unwanted = node("dfw-1", 2, encryption="off")
+    assert sorted(names([good, unwanted, far])) == ["dfw-0", "dfw-1"]
+
+
+def test_tunnels_between_cities_are_encrypted_at_both_ends_or_at_none() -> None:
+    def pair(one: str, other: str, city: str = "ams-0") -> bool:
+        return can_tunnel(node("dfw-0", encryption=one), node(city, encryption=other))
+
+    assert pair("none", "none", "dfw-1")
+    assert pair("kernel", "userspace")
+    assert pair("off", "off")
+    assert not pair("kernel", "none")
+    assert not pair("off", "kernel")

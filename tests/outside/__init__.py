@@ -1,0 +1,1 @@
+"""External services end to end, on real nodes with a segment outside."""
